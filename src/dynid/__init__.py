@@ -1,0 +1,52 @@
+"""Identification of robot dynamics: a robot file and a log in, trustworthy parameters out.
+
+Everything public is here; it loads when first used, so `import dynid` stays light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dynid.errors import DynidError
+    from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
+    from dynid.robot.load import bundled_robots, load_robot
+    from dynid.robot.motion import Motion
+    from dynid.robot.robot import Robot
+
+_HOMES = {
+    "DynidError": "dynid.errors",
+    "Motion": "dynid.robot.motion",
+    "Regressor": "dynid.models.regressor",
+    "Robot": "dynid.robot.robot",
+    "bundled_robots": "dynid.robot.load",
+    "load_robot": "dynid.robot.load",
+    "regressor": "dynid.models.regressor",
+    "regressor_adjoint": "dynid.models.regressor",
+    "regressor_chunks": "dynid.models.regressor",
+}
+
+__all__ = [
+    "DynidError",
+    "Motion",
+    "Regressor",
+    "Robot",
+    "bundled_robots",
+    "load_robot",
+    "regressor",
+    "regressor_adjoint",
+    "regressor_chunks",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dynid' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,54 @@
+"""What can go wrong on the user's side: one root, children that carry the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DynidError(Exception):
+    """The root of every error that a user can cause; its text says what, where and the remedy."""
+
+
+class RobotFileError(DynidError):
+    """A robot file has mistakes; all of them are listed, each with its place and remedy."""
+
+    def __init__(self, file: str, problems: Sequence[str]) -> None:
+        self.file, self.problems = file, tuple(problems)
+        super().__init__("\n".join(f"{file}: {problem}" for problem in self.problems))
+
+
+class UnknownRobotError(DynidError):
+    """Neither a file nor the name of a bundled robot."""
+
+    def __init__(self, source: str, bundled: Sequence[str]) -> None:
+        self.source, self.bundled = source, tuple(bundled)
+        super().__init__(
+            f"no robot '{source}': there is no such file, and the bundled robots are {', '.join(self.bundled)}"
+        )
+
+
+class ExpressionError(DynidError):
+    """A length or angle in a robot file is not an expression in the file's symbols."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        self.text, self.reason = text, reason
+        super().__init__(f"cannot read the expression '{text}': {reason}")
+
+
+class MotionError(DynidError):
+    """The arrays of a motion do not describe a motion of this robot."""
+
+
+class ModelError(DynidError):
+    """A measurement model was asked for what it does not have."""
+
+
+class LoopError(DynidError):
+    """A closed loop cannot be closed at a sample."""
+
+    def __init__(self, sample: int, residual: float, frames: str) -> None:
+        self.sample, self.residual = sample, residual
+        super().__init__(
+            f"the loop {frames} cannot close at sample {sample}: {residual:.3g} m or rad are left; "
+            "keep the active joints inside the mechanism's workspace"
+        )

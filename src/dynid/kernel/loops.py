@@ -1,0 +1,276 @@
+"""Closed loops: from the active joints to all joints of the tree, with every derivative that is needed.
+
+The tree's joints depend on y = (active joints, joints that closures make passive) through the couplings,
+q = C y + c; the closures phi(q) = 0 make the second part of y follow the first. Derivatives of phi along
+straight lines in joint space come exactly from Taylor polynomials of the frames' poses: the first is J x, the
+second H(x, x), the third T(x, x, x); the mixed ones follow by polarisation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import LoopError
+from dynid.robot.loops import DIRECTIONS, Closure
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array, skew
+
+_CLOSED = 1e-12
+_STEP = 0.15
+_NEWTON = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeMotion:
+    """Motion of all joints of the tree: q, v, a (N, joints), and v = G v_active with G (N, joints, n)."""
+
+    q: Array
+    v: Array
+    a: Array
+    G: Array
+    Gdot: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoopMap:
+    """The dependence of the tree's joints on the active ones."""
+
+    robot: Robot
+    C: Array
+    offset: Array
+    n: int
+    start: Array
+    at: Array
+
+    def solve(self, q: Array, v: Array, a: Array) -> TreeMotion:
+        """Positions, velocities and accelerations of the tree, with the Gdot v term in the accelerations."""
+        N = len(q)
+        if not self.robot.closures:
+            G = np.broadcast_to(self.C, (N, *self.C.shape))
+            return TreeMotion(q @ self.C.T + self.offset, v @ self.C.T, a @ self.C.T, G, np.zeros_like(G))
+        y = self._close(q)
+        tree = y @ self.C.T + self.offset
+        G = self._tangent(tree)
+        velocity = np.einsum("Nij,Nj->Ni", G, v)
+        Gdot = np.stack([self._bend(tree, velocity, G[:, :, b]) for b in range(self.n)], axis=2)
+        acceleration = np.einsum("Nij,Nj->Ni", G, a) + np.einsum("Nij,Nj->Ni", Gdot, v)
+        return TreeMotion(tree, velocity, acceleration, G, Gdot)
+
+    def pull_back(
+        self,
+        motion: TreeMotion,
+        v: Array,
+        a: Array,
+        gradient: tuple[Array, Array, Array],
+        by_G: Array | None,
+        by_Gdot: Array | None,
+    ) -> tuple[Array, Array, Array]:
+        """Gradients by the active q, v, a from those by the tree's q, v, a and by G and Gdot.
+
+        gradient (N, joints) each; by_G and by_Gdot (N, joints, n). Where G is constant, only G' remains.
+        """
+        gq, gv, ga = gradient
+        G, Gdot = motion.G, motion.Gdot
+        out_q, out_v, out_a = (np.einsum("Nij,Ni->Nj", G, g) for g in (gq, gv, ga))
+        if not self.robot.closures:
+            return out_q, out_v, out_a
+        out_v = out_v + 2.0 * np.einsum("Nij,Ni->Nj", Gdot, ga)
+        for b in range(self.n):
+            dq = G[:, :, b]
+            dG = np.stack([self._bend(motion.q, dq, G[:, :, c]) for c in range(self.n)], axis=2)
+            dv = np.einsum("Nij,Nj->Ni", dG, v)
+            dGdot = np.stack([self._bend_twice(motion, dq, dv, dG, c) for c in range(self.n)], axis=2)
+            da = np.einsum("Nij,Nj->Ni", dG, a) + np.einsum("Nij,Nj->Ni", dGdot, v)
+            out_q[:, b] += (gv * dv + ga * da).sum(axis=1)
+            if by_G is not None:
+                out_q[:, b] += (by_G * dG).sum(axis=(1, 2))
+            if by_Gdot is not None:
+                out_q[:, b] += (by_Gdot * dGdot).sum(axis=(1, 2))
+                out_v[:, b] += (by_Gdot * dG).sum(axis=(1, 2))
+        return out_q, out_v, out_a
+
+    def _close(self, q: Array) -> Array:
+        """y (N, n + passive): followed from the start assembly along a straight line, Newton at each step."""
+        distance = float(np.abs(q - self.at).max())
+        steps = max(1, int(np.ceil(distance / _STEP)))
+        y = np.tile(np.concatenate([self.at, self.start]), (len(q), 1))
+        y = self._newton(y)
+        for k in range(1, steps + 1):
+            target = self.at + (q - self.at) * (k / steps)
+            tree = y @ self.C.T + self.offset
+            slope = np.einsum("Nij,Nj->Ni", self._tangent_y(tree), target - y[:, : self.n])
+            y = y + slope
+            y[:, : self.n] = target
+            y = self._newton(y)
+        return y
+
+    def _newton(self, y: Array) -> Array:
+        for _ in range(_NEWTON):
+            tree = y @ self.C.T + self.offset
+            phi = self._series(tree, np.zeros_like(tree))[0]
+            residual = np.abs(phi).max(axis=1)
+            if (residual <= _CLOSED).all():
+                return y
+            J = self._jacobian(tree) @ self.C
+            y = y.copy()
+            y[:, self.n :] -= _solve(J[:, :, self.n :], phi)
+        phi = self._series(y @ self.C.T + self.offset, np.zeros((len(y), len(self.C))))[0]
+        residual = np.abs(phi).max(axis=1)
+        worst = ~(residual <= 1e3 * _CLOSED)
+        if worst.any():
+            sample = int(np.argmax(worst))
+            frames = " and ".join("-".join(c.links) for c in self.robot.closures)
+            raise LoopError(sample, float(residual[sample]), frames)
+        return y
+
+    def _tangent_y(self, tree: Array) -> Array:
+        """dy/dq_active (N, n + passive, n)."""
+        J = self._jacobian(tree) @ self.C
+        passive = -_solve(J[:, :, self.n :], J[:, :, : self.n])
+        active = np.broadcast_to(np.eye(self.n), (len(tree), self.n, self.n))
+        return np.concatenate([active, passive], axis=1)
+
+    def _tangent(self, tree: Array) -> Array:
+        return np.einsum("ij,Njk->Nik", self.C, self._tangent_y(tree))
+
+    def _follow(self, tree: Array, right: Array) -> Array:
+        """Tree motion (N, joints) with fixed active joints and J x = -right."""
+        J = self._jacobian(tree) @ self.C[:, self.n :]
+        return -_solve(J, right) @ self.C[:, self.n :].T
+
+    def _bend(self, tree: Array, x: Array, g: Array) -> Array:
+        """Derivative of the tangent vector g along x: J dg = -H(x, g)."""
+        return self._follow(tree, self._second(tree, x, g))
+
+    def _bend_twice(self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int) -> Array:
+        """Derivative of column c of Gdot along dq, where v changes by dv and G by dG."""
+        tree, v = motion.q, motion.v
+        g, gdot = motion.G[:, :, c], motion.Gdot[:, :, c]
+        right = self._second(tree, dq, gdot) + self._third(tree, dq, v, g)
+        right = right + self._second(tree, dv, g) + self._second(tree, v, dG[:, :, c])
+        return self._follow(tree, right)
+
+    def _jacobian(self, tree: Array) -> Array:
+        """J (N, equations, joints) of the closures."""
+        units = np.eye(tree.shape[1])
+        return np.stack([self._series(tree, np.broadcast_to(e, tree.shape))[1] for e in units], axis=2)
+
+    def _second(self, tree: Array, x: Array, y: Array) -> Array:
+        """H(x, y)."""
+        return 0.25 * (self._series(tree, x + y)[2] - self._series(tree, x - y)[2])
+
+    def _third(self, tree: Array, x: Array, y: Array, z: Array) -> Array:
+        """T(x, y, z)."""
+        parts = ((x + y + z, 1.0), (x + y - z, -1.0), (x - y + z, -1.0), (x - y - z, 1.0))
+        return np.asarray(sum(sign * self._series(tree, d)[3] for d, sign in parts)) / 24.0
+
+    def _series(self, tree: Array, x: Array) -> list[Array]:
+        """Derivatives 0 to 3 of phi(tree + s x) by s at s = 0, each (N, equations)."""
+        poses = _Poses(self.robot, tree, x)
+        parts = [_closure_series(poses, closure) for closure in self.robot.closures]
+        return [np.concatenate([part[order] for part in parts], axis=1) for order in range(4)]
+
+
+def loop_map(robot: Robot) -> LoopMap | None:
+    """How the tree follows the active joints; None for a robot without loops."""
+    if not robot.couplings and not robot.closures:
+        return None
+    names = [robot.links[k].joint for k in robot.tree_joints]
+    followers = [name for closure in robot.closures for name in closure.passive]
+    independent = [*robot.joint_names, *followers]
+    C, offset = np.zeros((len(names), len(independent))), np.zeros(len(names))
+    for column, name in enumerate(independent):
+        C[names.index(name), column] = 1.0
+    waiting = list(robot.couplings)
+    known = set(independent)
+    while waiting:
+        coupling = next(c for c in waiting if all(name in known for name, _ in c.factors))
+        row = names.index(coupling.passive)
+        for name, factor in coupling.factors:
+            C[row] += factor * C[names.index(name)]
+            offset[row] += factor * offset[names.index(name)]
+        offset[row] += coupling.offset
+        known.add(coupling.passive)
+        waiting.remove(coupling)
+    start = np.concatenate([c.start for c in robot.closures]) if robot.closures else np.zeros(0)
+    given = [c.at for c in robot.closures if c.at is not None]
+    at = given[0] if given else np.zeros(robot.n)
+    return LoopMap(robot, C, offset, robot.n, start, np.asarray(at))
+
+
+def _solve(A: Array, b: Array) -> Array:
+    """Solve for every sample; at a singular configuration the least-squares solution."""
+    flat = b.ndim == 2
+    right = b[:, :, None] if flat else b
+    try:
+        x = np.linalg.solve(A, right)
+    except np.linalg.LinAlgError:
+        x = np.linalg.pinv(A) @ right
+    return np.asarray(x[:, :, 0] if flat else x)
+
+
+class _Poses:
+    """Taylor polynomials, of degree 3 in s, of the links' poses at joint positions q + s x."""
+
+    def __init__(self, robot: Robot, q: Array, x: Array) -> None:
+        self.robot, self.q, self.x = robot, q, x
+        self.joint = {k: j for j, k in enumerate(robot.tree_joints)}
+        self.index = {link.joint: k for k, link in enumerate(robot.links)}
+        self.known: dict[int, tuple[list[Array], list[Array]]] = {}
+
+    def of(self, joint: str) -> tuple[list[Array], list[Array]]:
+        """Coefficients of R (N, 3, 3) and p (N, 3) of a link, in the base's frame."""
+        return self._link(self.index[joint])
+
+    def _link(self, k: int) -> tuple[list[Array], list[Array]]:
+        if k in self.known:
+            return self.known[k]
+        link = self.robot.links[k]
+        R, p = self._local(k)
+        if link.parent >= 0:
+            R0, p0 = self._link(link.parent)
+            p = [a + b for a, b in zip(p0, _product("Nij,Nj->Ni", R0, p), strict=True)]
+            R = _product("Nij,Njk->Nik", R0, R)
+        self.known[k] = R, p
+        return R, p
+
+    def _local(self, k: int) -> tuple[list[Array], list[Array]]:
+        link = self.robot.links[k]
+        N = len(self.q)
+        R0 = np.broadcast_to(link.placement.rotation, (N, 3, 3))
+        p0 = np.broadcast_to(link.placement.translation, (N, 3))
+        R, p = [R0] + [np.zeros((N, 3, 3))] * 3, [p0] + [np.zeros((N, 3))] * 3
+        if not link.moves:
+            return R, p
+        q, x = self.q[:, self.joint[k]], self.x[:, self.joint[k]]
+        if link.kind == "prismatic":
+            e = link.placement.rotation @ link.axis
+            return R, [p0 + q[:, None] * e, x[:, None] * e, p[2], p[3]]
+        K = skew(link.axis)
+        sine, cosine = np.sin(q)[:, None, None], np.cos(q)[:, None, None]
+        turned = np.eye(3) + sine * K + (1.0 - cosine) * (K @ K)
+        terms = [R0 @ turned]
+        for order in range(1, 4):
+            terms.append(terms[-1] @ K * (x / order)[:, None, None])
+        return terms, p
+
+
+def _product(rule: str, a: list[Array], b: list[Array]) -> list[Array]:
+    """Product of two Taylor polynomials, cut at degree 3."""
+    return [np.asarray(sum(np.einsum(rule, a[i], b[order - i]) for i in range(order + 1))) for order in range(4)]
+
+
+def _closure_series(poses: _Poses, closure: Closure) -> list[Array]:
+    """Derivatives 0 to 3 of one closure's equations, in the axes of its first frame."""
+    (R1, p1), (R2, p2) = (poses.of(name) for name in closure.links)
+    tip1 = [a + np.einsum("Nij,j->Ni", R, closure.points[0]) for a, R in zip(p1, R1, strict=True)]
+    tip2 = [a + np.einsum("Nij,j->Ni", R, closure.points[1]) for a, R in zip(p2, R2, strict=True)]
+    between = [b - a for a, b in zip(tip1, tip2, strict=True)]
+    position = _product("Nji,Nj->Ni", R1, between)
+    E = _product("Nji,Njk->Nik", R1, R2)
+    turn = [0.5 * np.stack([M[:, 2, 1] - M[:, 1, 2], M[:, 0, 2] - M[:, 2, 0], M[:, 1, 0] - M[:, 0, 1]], 1) for M in E]
+    picks = [DIRECTIONS.index(name) for name in closure.keep]
+    factorials = (1.0, 1.0, 2.0, 6.0)
+    return [f * np.concatenate([a, b], axis=1)[:, picks] for f, a, b in zip(factorials, position, turn, strict=True)]

@@ -1,0 +1,37 @@
+"""Samples shared among threads; the kernels hold no lock, so plain threads suffice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+_SMALLEST_SHARE = 500
+"""Samples below which a thread of its own does not pay."""
+
+_count: list[int] = []
+
+
+def thread_count() -> int:
+    """Threads in use: `DYNID_THREADS`, or as many as this process may run on."""
+    if not _count:
+        wanted = os.environ.get("DYNID_THREADS", "")
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        _count.append(max(1, int(wanted)) if wanted.isdecimal() else available)
+    return _count[0]
+
+
+def use_threads(count: int) -> None:
+    """Set the number of threads for this process."""
+    _count[:] = [max(1, count)]
+
+
+def share_samples(samples: int, work: Callable[[int, int], None]) -> None:
+    """Call work(start, stop) on contiguous shares of range(samples), one per thread."""
+    shares = min(thread_count(), max(1, samples // _SMALLEST_SHARE))
+    if shares == 1:
+        work(0, samples)
+        return
+    edges = [samples * k // shares for k in range(shares + 1)]
+    with ThreadPoolExecutor(shares) as pool:
+        list(pool.map(work, edges[:-1], edges[1:]))

@@ -1,0 +1,1 @@
+"""Measurement models: what a sensor channel sees, linear in the parameters."""

@@ -1,0 +1,1 @@
+"""Robots: tables, URDF and MJCF files, standard parameters, motions."""

@@ -1,0 +1,103 @@
+"""Motion of a robot at N instants, checked once at the door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import MotionError
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Motion:
+    """Joint motion: t (N,) in s, and q, v, a (N, n), in rad, rad/s, rad/s^2 (m for prismatic joints).
+
+    A floating base adds base_pose (N, 7): position in the world (m) and quaternion x y z w; base_velocity
+    (N, 6): linear, then angular, in the base's own frame; base_acceleration (N, 6): its time derivative in
+    that frame (the spatial acceleration, as in pinocchio).
+    """
+
+    t: Array
+    q: Array
+    v: Array
+    a: Array
+    base_pose: Array | None = None
+    base_velocity: Array | None = None
+    base_acceleration: Array | None = None
+
+    def __post_init__(self) -> None:
+        names = ("t", "q", "v", "a", "base_pose", "base_velocity", "base_acceleration")
+        for name in names:
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, _checked_array(name, value))
+        if self.t.ndim != 1 or self.q.ndim != 2:
+            raise MotionError(f"a motion needs t (N,) and q (N, n), got {self.t.shape} and {self.q.shape}")
+        if not self.q.shape == self.v.shape == self.a.shape == (len(self.t), self.q.shape[1]):
+            raise MotionError(
+                f"motion arrays disagree: t {self.t.shape}, q {self.q.shape}, v {self.v.shape}, a {self.a.shape}"
+            )
+        if len(self.t) == 0:
+            raise MotionError("the motion has no samples")
+        backwards = np.flatnonzero(np.diff(self.t) <= 0.0)
+        if len(backwards):
+            k = int(backwards[0]) + 1
+            raise MotionError(f"time does not increase at sample {k}: {self.t[k - 1]:.9g} s, then {self.t[k]:.9g} s")
+        self._check_base()
+
+    def _check_base(self) -> None:
+        base = {"base_pose": 7, "base_velocity": 6, "base_acceleration": 6}
+        missing = [name for name in base if getattr(self, name) is None]
+        if len(missing) == 3:
+            return
+        if missing:
+            raise MotionError(f"the motion of a floating base also needs {', '.join(missing)}")
+        for name, width in base.items():
+            shape = getattr(self, name).shape
+            if shape != (len(self.t), width):
+                raise MotionError(f"{name} must have shape ({len(self.t)}, {width}), got {shape}")
+        assert self.base_pose is not None
+        norm = np.linalg.norm(self.base_pose[:, 3:], axis=1)
+        bad = np.flatnonzero(np.abs(norm - 1.0) > 1e-6)
+        if len(bad):
+            raise MotionError(f"base_pose has a quaternion of length {norm[bad[0]]:.6g} at sample {bad[0]}, not 1")
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, part: slice) -> Motion:
+        """Return the motion of a range of samples."""
+        base = (self.base_pose, self.base_velocity, self.base_acceleration)
+        return Motion(
+            self.t[part], self.q[part], self.v[part], self.a[part], *(None if x is None else x[part] for x in base)
+        )
+
+
+def _checked_array(name: str, value: object) -> Array:
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise MotionError(f"{name} of the motion is not an array of numbers: {error}") from error
+    if not np.isfinite(array).all():
+        place = np.argwhere(~np.isfinite(array))[0]
+        where = f"sample {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+        raise MotionError(f"{name} of the motion has {array[tuple(place)]} at {where}; leave such samples out")
+    return array
+
+
+def check_motion(robot: Robot, motion: Motion) -> None:
+    """Raise MotionError where the motion is not one of this robot."""
+    if motion.q.shape[1] != robot.n:
+        raise MotionError(
+            f"'{robot.name}' has {robot.n} active joints ({', '.join(robot.joint_names)}), "
+            f"the motion has {motion.q.shape[1]} columns"
+        )
+    if robot.floating and motion.base_pose is None:
+        raise MotionError(
+            f"'{robot.name}' has a floating base: its motion needs base_pose, base_velocity, base_acceleration"
+        )
+    if not robot.floating and motion.base_pose is not None:
+        raise MotionError(f"the motion moves the base, but '{robot.name}' was loaded without floating_base=True")

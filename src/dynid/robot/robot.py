@@ -1,0 +1,208 @@
+"""The robot: a frozen tree of links with joints, gravity, limits, loops and nominal parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.robot.expression import Expression
+from dynid.robot.inertia import ROTOR, SYMBOLS
+from dynid.robot.limits import JointLimits, Limits
+from dynid.robot.loops import Closure, Coupling
+from dynid.robot.transform import Array, Transform, freeze
+
+JointKind = Literal["revolute", "prismatic", "fixed", "floating"]
+
+
+@dataclass(frozen=True, slots=True)
+class MdhRow:
+    """Modified Denavit-Hartenberg row: T = Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r), rad and m."""
+
+    gamma: Expression
+    b: Expression
+    alpha: Expression
+    d: Expression
+    theta: Expression
+    r: Expression
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """One link and the joint that carries it.
+
+    `placement` is the pose of the link frame in the parent's at q = 0; the joint turns about or slides along
+    the unit vector `axis` of the link frame. `parent` is an index into the robot's links, -1 for the base.
+    `inertia` holds ten standard parameters and `rotor` Ia, NaN where unknown; `zero` the symbols of
+    parameters known to be zero; `label` ends the names of the parameters.
+    """
+
+    name: str
+    joint: str
+    label: str
+    parent: int
+    kind: JointKind
+    placement: Transform
+    axis: Array
+    inertia: Array
+    rotor: float = np.nan
+    zero: frozenset[str] = frozenset()
+    limits: JointLimits = JointLimits()
+    mdh: MdhRow | None = None
+    friction: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def moves(self) -> bool:
+        """Whether the joint has a variable q."""
+        return self.kind in ("revolute", "prismatic")
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A robot: links in the order of their table (a floating base first), gravity (3,) in m/s^2 in frame 0.
+
+    `joint_names`, `n`, `limits`, the columns of a Motion and the torque channels are the active joints;
+    joints that couplings or closures make dependent are passive.
+    """
+
+    name: str
+    links: tuple[Link, ...]
+    gravity: Array
+    couplings: tuple[Coupling, ...] = ()
+    closures: tuple[Closure, ...] = ()
+    symbols: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        gravity = np.array(self.gravity, dtype=np.float64)
+        if gravity.shape != (3,) or not np.isfinite(gravity).all():
+            raise DynidError(f"gravity must be three finite numbers in m/s^2, got {self.gravity!r}")
+        object.__setattr__(self, "gravity", freeze(gravity))
+        if not self.tree_joints:
+            raise DynidError(f"robot '{self.name}' has no moving joint")
+
+    @staticmethod
+    def from_mdh(
+        rows: Any,
+        *,
+        gravity: Any = (0.0, 0.0, -9.81),
+        symbols: Mapping[str, float] | None = None,
+        name: str | None = None,
+    ) -> Robot:
+        """Robot of a modified Denavit-Hartenberg table; a row is a mapping as in a TOML file, angles in rad.
+
+        Keys: parent, type, gamma, b, alpha, d, theta, r; missing ones are the joint before, revolute, 0.
+        Numbers or expressions in the symbols; nothing is snapped.
+        """
+        from dynid.robot.table import robot_from_rows
+
+        return robot_from_rows(rows, gravity=gravity, symbols=symbols or {}, name=name or "robot")
+
+    def to_mdh(self) -> Robot:
+        """Return the same robot with every link in its modified Denavit-Hartenberg frame."""
+        from dynid.robot.mdh import to_mdh
+
+        return to_mdh(self)
+
+    @property
+    def floating(self) -> bool:
+        """Whether the base moves freely."""
+        return self.links[0].kind == "floating"
+
+    @cached_property
+    def tree_joints(self) -> tuple[int, ...]:
+        """Links whose joint moves, active or passive: the variables of the open tree."""
+        return tuple(k for k, link in enumerate(self.links) if link.moves)
+
+    @cached_property
+    def passive_joints(self) -> frozenset[str]:
+        """Names of the joints that couplings and closures make dependent."""
+        coupled = {c.passive for c in self.couplings}
+        return frozenset(coupled.union(*(c.passive for c in self.closures)))
+
+    @cached_property
+    def active_links(self) -> tuple[int, ...]:
+        """Links whose joint is active."""
+        return tuple(k for k in self.tree_joints if self.links[k].joint not in self.passive_joints)
+
+    @property
+    def n(self) -> int:
+        """Number of active joints."""
+        return len(self.active_links)
+
+    @cached_property
+    def joint_names(self) -> tuple[str, ...]:
+        """Names of the active joints, in order."""
+        return tuple(self.links[k].joint for k in self.active_links)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Limits of the active joints."""
+        return Limits.stack([self.links[k].limits for k in self.active_links])
+
+    @cached_property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the standard parameters: per link XX XY XZ YY YZ ZZ MX MY MZ M, and Ia where active."""
+        names: list[str] = []
+        for k, link in enumerate(self.links):
+            names += [symbol + link.label for symbol in SYMBOLS]
+            if k in self.active_links:
+                names.append(ROTOR + link.label)
+        return tuple(names)
+
+    @cached_property
+    def parameters(self) -> Array:
+        """Nominal values of the standard parameters, NaN where unknown."""
+        values: list[float] = []
+        for k, link in enumerate(self.links):
+            values += [float(x) for x in link.inertia]
+            if k in self.active_links:
+                values.append(link.rotor)
+        return freeze(values)
+
+    @cached_property
+    def known_zeros(self) -> tuple[str, ...]:
+        """Names of the parameters that are known to be zero."""
+        names = set(self.parameter_names)
+        zeros = (s + link.label for link in self.links for s in (*SYMBOLS, ROTOR) if s in link.zero)
+        return tuple(name for name in zeros if name in names)
+
+    @cached_property
+    def topological_order(self) -> tuple[int, ...]:
+        """Links ordered so that parents come before children, else as in the table."""
+        order: list[int] = []
+        placed = {-1}
+        waiting = list(range(len(self.links)))
+        while waiting:
+            ready = next((k for k in waiting if self.links[k].parent in placed), None)
+            if ready is None:
+                names = ", ".join(self.links[k].joint for k in waiting)
+                raise DynidError(f"the joints {names} of '{self.name}' form a cycle of parents")
+            order.append(ready)
+            placed.add(ready)
+            waiting.remove(ready)
+        return tuple(order)
+
+    def with_parameters(self, values: Array) -> Robot:
+        """Return the robot with other nominal values, in the order of `parameter_names`."""
+        values = np.asarray(values, dtype=np.float64)
+        if values.shape != (len(self.parameter_names),):
+            raise DynidError(
+                f"'{self.name}' has {len(self.parameter_names)} standard parameters, got {values.shape}"
+            )
+        links: list[Link] = []
+        start = 0
+        for k, link in enumerate(self.links):
+            inertia = freeze(values[start : start + 10])
+            start += 10
+            rotor = link.rotor
+            if k in self.active_links:
+                rotor = float(values[start])
+                start += 1
+            links.append(replace(link, inertia=inertia, rotor=rotor))
+        return replace(self, links=tuple(links))

@@ -1,0 +1,160 @@
+"""The shape of a robot table as a person writes it, checked by pydantic before anything is built."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Value = Number | str
+Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class LimitsTable(_Strict):
+    """Limits of a joint; missing ones are unknown."""
+
+    position: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
+    velocity: Number | None = None
+    acceleration: Number | None = None
+    effort: Number | None = None
+
+
+class JointTable(_Strict):
+    """A row of the table; `a` and the meaning of `d` depend on the convention."""
+
+    name: str | None = None
+    parent: int | str | None = None
+    type: Literal["revolute", "prismatic", "fixed"] = "revolute"
+    gamma: Value = 0.0
+    b: Value = 0.0
+    alpha: Value = 0.0
+    d: Value = 0.0
+    theta: Value = 0.0
+    r: Value = 0.0
+    a: Value = 0.0
+    limits: LimitsTable = LimitsTable()
+
+
+class CouplingTable(_Strict):
+    """q_passive = sum(k * q) + offset."""
+
+    passive: str
+    of: dict[str, Number]
+    offset: Value = 0.0
+
+
+class ClosureTable(_Strict):
+    """Two frames that stay together."""
+
+    frames: Annotated[list[str], Field(min_length=2, max_length=2)]
+    keep: Annotated[list[Literal["x", "y", "z", "rx", "ry", "rz"]], Field(min_length=1)]
+    passive: Annotated[list[str], Field(min_length=1)]
+    points: Annotated[list[list[Value]], Field(min_length=2, max_length=2)] | None = None
+    start: list[Value] | None = None
+    at: list[Value] | None = None
+
+
+class FrictionTable(_Strict):
+    """Nominal friction of a joint."""
+
+    viscous: Number | None = None
+    coulomb: Number | None = None
+    offset: Number | None = None
+
+
+class LinkTable(_Strict):
+    """Nominal values of a link."""
+
+    mass: Number | None = None
+    com: Vector | None = None
+    inertia: list[Number] | list[Vector] | None = None
+    rotor_inertia: Number | None = None
+    friction: FrictionTable = FrictionTable()
+    zero: list[Literal["XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M", "Ia"]] = []
+    XX: Number | None = None
+    XY: Number | None = None
+    XZ: Number | None = None
+    YY: Number | None = None
+    YZ: Number | None = None
+    ZZ: Number | None = None
+    MX: Number | None = None
+    MY: Number | None = None
+    MZ: Number | None = None
+    M: Number | None = None
+    Ia: Number | None = None
+
+
+class RobotTable(_Strict):
+    """A whole robot file."""
+
+    name: str | None = None
+    source: str = ""
+    gravity: Vector = [0.0, 0.0, -9.81]
+    angles: Literal["deg", "rad"] = "rad"
+    convention: Literal["modified", "standard"] = "modified"
+    symbols: dict[str, Number] = {}
+    joint: Annotated[list[JointTable], Field(min_length=1)]
+    coupling: list[CouplingTable] = []
+    closure: list[ClosureTable] = []
+    link: dict[str, LinkTable] = {}
+
+
+_KEYS: dict[str, type[BaseModel]] = {
+    "": RobotTable,
+    "joint": JointTable,
+    "limits": LimitsTable,
+    "coupling": CouplingTable,
+    "closure": ClosureTable,
+    "link": LinkTable,
+    "friction": FrictionTable,
+}
+
+
+def check_table(data: object) -> tuple[RobotTable | None, list[str]]:
+    """Return the table, or all that is wrong with its shape, each with place and remedy."""
+    try:
+        return RobotTable.model_validate(data), []
+    except ValidationError as error:
+        problems = [_describe(dict(item)) for item in error.errors(include_url=False, include_context=False)]
+        return None, list(dict.fromkeys(problems))
+
+
+def place(loc: tuple[str | int, ...]) -> str:
+    """Where in the file: `joint 3, limits.velocity`."""
+    words: list[str] = []
+    parts = list(loc)
+    if len(parts) >= 2 and isinstance(parts[1], int):
+        words.append(f"{parts[0]} {parts[1] + 1}")
+        parts = parts[2:]
+    elif len(parts) >= 2 and parts[0] == "link":
+        words.append(f"link.{parts[1]}")
+        parts = parts[2:]
+    keys = [str(p) for p in parts if not (isinstance(p, str) and ("[" in p or p in ("float", "str", "int")))]
+    if keys:
+        words.append(".".join(keys))
+    return ", ".join(words) or "the file"
+
+
+def _describe(item: dict[str, Any]) -> str:
+    loc = tuple(item["loc"])
+    if item["type"] == "extra_forbidden":
+        return _unknown_key(loc)
+    if item["type"] == "missing":
+        return f"{place(loc)}: this key is missing; add it"
+    got = item.get("input")
+    return f"{place(loc)}: {item['msg'][:1].lower()}{item['msg'][1:]}, got {got!r:.60}"
+
+
+def _unknown_key(loc: tuple[str | int, ...]) -> str:
+    key = str(loc[-1])
+    table = next((str(p) for p in reversed(loc[:-1]) if isinstance(p, str) and p in _KEYS), "")
+    allowed = list(_KEYS[table].model_fields)
+    close = difflib.get_close_matches(key, allowed, n=1)
+    remedy = f"did you mean '{close[0]}'?" if close else f"allowed are {', '.join(allowed)}"
+    return f"{place(loc)}: unknown key '{key}'; {remedy}"

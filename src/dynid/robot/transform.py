@@ -1,0 +1,93 @@
+"""Rigid transforms as a rotation (3, 3) and a translation (3,): T_a_b takes coordinates of b to a."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+SNAP_TOLERANCE = 1e-4
+"""Angles this close to a multiple of 90 degrees (rad) are taken for that multiple."""
+
+
+def freeze(values: object) -> Array:
+    """Return a read-only float copy."""
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+def cos_sin(angle: float) -> tuple[float, float]:
+    """Cosine and sine, exactly 0 or +-1 at the floating-point multiples of 90 degrees."""
+    quarter = round(angle / (math.pi / 2))
+    if angle == quarter * (math.pi / 2):
+        return ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))[quarter % 4]
+    return math.cos(angle), math.sin(angle)
+
+
+def snap_angle(angle: float) -> float:
+    """Return the multiple of 90 degrees within SNAP_TOLERANCE of the angle, else the angle."""
+    nearest = round(angle / (math.pi / 2)) * (math.pi / 2)
+    return nearest if abs(angle - nearest) <= SNAP_TOLERANCE else angle
+
+
+def skew(x: Array) -> Array:
+    """Matrix of the cross product: skew(x) @ y = x cross y."""
+    return np.array([[0.0, -x[2], x[1]], [x[2], 0.0, -x[0]], [-x[1], x[0], 0.0]])
+
+
+def rotation_x(angle: float) -> Array:
+    """Rotation about x."""
+    c, s = cos_sin(angle)
+    return np.array([[1.0, 0.0, 0.0], [0.0, c, -s], [0.0, s, c]])
+
+
+def rotation_z(angle: float) -> Array:
+    """Rotation about z."""
+    c, s = cos_sin(angle)
+    return np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+
+
+def rotation_about(axis: Array, angle: float) -> Array:
+    """Rotation about a unit axis (Rodrigues)."""
+    c, s = cos_sin(angle)
+    K = skew(axis)
+    return np.asarray(np.eye(3) + s * K + (1.0 - c) * K @ K)
+
+
+def clean_rotation(R: Array) -> Array:
+    """Set to zero what rounding left of zeros (entries below 4e-15)."""
+    return np.where(np.abs(R) < 4e-15, 0.0, R)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transform:
+    """Pose of one frame in another: rotation (3, 3) and translation (3,) in m."""
+
+    rotation: Array
+    translation: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rotation", freeze(self.rotation))
+        object.__setattr__(self, "translation", freeze(self.translation))
+
+    @staticmethod
+    def identity() -> Transform:
+        """Two frames that coincide."""
+        return Transform(np.eye(3), np.zeros(3))
+
+    def __matmul__(self, other: Transform) -> Transform:
+        return Transform(
+            clean_rotation(self.rotation @ other.rotation),
+            self.rotation @ other.translation + self.translation,
+        )
+
+    def inverse(self) -> Transform:
+        """Pose of the second frame's parent seen from it."""
+        R = self.rotation.T
+        return Transform(R, -R @ self.translation)
