@@ -233,12 +233,12 @@ def write_scalar_rows(
     flat = out.reshape(-1)
     state = np.empty(L * STATE)
     world = np.empty(L * 12)
-    g = load(gravity, 0)
     for n in range(q.shape[0]):
-        move_links(geometry, base, n if base.shape[0] > 1 else 0, q, v, a, n, state)
+        b = n if base.shape[0] > 1 else 0
+        move_links(geometry, base, b, q, v, a, n, state)
         if mode == ENERGY:
             pose_links(geometry, state, world)
-        gravity = (base[b, GRAVITY], base[b, GRAVITY + 1], base[b, GRAVITY + 2])
+        g = (base[b, GRAVITY], base[b, GRAVITY + 1], base[b, GRAVITY + 2])
         for i in range(L):
             o = i * STATE
             row = n * p + column[i]
