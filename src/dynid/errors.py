@@ -52,3 +52,14 @@ class LoopError(DynidError):
             f"the loop {frames} cannot close at sample {sample}: {residual:.3g} m or rad are left; "
             "keep the active joints inside the mechanism's workspace"
         )
+
+
+class DeadPointError(DynidError):
+    """A closed loop is at a dead point, where the active joints do not determine the passive ones."""
+
+    def __init__(self, sample: int, frames: str) -> None:
+        self.sample = sample
+        super().__init__(
+            f"the loop {frames} is at a dead point at sample {sample}: the passive joints' velocities are not "
+            "determined there; leave such samples out"
+        )

@@ -387,9 +387,7 @@ def lagrangian_rows_adjoint(
 
 
 @inlined
-def bend_channels(
-    geometry: Geometry, channels: int, base: Array, b: int, J: Array, V_: Array, B: Array
-) -> None:
+def bend_channels(geometry: Geometry, channels: int, base: Array, b: int, J: Array, V_: Array, B: Array) -> None:
     """V_k x s_k of every channel, in the base's frame."""
     for k in range(channels):
         w, vel = (base[b, 0], base[b, 1], base[b, 2]), (base[b, 9], base[b, 10], base[b, 11])

@@ -7,7 +7,20 @@ from __future__ import annotations
 
 import math
 
-from dynid.kernel.compiled import Vector, add, compiled, cross, dot, inlined, load, load_rotation, scale, store, turn, turn_back
+from dynid.kernel.compiled import (
+    Vector,
+    add,
+    compiled,
+    cross,
+    dot,
+    inlined,
+    load,
+    load_rotation,
+    scale,
+    store,
+    turn,
+    turn_back,
+)
 from dynid.kernel.geometry import PRISMATIC, REVOLUTE, Geometry
 from dynid.robot.transform import Array
 
@@ -22,9 +35,7 @@ acc, here and in the links' states, is the acceleration of the frame's origin mi
 
 
 @compiled
-def move_links(
-    geometry: Geometry, base: Array, b: int, q: Array, v: Array, a: Array, n: int, state: Array
-) -> None:
+def move_links(geometry: Geometry, base: Array, b: int, q: Array, v: Array, a: Array, n: int, state: Array) -> None:
     """Fill the state (L * STATE,) of all links at sample n; q, v, a (N, joints), base (N or 1, BASE), row b."""
     for i in range(geometry.parent.shape[0]):
         o = i * STATE

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.errors import LoopError
+from dynid.errors import DeadPointError, LoopError
 from dynid.robot.loops import DIRECTIONS, Closure
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, skew
@@ -20,6 +20,7 @@ from dynid.robot.transform import Array, skew
 _CLOSED = 1e-12
 _STEP = 0.15
 _NEWTON = 12
+_DEAD = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +53,7 @@ class LoopMap:
             return TreeMotion(q @ self.C.T + self.offset, v @ self.C.T, a @ self.C.T, G, np.zeros_like(G))
         y = self._close(q)
         tree = y @ self.C.T + self.offset
+        self._check_regular(tree)
         G = self._tangent(tree)
         velocity = np.einsum("Nij,Nj->Ni", G, v)
         Gdot = np.stack([self._bend(tree, velocity, G[:, :, b]) for b in range(self.n)], axis=2)
@@ -92,7 +94,7 @@ class LoopMap:
         return out_q, out_v, out_a
 
     def _close(self, q: Array) -> Array:
-        """y (N, n + passive): followed from the start assembly along a straight line, Newton at each step."""
+        """Y (N, n + passive): followed from the start assembly along a straight line, Newton at each step."""
         distance = float(np.abs(q - self.at).max())
         steps = max(1, int(np.ceil(distance / _STEP)))
         y = np.tile(np.concatenate([self.at, self.start]), (len(q), 1))
@@ -121,9 +123,19 @@ class LoopMap:
         worst = ~(residual <= 1e3 * _CLOSED)
         if worst.any():
             sample = int(np.argmax(worst))
-            frames = " and ".join("-".join(c.links) for c in self.robot.closures)
-            raise LoopError(sample, float(residual[sample]), frames)
+            raise LoopError(sample, float(residual[sample]), self._frames())
         return y
+
+    def _check_regular(self, tree: Array) -> None:
+        """At a dead point the passive joints' velocities are not determined: say so."""
+        J = self._jacobian(tree) @ self.C[:, self.n :]
+        values = np.linalg.svd(J, compute_uv=False)
+        dead = values[:, -1] <= _DEAD * values[:, 0]
+        if dead.any():
+            raise DeadPointError(int(np.argmax(dead)), self._frames())
+
+    def _frames(self) -> str:
+        return " and ".join("-".join(c.links) for c in self.robot.closures)
 
     def _tangent_y(self, tree: Array) -> Array:
         """dy/dq_active (N, n + passive, n)."""
@@ -138,7 +150,7 @@ class LoopMap:
     def _follow(self, tree: Array, right: Array) -> Array:
         """Tree motion (N, joints) with fixed active joints and J x = -right."""
         J = self._jacobian(tree) @ self.C[:, self.n :]
-        return -_solve(J, right) @ self.C[:, self.n :].T
+        return np.asarray(-_solve(J, right) @ self.C[:, self.n :].T)
 
     def _bend(self, tree: Array, x: Array, g: Array) -> Array:
         """Derivative of the tangent vector g along x: J dg = -H(x, g)."""
@@ -201,13 +213,12 @@ def loop_map(robot: Robot) -> LoopMap | None:
 
 
 def _solve(A: Array, b: Array) -> Array:
-    """Solve for every sample; at a singular configuration the least-squares solution."""
+    """Solve for every sample, b (N, m) or (N, m, k); NaN where A is exactly singular."""
     flat = b.ndim == 2
     right = b[:, :, None] if flat else b
-    try:
-        x = np.linalg.solve(A, right)
-    except np.linalg.LinAlgError:
-        x = np.linalg.pinv(A) @ right
+    singular = np.linalg.det(A) == 0.0
+    x = np.linalg.solve(np.where(singular[:, None, None], np.eye(A.shape[1]), A), right)
+    x[singular] = np.nan
     return np.asarray(x[:, :, 0] if flat else x)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynid.kernel.body import add_row_of_weight, body_of, write_row
 from dynid.kernel.compiled import (
+    Rotation,
     Vector,
     add,
     compiled,
@@ -31,7 +32,7 @@ REST = (0.0, 0.0, 0.0)
 
 
 @inlined
-def moved_twist(u: Vector, y: Vector, R: tuple[float, ...], p: Vector) -> tuple[Vector, Vector]:
+def moved_twist(u: Vector, y: Vector, R: Rotation, p: Vector) -> tuple[Vector, Vector]:
     """Bring a twist from the parent's frame to a link's."""
     return turn_back(R, u), turn_back(R, add(y, cross(u, p)))
 
@@ -53,7 +54,9 @@ def joint_twist(geometry: Geometry, i: int) -> tuple[Vector, Vector]:
 
 
 @inlined
-def channel_twist(geometry: Geometry, i: int, k: int, channels: int, width: int, state: Array, twist: Array) -> tuple[Vector, Vector]:
+def channel_twist(
+    geometry: Geometry, i: int, k: int, channels: int, width: int, state: Array, twist: Array
+) -> tuple[Vector, Vector]:
     """Twist of channel k in link i's frame, from its parent's; twist (L * width * 6,)."""
     if k >= channels and k - channels == geometry.joint[i]:
         return joint_twist(geometry, i)
@@ -73,13 +76,13 @@ def channel_of(geometry: Geometry, i: int, position: int, channels: int) -> int:
     """Channel at a position of link i's list: the base's, then the joints on the way to the link."""
     if position < channels:
         return position
-    return channels + geometry.chain_joint[geometry.chain[i] + position - channels]
+    return int(channels + geometry.chain_joint[geometry.chain[i] + position - channels])
 
 
 @inlined
 def channel_count(geometry: Geometry, i: int, channels: int) -> int:
     """How many channels move link i."""
-    return channels + geometry.chain[i + 1] - geometry.chain[i]
+    return int(channels + geometry.chain[i + 1] - geometry.chain[i])
 
 
 @compiled

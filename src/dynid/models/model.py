@@ -17,11 +17,13 @@ from dynid.robot.transform import Array
 class MeasurementModel(Protocol):
     """What a sensor channel sees, linear in the parameters: y = W(q, v, a) X.
 
-    Models write rows only; `estimation` pairs them with the channels of a log. `overlap` is the number of
-    samples that a row needs beyond its own.
+    Models write rows only; `estimation` pairs them with the channels of a log.
     """
 
-    overlap: int
+    @property
+    def overlap(self) -> int:
+        """Samples beyond the first that a row needs."""
+        ...
 
     def channels(self, robot: Robot) -> tuple[str, ...]:
         """Names of the rows of a sample."""

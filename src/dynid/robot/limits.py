@@ -21,6 +21,9 @@ class JointLimits:
     effort: float = np.inf
 
 
+UNLIMITED = JointLimits()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Limits:
     """Limits of n joints: position (n, 2), velocity, acceleration, effort (n,), infinite where unknown."""

@@ -75,7 +75,6 @@ def transformed(A: Array, inertia: Array) -> Array:
 
 def moved_zeros(A: Array, zero: frozenset[str]) -> tuple[frozenset[str], bool]:
     """Known zeros after a change of frame A, and whether none was lost."""
-
     free = [i for i, symbol in enumerate(SYMBOLS) if symbol not in zero]
     still = {s for i, s in enumerate(SYMBOLS) if not (np.abs(A[i, free]) > _ROUNDING).any()}
     return frozenset(still | (zero & {"Ia"})), len(still) == len(zero - {"Ia"})

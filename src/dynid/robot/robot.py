@@ -12,7 +12,7 @@ import numpy as np
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import ROTOR, SYMBOLS
-from dynid.robot.limits import JointLimits, Limits
+from dynid.robot.limits import UNLIMITED, JointLimits, Limits
 from dynid.robot.loops import Closure, Coupling
 from dynid.robot.transform import Array, Transform, freeze
 
@@ -51,7 +51,7 @@ class Link:
     inertia: Array
     rotor: float = np.nan
     zero: frozenset[str] = frozenset()
-    limits: JointLimits = JointLimits()
+    limits: JointLimits = UNLIMITED
     mdh: MdhRow | None = None
     friction: tuple[tuple[str, float], ...] = ()
 
@@ -192,9 +192,7 @@ class Robot:
         """Return the robot with other nominal values, in the order of `parameter_names`."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (len(self.parameter_names),):
-            raise DynidError(
-                f"'{self.name}' has {len(self.parameter_names)} standard parameters, got {values.shape}"
-            )
+            raise DynidError(f"'{self.name}' has {len(self.parameter_names)} standard parameters, got {values.shape}")
         links: list[Link] = []
         start = 0
         for k, link in enumerate(self.links):

@@ -178,7 +178,7 @@ class _Builder:
         for key in {"gamma", "b", "r", "a"} & joint.model_fields_set - set(letters):
             self.problems.append(
                 f"joint {j + 1} ('{self.names[j]}'), {key}: not a letter of convention = "
-                f"\"{self.table.convention}\", which has {', '.join(letters)}"
+                f'"{self.table.convention}", which has {", ".join(letters)}'
             )
         row = {}
         for letter in letters:
@@ -252,9 +252,7 @@ class _Builder:
         for name in coupling.of:
             self._moving(f"{where}, of", name)
         if coupling.passive in coupling.of:
-            self.problems.append(
-                f"{where}: joint '{coupling.passive}' is coupled with itself; leave it out of 'of'"
-            )
+            self.problems.append(f"{where}: joint '{coupling.passive}' is coupled with itself; leave it out of 'of'")
         turns = self._joint_type(coupling.passive) == "revolute"
         offset = self._angle(where, coupling.offset) if turns else self._number(where, coupling.offset)
         return Coupling(coupling.passive, tuple((n, f) for n, f in coupling.of.items()), offset.value)
@@ -325,7 +323,9 @@ class _Builder:
                     seen.add(other)
                     todo += coupled.get(other, [])
             if name in seen and name not in coupled[name]:
-                self.problems.append(f"coupling: joint '{name}' depends on itself through {', '.join(sorted(seen - {name}))}")
+                self.problems.append(
+                    f"coupling: joint '{name}' depends on itself through {', '.join(sorted(seen - {name}))}"
+                )
 
     def _link_values(self, j: int) -> _LinkValues:
         name, joint = self.names[j], self.table.joint[j]
@@ -337,7 +337,7 @@ class _Builder:
             rotor = math.nan
         elif rotor < 0.0:
             self.problems.append(f"{where}, rotor_inertia: must not be negative, got {rotor:g}")
-        zero = frozenset(table.zero)
+        zero: frozenset[str] = frozenset(table.zero)
         for symbol in zero:
             value = rotor if symbol == ROTOR else inertia[SYMBOLS.index(symbol)]
             if value not in (0.0,) and not math.isnan(value):

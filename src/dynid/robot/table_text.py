@@ -80,7 +80,9 @@ def _loop_lines(robot: Robot) -> list[str]:
 def _link_lines(link: Link) -> list[str]:
 
     lines = [
-        f"{s} = {float(x)!r}" for s, x in zip(SYMBOLS, link.inertia, strict=True) if not np.isnan(x) and s not in link.zero
+        f"{s} = {float(x)!r}"
+        for s, x in zip(SYMBOLS, link.inertia, strict=True)
+        if not np.isnan(x) and s not in link.zero
     ]
     if not np.isnan(link.rotor):
         lines.append(f"rotor_inertia = {link.rotor!r}")

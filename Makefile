@@ -1,0 +1,33 @@
+# Each target makes what it needs: a virtual environment from pinned versions, then its work.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test bench docs clean
+
+$(VENV)/run.stamp: pyproject.toml requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade -c requirements.txt setuptools
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c requirements.txt -e .
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c requirements.txt -e ".[dev]"
+	touch $@
+
+demo: $(VENV)/run.stamp
+	$(BIN)/dynid demo
+
+test: $(VENV)/dev.stamp
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n 2
+
+bench: $(VENV)/dev.stamp
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build out .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""Timings, side by side and from one run: `python -m bench [topic ...] [--json FILE]`."""

@@ -1,0 +1,108 @@
+"""The command line: parse, call, show.
+
+Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.errors import DynidError
+
+app = typer.Typer(
+    add_completion=True,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Identification of robot dynamics: a robot file and a log in, trustworthy parameters out.",
+)
+
+RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
+
+
+@app.command()
+def robots(json: JsonOption = None) -> None:
+    """List the bundled robots.
+
+    Example: dynid robots
+    """
+    from dynid import terminal
+    from dynid.robot.load import bundled_robots, load_robot
+
+    loaded = {name: load_robot(name) for name in bundled_robots()}
+    if json:
+        facts = {
+            name: {"joints": robot.n, "structure": terminal.structure(robot), "source": robot.source}
+            for name, robot in loaded.items()
+        }
+        terminal.write_json(json, facts)
+    terminal.console().print(terminal.robots_table(loaded))
+
+
+@app.command()
+def mdh(
+    robot: RobotArgument,
+    out: Annotated[Path | None, typer.Option("--out", help="write the table to this .toml file")] = None,
+    json: JsonOption = None,
+    snap: Annotated[bool, typer.Option(help="take almost-right angles for right ones")] = True,
+) -> None:
+    """Turn any robot into its modified Denavit-Hartenberg table, parameters included.
+
+    Example: dynid mdh my_robot.urdf --out my_robot.toml
+    """
+    from dynid import terminal
+    from dynid.robot.load import load_robot
+    from dynid.robot.table_text import table_text
+
+    table = load_robot(robot, snap=snap).to_mdh()
+    screen = terminal.console()
+    if out:
+        if out.suffix != ".toml":
+            raise DynidError(f"--out {out}: a robot table ends in .toml")
+        terminal.write_text(out, table_text(table))
+    if json:
+        terminal.write_json(json, terminal.robot_facts(table))
+    screen.print(terminal.mdh_table(table))
+    screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
+    terminal.show_notes(table, screen)
+    if out:
+        screen.print(f"wrote {out}")
+
+
+@app.command()
+def demo(robot: Annotated[str, typer.Argument(help="a bundled robot or a file")] = "puma560") -> None:
+    """Do the main job on a bundled robot, as far as it exists.
+
+    Example: dynid demo panda
+    """
+    from dynid import terminal
+    from dynid.demo import regressor_figures
+    from dynid.robot.load import load_robot
+
+    loaded = load_robot(robot)
+    screen = terminal.console()
+    screen.print(terminal.mdh_table(loaded.to_mdh()))
+    terminal.show_notes(loaded, screen)
+    for line in regressor_figures(loaded):
+        screen.print(line, highlight=False)
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user becomes a line or two and exit code 2."""
+    try:
+        app()
+    except DynidError as error:
+        sys.stderr.write(f"dynid: {error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.stderr.write("dynid: interrupted\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

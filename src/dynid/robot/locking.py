@@ -1,0 +1,79 @@
+"""Joints that are held still: they become fixed, and drop out of couplings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.robot.expression import Expression
+from dynid.robot.loops import Closure, Coupling
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import Transform, freeze, rotation_about
+
+
+def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
+    """Return the robot with some joints held at a position: they become fixed, and drop out of couplings."""
+    if not lock:
+        return robot
+    moving = [robot.links[k].joint for k in robot.tree_joints]
+    for name, value in lock.items():
+        if name not in moving:
+            raise DynidError(f"cannot lock '{name}': the joints of '{robot.name}' are {', '.join(moving)}")
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise DynidError(f"cannot lock '{name}' at {value!r}: give a finite position in rad or m")
+    held = dict(lock)
+    couplings = _reduced(robot.couplings, held)
+    closures = tuple(_check_closure(robot, closure, held) for closure in robot.closures)
+    links = tuple(_locked(link, held[link.joint]) if link.joint in held else link for link in robot.links)
+    if not any(link.moves for link in links):
+        raise DynidError(f"locking {', '.join(held)} leaves '{robot.name}' without a moving joint")
+    return replace(robot, links=links, couplings=couplings, closures=closures)
+
+
+def _reduced(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[Coupling, ...]:
+    """Couplings of what still moves; a joint whose leaders are all held is added to held."""
+    left: list[Coupling] = []
+    for coupling in couplings:
+        if coupling.passive in held:
+            continue
+        free = tuple((name, k) for name, k in coupling.factors if name not in held)
+        offset = coupling.offset + sum(k * held[name] for name, k in coupling.factors if name in held)
+        left.append(Coupling(coupling.passive, free, offset))
+    settled = {c.passive: c.offset for c in left if not c.factors}
+    if not settled:
+        return tuple(left)
+    held.update(settled)
+    return _reduced(tuple(left), held)
+
+
+def _check_closure(robot: Robot, closure: Closure, held: Mapping[str, float]) -> Closure:
+    both = [name for name in closure.passive if name in held]
+    if both:
+        raise DynidError(f"cannot lock '{both[0]}' of '{robot.name}': a closure needs it to close its loop")
+    if closure.at is None:
+        return closure
+    at = [x for x, name in zip(closure.at, robot.joint_names, strict=True) if name not in held]
+    return replace(closure, at=freeze(at))
+
+
+def _locked(link: Link, position: float) -> Link:
+    if link.kind == "revolute":
+        motion = Transform(rotation_about(link.axis, position), np.zeros(3))
+    else:
+        motion = Transform(np.eye(3), position * link.axis)
+    row = link.mdh
+    if row is not None and position != 0.0:
+        letter = "theta" if link.kind == "revolute" else "r"
+        row = replace(row, **{letter: _added(getattr(row, letter), position)})
+    return replace(link, kind="fixed", placement=link.placement @ motion, mdh=row, rotor=np.nan)
+
+
+def _added(value: Expression, position: float) -> Expression:
+    if value.text is None:
+        return Expression(value.value + position)
+    shown = math.degrees(position) if value.degrees else position
+    return Expression(value.value + position, f"{value.text} + {shown!r}", value.degrees)

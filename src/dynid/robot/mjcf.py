@@ -1,0 +1,227 @@
+"""MJCF files (MuJoCo's format), through pinocchio; meshes are not needed where bodies state their inertia.
+
+Pinocchio reads one tree of bodies, no includes and no gravity: these are handled here.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.errors import RobotFileError
+from dynid.robot.inertia import from_pinocchio
+from dynid.robot.limits import JointLimits
+from dynid.robot.locking import lock_joints
+from dynid.robot.loops import Coupling
+from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze
+from dynid.robot.xml import numbers, read_xml
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_DEEPEST_INCLUDE = 8
+
+
+def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+    """Read an MJCF: hinge and slide joints (several on a body too), joint equalities as couplings.
+
+    A body whose axes are within 1e-4 of its parent's axes, turned by multiples of 90 degrees, is snapped to them.
+    """
+    root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
+    _include(path, root, path.resolve().parent, 0)
+    bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
+    moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
+    notes: list[str] = []
+    if len(moving) > 1:
+        for body in [b for b in moving if _free(b)]:
+            notes.append(f"body '{body.get('name')}' floats freely and is not part of the robot")
+        moving = [b for b in moving if not _free(b)]
+    if not moving:
+        raise RobotFileError(str(path), ["no body under <worldbody> has a joint; nothing can move"])
+    _check(path, root, moving)
+    free = _free(moving[0])
+    if (free or floating_base) and len(moving) > 1:
+        raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
+    links: list[Link] = []
+    for body in moving:
+        tree, base = _read_tree(path, root, body, free)
+        if free or floating_base:
+            tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
+        if snap:
+            tree = [_snapped(link, notes) for link in tree]
+        links += [replace(k, parent=k.parent + len(links) if k.parent >= 0 else -1) for k in tree]
+    robot = Robot(
+        name=root.get("model") or path.stem,
+        links=tuple(links),
+        gravity=freeze(_gravity(path, root)),
+        couplings=_couplings(path, root),
+        source=str(path),
+        notes=tuple(notes),
+    )
+    return merge_fixed(lock_joints(robot, lock))
+
+
+def _snapped(link: Link, notes: list[str]) -> Link:
+    R = link.placement.rotation
+    nearest = np.round(R)
+    off = float(np.abs(R - nearest).max())
+    if off == 0.0 or off > SNAP_TOLERANCE:
+        return link
+    if off > 1e-12:
+        notes.append(
+            f"body '{link.name}': its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
+        )
+    return replace(link, placement=Transform(nearest, link.placement.translation))
+
+
+def _include(path: Path, element: Element, folder: Path, depth: int) -> None:
+    """Replace <include file="..."/> by the other file's content, inside the robot's folder only."""
+    for child in list(element):
+        if child.tag != "include":
+            _include(path, child, folder, depth)
+            continue
+        name = child.get("file", "")
+        other = (folder / name).resolve()
+        if depth >= _DEEPEST_INCLUDE:
+            raise RobotFileError(str(path), [f"include '{name}': includes are nested too deeply"])
+        if not other.is_relative_to(folder) or not other.is_file():
+            raise RobotFileError(str(path), [f"include '{name}': there is no such file in the folder of the robot"])
+        included = read_xml(other, "mujoco", "an included file is an MJCF too")
+        _include(path, included, folder, depth + 1)
+        place = list(element).index(child)
+        element.remove(child)
+        for offset, part in enumerate(included):
+            element.insert(place + offset, part)
+
+
+def _free(body: Element) -> bool:
+    return body.find("freejoint") is not None or any(j.get("type") == "free" for j in body.findall("joint"))
+
+
+def _check(path: Path, root: Element, bodies: list[Element]) -> None:
+    problems: list[str] = []
+    names: list[str] = []
+    for body in (b for top in bodies for b in top.iter("body")):
+        if not body.get("name"):
+            problems.append("a body has no name; give every body a name")
+        for joint in body.findall("joint"):
+            names.append(joint.get("name", ""))
+            if not joint.get("name"):
+                problems.append(f"body '{body.get('name')}': its joint has no name; give every joint a name")
+            if joint.get("type") == "ball":
+                problems.append(f"joint '{joint.get('name')}': ball joints are not supported; use three hinges")
+    for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
+        problems.append(f"joint '{name}': two joints have this name")
+    for equality in root.findall("equality"):
+        for part in equality:
+            if part.tag in ("connect", "weld"):
+                problems.append(
+                    f"equality <{part.tag}> '{part.get('name', '')}': such loops are not read from MJCF; "
+                    "write a table with [[closure]]"
+                )
+    if problems:
+        raise RobotFileError(str(path), list(dict.fromkeys(problems)))
+
+
+def _read_tree(path: Path, root: Element, body: Element, free: bool) -> tuple[list[Link], Link]:
+    """Links of one tree of bodies, and its root as a free link."""
+    from xml.etree.ElementTree import ElementTree
+
+    import pinocchio as pin
+
+    alone = deepcopy(root)
+    for world in alone.findall("worldbody"):
+        for other in world.findall("body"):
+            if other.get("name") != body.get("name"):
+                world.remove(other)
+    for part in [*alone.findall("equality"), *alone.findall("contact"), *alone.findall("keyframe")]:
+        alone.remove(part)
+    for world in alone.findall("worldbody"):
+        for top in world.findall("body"):
+            for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
+                top.remove(joint)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "robot.xml"
+        ElementTree(alone).write(file)
+        try:
+            model = pin.buildModelFromMJCF(str(file))
+        except (ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise RobotFileError(str(path), [f"pinocchio cannot read it: {reason}"]) from error
+    facts, composites = _facts(model, body)
+    links = links_of_model(model, facts, str(path), composites)
+    inertia = from_pinocchio(np.array(model.inertias[0].toDynamicParameters()))
+    return links, base_link(body.get("name", "base"), inertia)
+
+
+def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, list[str]]]:
+    """What pinocchio found about the joints, and the joints inside composite ones."""
+    owner = {j.get("name", ""): b for b in body.iter("body") for j in b.findall("joint")}
+    facts: dict[str, JointFacts] = {}
+    composites: dict[str, list[str]] = {}
+    for i in range(1, model.njoints):
+        name = str(model.names[i])
+        joints = [name]
+        if model.joints[i].shortname() == "JointModelComposite":
+            first = next(j for j in owner if name == f"Composite_{j}")
+            joints = [j.get("name", "") for j in owner[first].findall("joint")]
+            composites[name] = joints
+        at_q, at_v = model.joints[i].idx_q, model.joints[i].idx_v
+        bounded = model.joints[i].nq == model.joints[i].nv
+        for k, joint in enumerate(joints):
+            lower, upper = (
+                (float(model.lowerPositionLimit[at_q + k]), float(model.upperPositionLimit[at_q + k]))
+                if bounded
+                else (-math.inf, math.inf)
+            )
+            limited = math.isfinite(lower) and math.isfinite(upper) and lower < upper and abs(lower) < 1e10
+            friction = tuple(
+                (kind, float(values[at_v + k]))
+                for kind, values in (("viscous", model.damping), ("coulomb", model.upperDryFrictionLimit))
+                if values[at_v + k] != 0.0
+            )
+            effort = float(model.effortLimit[at_v + k])
+            limits = JointLimits(
+                lower if limited else -math.inf,
+                upper if limited else math.inf,
+                effort=effort if 0.0 < effort < 1e10 else math.inf,
+            )
+            facts[joint] = JointFacts(owner[joint].get("name", ""), limits, friction)
+    return facts, composites
+
+
+def _gravity(path: Path, root: Element) -> tuple[float, ...]:
+    gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
+    for option in root.findall("option"):
+        try:
+            gravity = numbers(option, "gravity", gravity)
+        except ValueError as error:
+            raise RobotFileError(str(path), [f"option: {error}"]) from error
+    return gravity
+
+
+def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
+    """Linear joint equalities: joint1 = polycoef[0] + polycoef[1] joint2."""
+    couplings: list[Coupling] = []
+    for part in (p for equality in root.findall("equality") for p in equality.findall("joint")):
+        name, leader = part.get("joint1", ""), part.get("joint2")
+        words = (part.get("polycoef", "0 1 0 0 0") + " 0 0 0 0 0").split()[:5]
+        try:
+            offset, factor, *higher = (float(word) for word in words)
+        except ValueError as error:
+            raise RobotFileError(str(path), [f"equality of joint '{name}': polycoef needs numbers"]) from error
+        if leader is None or any(higher):
+            raise RobotFileError(
+                str(path), [f"equality of joint '{name}': only linear couplings of two joints are read"]
+            )
+        couplings.append(Coupling(name, ((leader, factor),), offset))
+    return tuple(couplings)

@@ -1,0 +1,44 @@
+"""Reading XML from strangers: no entities, no document types, nothing from outside the file's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dynid.errors import RobotFileError
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+def read_xml(path: Path, root: str, remedy: str) -> Element:
+    """Return the root element, which must have this tag."""
+    from xml.etree.ElementTree import ParseError
+
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import parse
+
+    try:
+        element = parse(path, forbid_dtd=True).getroot()
+    except ParseError as error:
+        raise RobotFileError(str(path), [f"not an XML file: {error}"]) from error
+    except DefusedXmlException as error:
+        raise RobotFileError(
+            str(path), ["document types and entities are not read; remove the <!DOCTYPE ...>"]
+        ) from error
+    except (UnicodeError, LookupError, ValueError) as error:
+        raise RobotFileError(str(path), [f"the text cannot be decoded: {error}"]) from error
+    if element is None or element.tag != root:
+        tag = "nothing" if element is None else f"<{element.tag}>"
+        raise RobotFileError(str(path), [f"expected <{root}>, found {tag}; {remedy}"])
+    return element
+
+
+def numbers(element: Element | None, attribute: str, default: tuple[float, ...]) -> tuple[float, ...]:
+    """Numbers of an attribute; ValueError says which text is none."""
+    if element is None or attribute not in element.attrib:
+        return default
+    values = tuple(float(word) for word in element.attrib[attribute].split())
+    if len(values) != len(default):
+        raise ValueError(f"{attribute} needs {len(default)} numbers")
+    return values

@@ -1,0 +1,152 @@
+"""What a person sees in the terminal: tables and short lines, plain when piped."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynid.errors import DynidError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dynid.robot.robot import Robot
+
+
+def console() -> Console:
+    """Return the terminal; when piped, plain text that is not cut at 80 columns."""
+    from rich.console import Console
+
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=200, no_color=True)
+
+
+def robots_table(robots: Mapping[str, Robot]) -> Table:
+    """Bundled robots with their joints, structure and source."""
+    from rich.table import Table
+
+    table = Table("name", "joints", "structure", "source", box=None)
+    for name, robot in robots.items():
+        table.add_row(name, str(robot.n), structure(robot), _escaped(robot.source))
+    return table
+
+
+def structure(robot: Robot) -> str:
+    """Serial, tree or closed, with the kinds of joints: `serial RRPR`."""
+    kinds = "".join(robot.links[k].kind[0].upper() for k in robot.tree_joints)
+    parents = [link.parent for link in robot.links]
+    shape = "serial" if len(set(parents)) == len(parents) else "tree"
+    if robot.couplings or robot.closures:
+        shape = "closed"
+    return f"{shape} {kinds}"
+
+
+def mdh_table(robot: Robot) -> Table:
+    """Rows of the modified Denavit-Hartenberg table, angles in degrees, lengths in m."""
+    from rich.table import Table
+
+    names = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "position", "velocity", "effort")
+    table = Table(*names, box=None)
+    for link in robot.links:
+        if link.mdh is None:
+            continue
+        row = link.mdh
+        letters = [_length(row.b), _degrees(row.alpha), _length(row.d), _degrees(row.theta), _length(row.r)]
+        parent = robot.links[link.parent].joint if link.parent >= 0 else "0"
+        limits, turns = link.limits, link.kind == "revolute"
+        position = (
+            f"{_shown(limits.lower, turns)} .. {_shown(limits.upper, turns)}" if math.isfinite(limits.upper) else ""
+        )
+        table.add_row(
+            _escaped(link.joint), _escaped(parent), link.kind, _degrees(row.gamma), *letters,
+            position, _shown(limits.velocity, turns), _shown(limits.effort, False),
+        )  # fmt: skip
+    return table
+
+
+def _length(value: Any) -> str:
+    return f"{value.text} = {value.value:.6g}" if value.text else f"{value.value:.6g}"
+
+
+def _degrees(value: Any) -> str:
+    degrees = f"{math.degrees(value.value):.6g}"
+    return f"{value.text} = {degrees}" if value.text else degrees
+
+
+def _shown(value: float, turns: bool) -> str:
+    return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
+
+
+def _escaped(text: str) -> str:
+    """Return text from a file so that rich prints it as it is."""
+    from rich.markup import escape
+
+    return escape("".join(c for c in text if c.isprintable()))
+
+
+def show_notes(robot: Robot, out: Console) -> None:
+    """Print what was noticed while loading."""
+    for note in robot.notes:
+        out.print(f"note: {_escaped(note)}", highlight=False)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write beside, then rename: never a half-written file."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(name, 0o666 & ~umask)
+        os.replace(name, path)
+    except OSError as error:
+        raise DynidError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write for machines; numbers that are not finite become null."""
+    write_text(path, json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _finite(data: object) -> object:
+    match data:
+        case float():
+            return data if math.isfinite(data) else None
+        case dict():
+            return {str(key): _finite(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_finite(value) for value in data]
+    return data
+
+
+def robot_facts(robot: Robot) -> dict[str, object]:
+    """The table for machines: SI units and radians."""
+    joints = []
+    for link in robot.links:
+        if link.mdh is None:
+            continue
+        letters = {k: getattr(link.mdh, k) for k in ("gamma", "b", "alpha", "d", "theta", "r")}
+        joints.append(
+            {
+                "name": link.joint,
+                "parent": robot.links[link.parent].joint if link.parent >= 0 else None,
+                "type": link.kind,
+                **{key: value.value for key, value in letters.items()},
+                "symbolic": {key: value.text for key, value in letters.items() if value.text},
+            }
+        )
+    parameters = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True))
+    return {
+        "name": robot.name,
+        "gravity": [float(x) for x in robot.gravity],
+        "joints": joints,
+        "parameters": parameters,
+        "notes": list(robot.notes),
+    }
