@@ -32,12 +32,8 @@ ENVIRONMENT = {
 
 def main() -> None:
     """Run the chosen topics (all, unless named)."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Timings, side by side, from one run."
-    )
-    parser.add_argument(
-        "topics", nargs="*", metavar="topic", help=f"any of: {', '.join(TOPICS)} (default: all)"
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Timings, side by side, from one run.")
+    parser.add_argument("topics", nargs="*", metavar="topic", help=f"any of: {', '.join(TOPICS)} (default: all)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     chosen = parser.parse_args()
     unknown = [topic for topic in chosen.topics if topic not in TOPICS]

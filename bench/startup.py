@@ -69,7 +69,6 @@ def first_call(rounds: int) -> float:
     """CPU seconds of the first call; a process before the first round fills the cache."""
     command = [sys.executable, "-m", "bench.first_call"]
     spent = [
-        float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-        for _ in range(rounds + 1)
+        float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(rounds + 1)
     ]
     return min(spent[1:])

@@ -22,20 +22,22 @@ class Spent:
     cpu: float
 
 
-def best_of(rounds: int, contenders: Mapping[str, Callable[[], None]]) -> dict[str, Spent]:
+def best_of(
+    rounds: int, contenders: Mapping[str, Callable[[], None]], *, before: Callable[[], None] = lambda: None
+) -> dict[str, Spent]:
     """Time every contender once per round, so that drift hits all alike; keep each one's best.
 
-    One call of each beforehand is not timed: it compiles, or loads what was compiled.
+    One call of each beforehand is not timed: it compiles, or loads what was compiled. Nor is `before`, which
+    runs ahead of every timed call to give each the same start.
     """
     for run in contenders.values():
         run()
     spent: dict[str, list[Spent]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
+            before()
             spent[name].append(time_once(run))
-    return {
-        name: Spent(min(s.wall for s in every), min(s.cpu for s in every)) for name, every in spent.items()
-    }
+    return {name: Spent(min(s.wall for s in every), min(s.cpu for s in every)) for name, every in spent.items()}
 
 
 def time_once(run: Callable[[], None]) -> Spent:

@@ -145,7 +145,7 @@ class LoopMap:
         return np.concatenate([active, passive], axis=1)
 
     def _tangent(self, tree: Array) -> Array:
-        return np.einsum("ij,Njk->Nik", self.C, self._tangent_y(tree))
+        return np.asarray(np.einsum("ij,Njk->Nik", self.C, self._tangent_y(tree)))
 
     def _follow(self, tree: Array, right: Array) -> Array:
         """Tree motion (N, joints) with fixed active joints and J x = -right."""
