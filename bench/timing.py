@@ -97,7 +97,8 @@ class Table:
 
     def rich(self) -> RichTable:
         """For people."""
-        table = RichTable(title=self.title, caption=self.note, title_justify="left", caption_justify="left")
+        table = RichTable(title=self.title, caption=self.note, min_width=len(self.title))
+        table.title_justify = table.caption_justify = "left"
         for heading in self.headings:
             table.add_column(heading, justify="right")
         for row in self.rows:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid import Robot
 from dynid.robot.loops import Closure
-from dynid.robot.transform import freeze
+from dynid.robot.transform import Transform, freeze
 from robots import random_inertia
 
 
@@ -26,12 +26,10 @@ def slider_crank(seed: int) -> Robot:
     crank, rod = rng.uniform(0.1, 0.25), rng.uniform(0.8, 1.2)
     rows = [
         {"alpha": 0.4, "r": 0.2},
-        {"parent": 1, "alpha": np.pi / 2, "d": 0.1},
+        {"parent": 1, "alpha": np.pi / 2},
         {"parent": 2, "d": crank},
-        {"parent": 1, "type": "prismatic", "alpha": np.pi / 2, "theta": np.pi / 2, "d": 0.1},
+        {"parent": 1, "type": "prismatic", "gamma": np.pi / 2, "alpha": np.pi / 2},
     ]
-    rows[3] |= {"gamma": np.pi / 2, "b": 0.0, "alpha": np.pi / 2, "theta": 0.0, "d": 0.0, "r": 0.1}
-    rows[3] |= {"gamma": np.pi / 2}
     robot = Robot.from_mdh(rows, gravity=rng.standard_normal(3) * 5.0, name="slider-crank")
     closure = Closure(
         links=("3", "4"),
@@ -71,8 +69,6 @@ def four_bar(seed: int) -> Robot:
     return _with_inertias(replace(robot, closures=(closure,)), seed)
 
 
-def _shifted(robot: Robot, base: float):  # type: ignore[no-untyped-def]
-    from dynid.robot.transform import Transform
-
+def _shifted(robot: Robot, base: float) -> Transform:
     T = robot.links[2].placement
     return Transform(T.rotation, T.translation + T.rotation @ np.array([base, 0.0, 0.0]))

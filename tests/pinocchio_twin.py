@@ -27,8 +27,7 @@ class Twin:
         if self.free:
             self.root = self.model.addJoint(0, pin.JointModelFreeFlyer(), pin.SE3.Identity(), "root")
         self.joint[-1] = self.root
-        self.columns: list[tuple[int, int, Array]] = []
-        for k in robot.topological_order:
+        for k in depth_first(robot):
             self._add(k, robot.links[k])
         self.data = self.model.createData()
 
@@ -50,11 +49,6 @@ class Twin:
         place = {self.joint[k]: j for j, k in enumerate(self.robot.tree_joints)}
         first = 2 if self.free else 1
         return np.asarray(x[[place[i] for i in range(first, self.model.njoints)]])
-
-    def back(self, x: Array) -> Array:
-        """The tree's order of the joints from pinocchio's (rows of joints only)."""
-        offset = 6 if self.free else 0
-        return np.asarray(x[[self.model.joints[self.joint[k]].idx_v for k in self.robot.tree_joints]][...]) + 0 * offset
 
     def regressor(self, q: Array, v: Array, a: Array, motion: Motion | None = None, n: int = 0) -> Array:
         """Torque regressor: free-root rows first, then joints in the tree's order; columns as links, ten each.
@@ -86,6 +80,17 @@ class Twin:
         q, v = self.order(q), self.order(v)
         kinetic = pin.computeKineticEnergy(self.model, self.data, q, v)
         return float(kinetic + pin.computePotentialEnergy(self.model, self.data, q))
+
+
+def depth_first(robot: Robot) -> list[int]:
+    """Links so that every subtree stands together: pinocchio's derivatives rely on it."""
+    order: list[int] = []
+    stack = [k for k in reversed(range(len(robot.links))) if robot.links[k].parent == -1]
+    while stack:
+        k = stack.pop()
+        order.append(k)
+        stack += [c for c in reversed(range(len(robot.links))) if robot.links[c].parent == k]
+    return order
 
 
 def se3(T: Transform) -> Any:

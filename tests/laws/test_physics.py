@@ -33,7 +33,7 @@ def close(found: Array, expected: Array, tolerance: float) -> None:
 
 
 def around(robot: Robot, seed: int) -> Motion:
-    return smooth_path(robot, STEP * (np.arange(9) - 4.0) + 0.7, seed=seed)
+    return smooth_path(robot, STEP * np.arange(-4.0, 5.0) + 0.7, seed=seed)
 
 
 @pytest.mark.parametrize("kind", ROBOTS)

@@ -20,7 +20,7 @@ ARM = """
       <inertial pos="0 0 0" mass="1e-12" diaginertia="1e-12 1e-12 1e-12"/>
       <body name="shoulder" pos="0.1 0.2 0.4">
         <joint name="j1" type="hinge" axis="0 0 1"/>
-        <inertial pos="0.01 0.03 -0.02" mass="3" fullinertia="0.03 0.02 0.01 0.001 0.002 -0.001"/>
+        <inertial pos="0.01 0.03 -0.02" mass="3" fullinertia="0.03 0.025 0.02 0.001 0.002 -0.001"/>
         <body name="arm" pos="0.02 0 0.1" euler="90 0 0">
           <joint name="j2" type="hinge" axis="0 1 0.5" armature="0.2"/>
           <inertial pos="0.2 0 0.02" mass="2" diaginertia="0.01 0.05 0.06"/>

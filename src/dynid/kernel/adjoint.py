@@ -83,7 +83,7 @@ def work(u: Vector, y: Vector, F: Array, at: int) -> float:
     return dot(u, load(F, at)) + dot(y, load(F, at + 3))
 
 
-@compiled
+@inlined
 def place_twists(geometry: Geometry, channels: int, state: Array, world: Array, J: Array, V_: Array, A: Array) -> None:
     """Channels' twists J and the links' V and A, all in the base's frame, six numbers each."""
     for k in range(channels):

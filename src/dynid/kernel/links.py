@@ -5,18 +5,16 @@ Twists are (angular; linear at the frame's origin), wrenches (moment about the o
 
 from __future__ import annotations
 
-import math
-
 from dynid.kernel.compiled import (
     Vector,
     add,
-    compiled,
     cross,
     dot,
     inlined,
     load,
     load_rotation,
     scale,
+    sine_cosine,
     store,
     turn,
     turn_back,
@@ -34,7 +32,7 @@ acc, here and in the links' states, is the acceleration of the frame's origin mi
 """
 
 
-@compiled
+@inlined
 def move_links(geometry: Geometry, base: Array, b: int, q: Array, v: Array, a: Array, n: int, state: Array) -> None:
     """Fill the state (L * STATE,) of all links at sample n; q, v, a (N, joints), base (N or 1, BASE), row b."""
     for i in range(geometry.parent.shape[0]):
@@ -45,7 +43,7 @@ def move_links(geometry: Geometry, base: Array, b: int, q: Array, v: Array, a: A
         if j >= 0:
             qj, vj, aj = q[n, j], v[n, j], a[n, j]
         if kind == REVOLUTE:
-            sine, cosine = math.sin(qj), math.cos(qj)
+            sine, cosine = sine_cosine(qj)
             for k in range(9):
                 state[o + k] = (
                     geometry.rotation[i, 0, k] + sine * geometry.rotation[i, 1, k] + cosine * geometry.rotation[i, 2, k]
@@ -93,7 +91,7 @@ def motion_before(
     return load(state, m + W), load(state, m + WD), load(state, m + ACC), load(state, m + V)
 
 
-@compiled
+@inlined
 def pose_links(geometry: Geometry, state: Array, world: Array) -> None:
     """Fill world (L * 12,): R row by row and p of every link, in the base's frame."""
     for i in range(geometry.parent.shape[0]):

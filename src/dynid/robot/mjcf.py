@@ -134,21 +134,17 @@ def _check(path: Path, root: Element, bodies: list[Element]) -> None:
 
 def _read_tree(path: Path, root: Element, body: Element, free: bool) -> tuple[list[Link], Link]:
     """Links of one tree of bodies, and its root as a free link."""
-    from xml.etree.ElementTree import ElementTree
+    from xml.etree.ElementTree import ElementTree, SubElement
 
     import pinocchio as pin
 
-    alone = deepcopy(root)
-    for world in alone.findall("worldbody"):
-        for other in world.findall("body"):
-            if other.get("name") != body.get("name"):
-                world.remove(other)
-    for part in [*alone.findall("equality"), *alone.findall("contact"), *alone.findall("keyframe")]:
-        alone.remove(part)
-    for world in alone.findall("worldbody"):
-        for top in world.findall("body"):
-            for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
-                top.remove(joint)
+    alone, top = deepcopy(root), deepcopy(body)
+    for tag in ("worldbody", "equality", "contact", "keyframe", "actuator", "sensor", "tendon"):
+        for part in alone.findall(tag):
+            alone.remove(part)
+    for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
+        top.remove(joint)
+    SubElement(alone, "worldbody").append(top)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "robot.xml"
         ElementTree(alone).write(file)

@@ -198,11 +198,11 @@ class _Builder:
             return Expression(0.0)
         return Expression(number, text)
 
-    def _angle(self, where: str, value: float | str) -> Expression:
+    def _angle(self, where: str, value: float | str, *, largest: float = 2 * math.pi + 1e-9) -> Expression:
         """Angle in rad; near multiples of 90 degrees it is snapped, with a note."""
         number = self._number(where, value)
         degrees = self.table.angles == "deg"
-        if not degrees and abs(number.value) > 2 * math.pi + 1e-9:
+        if not degrees and abs(number.value) > largest:
             self.problems.append(
                 f'{where}: {number.value:g} rad is more than a turn, surely degrees; write angles = "deg" in the file'
             )
@@ -254,7 +254,10 @@ class _Builder:
         if coupling.passive in coupling.of:
             self.problems.append(f"{where}: joint '{coupling.passive}' is coupled with itself; leave it out of 'of'")
         turns = self._joint_type(coupling.passive) == "revolute"
-        offset = self._angle(where, coupling.offset) if turns else self._number(where, coupling.offset)
+        where += ", offset"
+        offset = self._number(where, coupling.offset)
+        if turns:
+            offset = self._angle(where, coupling.offset, largest=_LARGEST_TURN)
         return Coupling(coupling.passive, tuple((n, f) for n, f in coupling.of.items()), offset.value)
 
     def _joint_type(self, name: str) -> str:

@@ -1,0 +1,1 @@
+"""Base parameters: which combinations of the standard parameters can be identified at all."""

@@ -1,0 +1,253 @@
+"""URDF and MJCF files against pinocchio's and MuJoCo's own reading of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from dynid import Robot, load_robot, regressor
+from dynid.errors import RobotFileError
+from robots import random_motion
+
+INERTIAL = (
+    '<inertial><origin xyz="0.1 -0.05 0.2" rpy="0.3 0 0.1"/><mass value="{m}"/>'
+    '<inertia ixx="0.2" ixy="0.01" ixz="-0.02" iyy="0.3" iyz="0.03" izz="0.25"/></inertial>'
+)
+MESH = '<visual><geometry><mesh filename="package://nowhere/part.stl"/></geometry></visual>'
+
+
+def link(name: str, mass: float) -> str:
+    return f'<link name="{name}">{INERTIAL.format(m=mass)}{MESH}</link>'
+
+
+def joint(
+    name: str, kind: str, parent: str, child: str, *, axis: str = "0 0 1", rest: str = "", rpy: str = "0 0 0"
+) -> str:
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="0.1 0.2 0.3" rpy="{rpy}"/><axis xyz="{axis}"/>{rest}</joint>'
+    )
+
+
+LIMIT = '<limit lower="-1" upper="2" effort="30" velocity="1.5"/>'
+ARM = "".join(
+    [
+        '<robot name="arm">',
+        link("base", 5),
+        link("upper", 3),
+        link("fore", 2),
+        link("tool", 0.5),
+        link("finger_left", 0.1),
+        link("finger_right", 0.1),
+        link("head", 1),
+        joint("shoulder", "continuous", "base", "upper", axis="0 1 0", rpy="1.5708 0 -3.14159"),
+        joint(
+            "elbow",
+            "revolute",
+            "upper",
+            "fore",
+            axis="0.6 0 0.8",
+            rest=LIMIT + '<dynamics damping="0.7" friction="0.2"/>',
+        ),
+        joint("flange", "fixed", "fore", "tool", rpy="0.4 0.2 0"),
+        joint("left", "prismatic", "tool", "finger_left", axis="1 0 0", rest=LIMIT),
+        joint(
+            "right",
+            "prismatic",
+            "tool",
+            "finger_right",
+            axis="1 0 0",
+            rest=LIMIT + '<mimic joint="left" multiplier="-1" offset="0.01"/>',
+        ),
+        joint("neck", "revolute", "base", "head", rest=LIMIT),
+        "</robot>",
+    ]
+)
+
+
+def write(folder: Path, text: str, name: str = "robot.urdf") -> Path:
+    file = folder / name
+    file.write_text(text)
+    return file
+
+
+def torque(robot: Robot, seed: int = 0) -> np.ndarray:
+    motion = random_motion(robot, seed=seed)
+    return np.asarray((regressor(robot, motion).matrix @ robot.parameters).reshape(len(motion), robot.n))
+
+
+def test_arm_with_everything(tmp_path: Path) -> None:
+    robot = load_robot(write(tmp_path, ARM), snap=False)
+    model = pin.buildModelFromXML(ARM)
+    names = [str(name) for name in model.names][1:]
+    assert [robot.links[k].joint for k in robot.tree_joints] == names
+    assert robot.joint_names == tuple(name for name in names if name != "right")
+    assert "M:fore" in robot.parameter_names
+    assert "M:tool" not in robot.parameter_names
+    motion = random_motion(robot)
+    data = model.createData()
+    place = {name: model.joints[model.getJointId(name)] for name in names}
+    found = torque(robot)
+    for n in range(len(motion)):
+        q, v, a = pin.neutral(model), np.zeros(model.nv), np.zeros(model.nv)
+        for j, name in enumerate(robot.joint_names):
+            _set(place[name], q, v, a, motion.q[n, j], motion.v[n, j], motion.a[n, j])
+        left = robot.joint_names.index("left")
+        _set(place["right"], q, v, a, 0.01 - motion.q[n, left], -motion.v[n, left], -motion.a[n, left])
+        tau = pin.rnea(model, data, q, v, a)
+        expected = [tau[place[name].idx_v] for name in robot.joint_names]
+        expected[left] -= tau[place["right"].idx_v]
+        np.testing.assert_allclose(found[n], expected, rtol=0, atol=1e-12 * np.abs(tau).max())
+
+
+def _set(joint: object, q: np.ndarray, v: np.ndarray, a: np.ndarray, qj: float, vj: float, aj: float) -> None:
+    at, iv = joint.idx_q, joint.idx_v  # type: ignore[attr-defined]
+    if joint.nq == 2:  # type: ignore[attr-defined]
+        q[at : at + 2] = np.cos(qj), np.sin(qj)
+    else:
+        q[at] = qj
+    v[iv], a[iv] = vj, aj
+
+
+def test_limits_friction_and_notes(tmp_path: Path) -> None:
+    robot = load_robot(write(tmp_path, ARM))
+    elbow, shoulder = robot.joint_names.index("elbow"), robot.joint_names.index("shoulder")
+    np.testing.assert_array_equal(robot.limits.position[elbow], [-1, 2])
+    assert robot.limits.effort[elbow] == 30
+    assert np.isinf(robot.limits.position[shoulder]).all()
+    assert robot.links[robot.active_links[elbow]].friction == (("viscous", 0.7), ("coulomb", 0.2))
+    assert any("shoulder" in note and "90" in note for note in robot.notes)
+    shoulder_link = robot.links[robot.active_links[shoulder]]
+    assert set(np.abs(shoulder_link.placement.rotation).ravel()) == {0.0, 1.0}
+
+
+def test_locked_gripper_equals_joints_at_rest(tmp_path: Path) -> None:
+    robot = load_robot(write(tmp_path, ARM), lock={"left": 0.02})
+    assert set(robot.joint_names) == {"shoulder", "elbow", "neck"}
+    assert not robot.couplings
+    whole = load_robot(write(tmp_path, ARM))
+    motion = random_motion(robot)
+    pick = [whole.joint_names.index(name) for name in robot.joint_names]
+    q, v, a = (np.zeros((len(motion), whole.n)) for _ in range(3))
+    q[:, whole.joint_names.index("left")] = 0.02
+    q[:, pick], v[:, pick], a[:, pick] = motion.q, motion.v, motion.a
+    tau = (regressor(whole, type(motion)(motion.t, q, v, a)).matrix @ whole.parameters).reshape(len(motion), -1)
+    np.testing.assert_allclose(torque(robot), tau[:, pick], atol=1e-12)
+
+
+def test_to_mdh_keeps_the_torques(tmp_path: Path) -> None:
+    robot = load_robot(write(tmp_path, ARM))
+    np.testing.assert_allclose(torque(robot.to_mdh()), torque(robot), atol=1e-12)
+
+
+def test_floating_base_carries_the_root_link(tmp_path: Path) -> None:
+    robot = load_robot(write(tmp_path, ARM), floating_base=True)
+    assert robot.parameter_names[9] == "M:base"
+    assert robot.parameters[9] == 5.0
+
+
+def data_folder() -> Path | None:
+    candidates = [os.environ.get("DYNID_DATA", ""), str(Path(__file__).parents[3] / "shared" / "data")]
+    return next((Path(c) for c in candidates if c and Path(c).is_dir()), None)
+
+
+@pytest.mark.skipif(data_folder() is None, reason="no recordings here: set DYNID_DATA")
+def test_a_makers_urdf() -> None:
+    folder = data_folder()
+    assert folder is not None
+    file = folder / "kuka_lwr4_flobaroid" / "kuka_lwr4.urdf"
+    robot = load_robot(file, snap=False)
+    model = pin.buildModelFromUrdf(str(file))
+    motion = random_motion(robot)
+    expected = [pin.rnea(model, model.createData(), *x) for x in zip(motion.q, motion.v, motion.a, strict=True)]
+    np.testing.assert_allclose(torque(robot), expected, atol=1e-12)
+
+
+MJCF = """
+<mujoco model="crane">
+  <compiler angle="radian"/>
+  <option gravity="0.5 0 -9"><flag constraint="disable"/></option>
+  <include file="part.xml"/>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body name="cart">
+      <joint name="along" type="slide" axis="1 0 0" armature="0.4" range="-1 1" limited="true"/>
+      <geom type="box" size="0.1 0.2 0.3" mass="4"/>
+      <body name="boom" pos="0 0 0.5" euler="1.5708 0 0">
+        <joint name="roll" type="hinge" axis="0 0 1"/>
+        <joint name="pitch" type="hinge" axis="0 1 0" pos="0 0 0.1" damping="0.3"/>
+        <geom type="capsule" size="0.05 0.3" mass="2" pos="0.1 0 0"/>
+        <body name="hook" pos="0.3 0 0"><geom type="sphere" size="0.1" mass="1"/></body>
+      </body>
+    </body>
+    <body name="ball" pos="3 0 0"><freejoint/><geom size="0.1" mass="1"/></body>
+  </worldbody>
+</mujoco>
+"""
+PART = """
+<mujoco><worldbody><body name="mast" pos="0 2 0"><joint name="turn" type="hinge" axis="0 0 1"/>
+<inertial pos="0.1 0 0" mass="3" diaginertia="0.1 0.2 0.25"/>
+<geom type="mesh" mesh="lost"/></body></worldbody></mujoco>
+"""
+
+
+def test_mjcf_equals_mujoco(tmp_path: Path) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    file = write(tmp_path, MJCF, "crane.xml")
+    write(tmp_path, PART, "part.xml")
+    robot = load_robot(file, snap=False)
+    assert robot.name == "crane"
+    assert any("ball" in note for note in robot.notes)
+    assert set(robot.joint_names) == {"along", "roll", "pitch", "turn"}
+    write(tmp_path, PART.replace('<geom type="mesh" mesh="lost"/>', ""), "part.xml")
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(model)
+    motion = random_motion(robot)
+    found = torque(robot)
+    at = {name: int(model.joint(name).dofadr[0]) for name in robot.joint_names}
+    at_q = {name: int(model.joint(name).qposadr[0]) for name in robot.joint_names}
+    for n in range(len(motion)):
+        mujoco.mj_resetData(model, data)
+        for j, name in enumerate(robot.joint_names):
+            data.qpos[at_q[name]], data.qvel[at[name]], data.qacc[at[name]] = (
+                motion.q[n, j], motion.v[n, j], motion.a[n, j]
+            )  # fmt: skip
+        mujoco.mj_inverse(model, data)
+        expected = np.array([data.qfrc_inverse[at[name]] for name in robot.joint_names])
+        damping = np.array(
+            [0.3 * motion.v[n, robot.joint_names.index("pitch")] if x == "pitch" else 0.0 for x in robot.joint_names]
+        )
+        np.testing.assert_allclose(found[n] + damping, expected, atol=1e-9)
+
+
+def test_mjcf_body_with_two_joints_has_a_massless_link_between(tmp_path: Path) -> None:
+    file = write(tmp_path, MJCF, "crane.xml")
+    write(tmp_path, PART, "part.xml")
+    robot = load_robot(file)
+    assert "M:boom/roll" in robot.known_zeros
+    assert "Ia:boom/roll" in robot.parameter_names
+    assert set(np.abs(robot.links[[k.joint for k in robot.links].index("roll")].placement.rotation).ravel()) == {
+        0.0,
+        1.0,
+    }
+
+
+def test_mjcf_includes_stay_inside_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "robots").mkdir()
+    write(tmp_path, PART, "secret.xml")
+    file = write(tmp_path / "robots", MJCF.replace("part.xml", "../secret.xml"), "crane.xml")
+    with pytest.raises(RobotFileError, match="in the folder"):
+        load_robot(file)
+
+
+def test_mjcf_joint_equality_is_a_coupling(tmp_path: Path) -> None:
+    text = MJCF.replace('<include file="part.xml"/>', "").replace(
+        "</mujoco>", '<equality><joint joint1="roll" joint2="pitch" polycoef="0.1 2 0 0 0"/></equality></mujoco>'
+    )
+    robot = load_robot(write(tmp_path, text, "crane.xml"))
+    assert robot.joint_names == ("along", "pitch")
+    assert robot.couplings[0].factors == (("pitch", 2.0),)

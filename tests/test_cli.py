@@ -1,0 +1,84 @@
+"""The command line as a person uses it: output, files, exit codes, and its weight."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dynid import load_robot
+
+HEAVY = ("numba", "pinocchio", "sympy", "plotly", "polars", "scipy", "pydantic", "mujoco", "flint")
+
+
+def dynid(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "dynid.cli", *words], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def loaded_modules(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_import_is_light() -> None:
+    assert not loaded_modules("import dynid; dir(dynid)") & {*HEAVY, "numpy", "rich", "typer"}
+
+
+def test_help_is_light() -> None:
+    code = "from typer.testing import CliRunner; from dynid.cli import app; CliRunner().invoke(app, ['--help'])"
+    assert not loaded_modules(code) & {*HEAVY, "numpy"}
+
+
+@pytest.mark.parametrize("command", ["robots", "mdh", "demo"])
+def test_every_command_has_an_example(command: str) -> None:
+    assert "Example: dynid" in dynid(command, "--help").stdout
+
+
+def test_robots_lists_joints_structure_and_source(tmp_path: Path) -> None:
+    file = tmp_path / "robots.json"
+    text = dynid("robots", "--json", str(file)).stdout
+    for name in ("puma560", "slider_crank", "kr300"):
+        assert name in text
+    facts = json.loads(file.read_text())
+    assert facts["scara"]["structure"] == "serial RRPR"
+    assert facts["sr400"]["structure"].startswith("closed")
+    assert "Gautier" in facts["puma560"]["source"]
+
+
+def test_mdh_writes_a_table_that_loads(tmp_path: Path) -> None:
+    out, facts = tmp_path / "panda.toml", tmp_path / "panda.json"
+    text = dynid("mdh", "panda", "--out", str(out), "--json", str(facts)).stdout
+    assert "alpha" in text
+    assert load_robot(out).joint_names == load_robot("panda").joint_names
+    assert len(json.loads(facts.read_text())["joints"]) == 7
+    assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".")] == []
+
+
+def test_demo_prints_every_model() -> None:
+    text = dynid("demo").stdout
+    for model in ("torque", "reaction", "lagrangian_gradient"):
+        assert model in text
+
+
+def test_mistakes_exit_2_with_one_line(tmp_path: Path) -> None:
+    assert dynid("mdh", "nobody", code=2).stderr.count("\n") == 1
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[[joint]]\nalpah = 1\n")
+    assert "did you mean 'alpha'" in dynid("mdh", str(broken), code=2).stderr
+    assert "cannot write" in dynid("mdh", "panda", "--out", str(tmp_path / "no" / "x.toml"), code=2).stderr
+    assert dynid("mdh", "panda", "--out", str(tmp_path / "x.urdf"), code=2).stderr.count("\n") == 1
+    dynid("mdh", code=2)
+    dynid("nonsense", code=2)
+
+
+def test_names_from_files_are_printed_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text('[[joint]]\nname = "[red]j[/red]"\n')
+    assert "[red]j[/red]" in dynid("mdh", str(file)).stdout
