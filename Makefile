@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench docs clean
+.PHONY: demo test bench bench-peers campaign docs clean
 
 $(VENV)/run.stamp: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,12 @@ test: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
+
+bench-peers: $(VENV)/dev.stamp
+	$(BIN)/python -m bench.peers
+
+campaign: $(VENV)/dev.stamp
+	$(BIN)/python -m campaign
 
 $(VENV)/docs.stamp: $(VENV)/run.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c requirements.txt -e ".[docs]"

@@ -12,19 +12,21 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-TOPICS = {"kernel": "bench.kernel", "startup": "bench.startup"}
+TOPICS = {"kernel": "bench.kernel", "base": "bench.base", "startup": "bench.startup"}
 """Modules with a function tables() -> Iterator[Table]."""
 
 # One thread per library: only dynid's own threads are compared.
-# glibc hands freed blocks below its mmap threshold out again, and raises that threshold by itself up to
-# 32 MiB. A matrix would then land on pages that an earlier round has already touched, and whoever comes
-# second would not pay for page faults. A fixed low threshold makes every large array a mapping of its own,
-# with pages fresh from the operating system, for every contender alike. glibc reads it only at the start.
-ENVIRONMENT = {
+THREADS = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
+}
+# glibc hands freed blocks below its mmap threshold out again, and raises that threshold by itself up to
+# 32 MiB. A matrix would then land on pages that an earlier round has already touched, and whoever comes
+# second would not pay for page faults. A fixed low threshold makes every large array a mapping of its own,
+# with pages fresh from the operating system, for every contender alike. glibc reads it only at the start.
+ENVIRONMENT = THREADS | {
     "MALLOC_MMAP_THRESHOLD_": "65536",
     "MALLOC_TRIM_THRESHOLD_": "65536",
 }
@@ -39,14 +41,14 @@ def main() -> None:
     unknown = [topic for topic in chosen.topics if topic not in TOPICS]
     if unknown:
         parser.error(f"there is no topic {', '.join(unknown)}; topics are {', '.join(TOPICS)}")
-    start_again_in(ENVIRONMENT)
+    start_again_in(ENVIRONMENT, "bench")
     run(chosen.topics or list(TOPICS), chosen.json)
 
 
-def start_again_in(environment: dict[str, str]) -> None:
-    """Replace this process by one with these variables, unless it already has them."""
+def start_again_in(environment: dict[str, str], module: str) -> None:
+    """Replace this process by one of this module with these variables, unless it already has them."""
     if any(os.environ.get(name) != value for name, value in environment.items()):
-        command = [sys.executable, "-m", "bench", *sys.argv[1:]]
+        command = [sys.executable, "-m", module, *sys.argv[1:]]
         os.execve(sys.executable, command, {**os.environ, **environment})
 
 

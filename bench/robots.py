@@ -18,6 +18,13 @@ def robot_of(joints: int) -> Robot:
     return Robot.from_mdh(rows, name=f"{joints} joints")
 
 
+def chain_of(joints: int) -> Robot:
+    """Serial chain of revolute joints at alternating right angles, all lengths nonzero."""
+    lengths = tuple(np.linspace(0.1, 0.4, joints))
+    alpha = tuple(90 if k % 2 == 0 else -90 for k in range(joints))
+    return Robot.from_mdh(mdh_rows(alpha=alpha, d=lengths, r=lengths[::-1]), name=f"chain of {joints}")
+
+
 def puma() -> list[Row]:
     """PUMA 560, Gautier 1991, table 1."""
     return mdh_rows(alpha=(0, -90, 0, -90, 90, -90), d=(0, 0, 0.5, 0.02, 0, 0), r=(0, 0, 0.2, 0.6, 0, 0))

@@ -36,7 +36,7 @@ def test_help_is_light() -> None:
     assert not loaded_modules(code) & {*HEAVY, "numpy"}
 
 
-@pytest.mark.parametrize("command", ["robots", "mdh", "demo"])
+@pytest.mark.parametrize("command", ["robots", "mdh", "base", "demo"])
 def test_every_command_has_an_example(command: str) -> None:
     assert "Example: dynid" in dynid(command, "--help").stdout
 
@@ -59,6 +59,46 @@ def test_mdh_writes_a_table_that_loads(tmp_path: Path) -> None:
     assert load_robot(out).joint_names == load_robot("panda").joint_names
     assert len(json.loads(facts.read_text())["joints"]) == 7
     assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".")] == []
+
+
+def test_base_shows_groups_relations_and_meaning(tmp_path: Path) -> None:
+    facts, values = tmp_path / "base.json", tmp_path / "values.json"
+    values.write_text(json.dumps({"XX4": 0.06, "YY4": 0.5, "YY5": 0.02}))
+    text = dynid("base", "puma560", "--json", str(facts), "--values", str(values)).stdout
+    for words in ("no effect", "regrouped", "17 relations", "XXR4 = XX4 - YY4 + YY5", "-0.42", "40 combinations"):
+        assert words in text, words
+    data = json.loads(facts.read_text())
+    assert data["count"] == 40
+    assert data["values"]["XX4"] == pytest.approx(-0.42)
+    assert data["values"]["ZZ1"] is None
+    assert data["coefficients"]["ZZ1"]["M3"] == "D3**2 + R3**2"
+
+
+def test_base_compares_and_writes_latex() -> None:
+    text = dynid("base", "puma560", "--method", "all", "--latex").stdout
+    assert "agree" in text
+    assert "R3^{2}" in text or "R_{3}^{2}" in text or "^2" in text
+
+
+def test_base_warns_with_exit_code_1(tmp_path: Path) -> None:
+    file = tmp_path / "almost.toml"
+    file.write_text("[[joint]]\n[[joint]]\nalpha = 2e-4\nd = 0.3\n")
+    assert "warning: " in dynid("base", str(file), code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--method", "magic"), "methods are"),
+        (("--model", "heat"), "base parameters exist for"),
+        (("--values", "nowhere.json"), "nowhere.json"),
+        (("--tared",), "reaction"),
+    ],
+)
+def test_base_with_mistakes(words: tuple[str, ...], answer: str) -> None:
+    error = dynid("base", "puma560", *words, code=2).stderr
+    assert answer in error
+    assert error.count("\n") == 1
 
 
 def test_demo_prints_every_model() -> None:

@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynid.base.find import base_parameters, compare_methods
+    from dynid.base.parameters import BaseParameters
     from dynid.errors import DynidError
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
     from dynid.robot.load import bundled_robots, load_robot
@@ -16,11 +18,14 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
 
 _HOMES = {
+    "BaseParameters": "dynid.base.parameters",
     "DynidError": "dynid.errors",
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
+    "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
+    "compare_methods": "dynid.base.find",
     "load_robot": "dynid.robot.load",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -28,11 +33,14 @@ _HOMES = {
 }
 
 __all__ = [
+    "BaseParameters",
     "DynidError",
     "Motion",
     "Regressor",
     "Robot",
+    "base_parameters",
     "bundled_robots",
+    "compare_methods",
     "load_robot",
     "regressor",
     "regressor_adjoint",

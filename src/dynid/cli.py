@@ -75,21 +75,59 @@ def mdh(
 
 
 @app.command()
+def base(
+    robot: RobotArgument,
+    method: Annotated[str | None, typer.Option(help="qr, svd, rules, nullspace, or all to compare them")] = None,
+    model: Annotated[str, typer.Option(help="torque, static, energy, power, momentum or reaction")] = "torque",
+    rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = True,
+    tared: Annotated[bool, typer.Option(help="six free offsets in the reaction model")] = False,
+    values: Annotated[Path | None, typer.Option(help="a robot file, or JSON {name: value}: adds values")] = None,
+    latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
+    seed: Annotated[int, typer.Option(help="of the random samples of qr and svd")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Show which inertial parameters can be identified at all, and how the others join them.
+
+    Example: dynid base puma560 --method all
+    """
+    from dynid import base_face, terminal
+    from dynid.base.find import base_parameters, compare_methods
+    from dynid.robot.load import load_robot
+
+    loaded = load_robot(robot)
+    screen = terminal.console()
+    terminal.show_notes(loaded, screen)
+    if method == "all":
+        compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
+        found = next(iter(compared.results.values()))
+        screen.print(base_face.comparison_table(compared))
+    else:
+        compared = None
+        found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
+    numbers = found.values(base_face.read_values(values, loaded)) if values else None
+    base_face.show(found, screen, latex=latex, values=numbers)
+    if json:
+        terminal.write_json(json, base_face.facts(found, compared, numbers))
+    warnings = [*found.warnings, *(base_face.disagreements(compared) if compared else ())]
+    terminal.finish(warnings)
+
+
+@app.command()
 def demo(robot: Annotated[str, typer.Argument(help="a bundled robot or a file")] = "puma560") -> None:
     """Do the main job on a bundled robot, as far as it exists.
 
     Example: dynid demo panda
     """
     from dynid import terminal
-    from dynid.demo import regressor_figures
+    from dynid.demo import base_figures, regressor_figures
     from dynid.robot.load import load_robot
 
     loaded = load_robot(robot)
     screen = terminal.console()
     screen.print(terminal.mdh_table(loaded.to_mdh()))
     terminal.show_notes(loaded, screen)
-    for line in regressor_figures(loaded):
-        screen.print(line, highlight=False)
+    for line in (*regressor_figures(loaded), *base_figures(loaded)):
+        screen.print(terminal.escaped(line), highlight=False)
 
 
 def main() -> None:

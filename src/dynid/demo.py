@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from dynid.base.find import base_parameters
 from dynid.models.regressor import MODELS, regressor
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -34,3 +35,14 @@ def regressor_figures(robot: Robot, *, seed: int = 0) -> Iterator[str]:
             f"  {name:20} {rows:7d} x {columns}, {len(W.channels)} channels, {zeros:4.0%} structural zeros, "
             f"{seconds / _SAMPLES * 1e6:6.2f} us per sample"
         )
+
+
+def base_figures(robot: Robot) -> Iterator[str]:
+    """Yield lines on what can be identified at all."""
+    base = base_parameters(robot)
+    yield (
+        f"base parameters: {base.count} of {len(base.columns)}; {len(base.no_effect)} have no effect, "
+        f"{len(base.regrouped)} show only in sums such as"
+    )
+    yield f"  {base.relations[0]}"
+    yield f"next: dynid base {robot.name}"

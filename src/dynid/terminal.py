@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def robots_table(robots: Mapping[str, Robot]) -> Table:
 
     table = Table("name", "joints", "structure", "source", box=None)
     for name, robot in robots.items():
-        table.add_row(name, str(robot.n), structure(robot), _escaped(robot.source))
+        table.add_row(name, str(robot.n), structure(robot), escaped(robot.source))
     return table
 
 
@@ -64,7 +65,7 @@ def mdh_table(robot: Robot) -> Table:
             f"{_shown(limits.lower, turns)} .. {_shown(limits.upper, turns)}" if math.isfinite(limits.upper) else ""
         )
         table.add_row(
-            _escaped(link.joint), _escaped(parent), link.kind, _degrees(row.gamma), *letters,
+            escaped(link.joint), escaped(parent), link.kind, _degrees(row.gamma), *letters,
             position, _shown(limits.velocity, turns), _shown(limits.effort, False),
         )  # fmt: skip
     return table
@@ -83,7 +84,7 @@ def _shown(value: float, turns: bool) -> str:
     return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Return text from a file so that rich prints it as it is."""
     from rich.markup import escape
 
@@ -93,7 +94,15 @@ def _escaped(text: str) -> str:
 def show_notes(robot: Robot, out: Console) -> None:
     """Print what was noticed while loading."""
     for note in robot.notes:
-        out.print(f"note: {_escaped(note)}", highlight=False)
+        out.print(f"note: {escaped(note)}", highlight=False)
+
+
+def finish(warnings: Sequence[str]) -> None:
+    """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
+    for warning in warnings:
+        sys.stderr.write(f"warning: {warning}\n")
+    if warnings:
+        raise SystemExit(1)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -111,14 +111,14 @@ class LoopMap:
     def _newton(self, y: Array) -> Array:
         for _ in range(_NEWTON):
             tree = y @ self.C.T + self.offset
-            phi = self._series(tree, np.zeros_like(tree))[0]
+            phi = self._series(tree, np.zeros_like(tree), 0)[0]
             residual = np.abs(phi).max(axis=1)
             if (residual <= _CLOSED).all():
                 return y
             J = self._jacobian(tree) @ self.C
             y = y.copy()
             y[:, self.n :] -= _solve(J[:, :, self.n :], phi)
-        phi = self._series(y @ self.C.T + self.offset, np.zeros((len(y), len(self.C))))[0]
+        phi = self._series(y @ self.C.T + self.offset, np.zeros((len(y), len(self.C))), 0)[0]
         residual = np.abs(phi).max(axis=1)
         worst = ~(residual <= 1e3 * _CLOSED)
         if worst.any():
@@ -167,22 +167,22 @@ class LoopMap:
     def _jacobian(self, tree: Array) -> Array:
         """J (N, equations, joints) of the closures."""
         units = np.eye(tree.shape[1])
-        return np.stack([self._series(tree, np.broadcast_to(e, tree.shape))[1] for e in units], axis=2)
+        return np.stack([self._series(tree, np.broadcast_to(e, tree.shape), 1)[1] for e in units], axis=2)
 
     def _second(self, tree: Array, x: Array, y: Array) -> Array:
         """H(x, y)."""
-        return 0.25 * (self._series(tree, x + y)[2] - self._series(tree, x - y)[2])
+        return 0.25 * (self._series(tree, x + y, 2)[2] - self._series(tree, x - y, 2)[2])
 
     def _third(self, tree: Array, x: Array, y: Array, z: Array) -> Array:
         """T(x, y, z)."""
         parts = ((x + y + z, 1.0), (x + y - z, -1.0), (x - y + z, -1.0), (x - y - z, 1.0))
-        return np.asarray(sum(sign * self._series(tree, d)[3] for d, sign in parts)) / 24.0
+        return np.asarray(sum(sign * self._series(tree, d, 3)[3] for d, sign in parts)) / 24.0
 
-    def _series(self, tree: Array, x: Array) -> list[Array]:
-        """Derivatives 0 to 3 of phi(tree + s x) by s at s = 0, each (N, equations)."""
-        poses = _Poses(self.robot, tree, x)
+    def _series(self, tree: Array, x: Array, degree: int) -> list[Array]:
+        """Derivatives 0 to degree of phi(tree + s x) by s at s = 0, each (N, equations)."""
+        poses = _Poses(self.robot, tree, x, degree)
         parts = [_closure_series(poses, closure) for closure in self.robot.closures]
-        return [np.concatenate([part[order] for part in parts], axis=1) for order in range(4)]
+        return [np.concatenate([part[order] for part in parts], axis=1) for order in range(degree + 1)]
 
 
 def loop_map(robot: Robot) -> LoopMap | None:
@@ -223,10 +223,10 @@ def _solve(A: Array, b: Array) -> Array:
 
 
 class _Poses:
-    """Taylor polynomials, of degree 3 in s, of the links' poses at joint positions q + s x."""
+    """Taylor polynomials, of some degree in s, of the links' poses at joint positions q + s x."""
 
-    def __init__(self, robot: Robot, q: Array, x: Array) -> None:
-        self.robot, self.q, self.x = robot, q, x
+    def __init__(self, robot: Robot, q: Array, x: Array, degree: int) -> None:
+        self.robot, self.q, self.x, self.degree = robot, q, x, degree
         self.joint = {k: j for j, k in enumerate(robot.tree_joints)}
         self.index = {link.joint: k for k, link in enumerate(robot.links)}
         self.known: dict[int, tuple[list[Array], list[Array]]] = {}
@@ -252,29 +252,29 @@ class _Poses:
         N = len(self.q)
         R0 = np.broadcast_to(link.placement.rotation, (N, 3, 3))
         p0 = np.broadcast_to(link.placement.translation, (N, 3))
-        R, p = [R0] + [np.zeros((N, 3, 3))] * 3, [p0] + [np.zeros((N, 3))] * 3
+        R, p = [R0] + [np.zeros((N, 3, 3))] * self.degree, [p0] + [np.zeros((N, 3))] * self.degree
         if not link.moves:
             return R, p
         q, x = self.q[:, self.joint[k]], self.x[:, self.joint[k]]
         if link.kind == "prismatic":
             e = link.placement.rotation @ link.axis
-            return R, [p0 + q[:, None] * e, x[:, None] * e, p[2], p[3]]
+            return R, [p0 + q[:, None] * e, x[:, None] * e, *p[2:]][: self.degree + 1]
         K = skew(link.axis)
         sine, cosine = np.sin(q)[:, None, None], np.cos(q)[:, None, None]
         turned = np.eye(3) + sine * K + (1.0 - cosine) * (K @ K)
         terms = [R0 @ turned]
-        for order in range(1, 4):
+        for order in range(1, self.degree + 1):
             terms.append(terms[-1] @ K * (x / order)[:, None, None])
         return terms, p
 
 
 def _product(rule: str, a: list[Array], b: list[Array]) -> list[Array]:
-    """Product of two Taylor polynomials, cut at degree 3."""
-    return [np.asarray(sum(np.einsum(rule, a[i], b[order - i]) for i in range(order + 1))) for order in range(4)]
+    """Product of two Taylor polynomials, cut at their degree."""
+    return [np.asarray(sum(np.einsum(rule, a[i], b[k - i]) for i in range(k + 1))) for k in range(len(a))]
 
 
 def _closure_series(poses: _Poses, closure: Closure) -> list[Array]:
-    """Derivatives 0 to 3 of one closure's equations, in the axes of its first frame."""
+    """Derivatives of one closure's equations, in the axes of its first frame."""
     (R1, p1), (R2, p2) = (poses.of(name) for name in closure.links)
     tip1 = [a + np.einsum("Nij,j->Ni", R, closure.points[0]) for a, R in zip(p1, R1, strict=True)]
     tip2 = [a + np.einsum("Nij,j->Ni", R, closure.points[1]) for a, R in zip(p2, R2, strict=True)]
@@ -283,5 +283,5 @@ def _closure_series(poses: _Poses, closure: Closure) -> list[Array]:
     E = _product("Nji,Njk->Nik", R1, R2)
     turn = [0.5 * np.stack([M[:, 2, 1] - M[:, 1, 2], M[:, 0, 2] - M[:, 2, 0], M[:, 1, 0] - M[:, 0, 1]], 1) for M in E]
     picks = [DIRECTIONS.index(name) for name in closure.keep]
-    factorials = (1.0, 1.0, 2.0, 6.0)
+    factorials = (1.0, 1.0, 2.0, 6.0)[: len(turn)]
     return [f * np.concatenate([a, b], axis=1)[:, picks] for f, a, b in zip(factorials, position, turn, strict=True)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
 from dynid.robot.robot import Robot
 
-ColumnKind = Literal["inertial", "rotor"]
+ColumnKind = Literal["inertial", "rotor", "friction"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,128 @@
+"""Base parameters: every method on one robot, a humanoid, and the growth of the recursion with n."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from bench.robots import chain_of, robot_of
+from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
+from dynid.base.find import base_parameters
+from dynid.base.rules import find_by_rules
+from dynid.base.symbols import relation_texts
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Robot
+
+GROWTH = (6, 12, 24, 48)
+EVEN = 1.5
+"""Time per joint of the longest over that of the shortest chain that still passes for linear."""
+REPEATS = 5
+"""Calls per timing of the growth: the shortest chain alone would be near the clock's jitter."""
+
+Run = Callable[[], int]
+"""One call; returns how many base parameters it found."""
+
+
+def tables() -> Iterator[Table]:
+    """Measure and return the tables, one by one."""
+    yield methods()
+    yield growth()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A row of the table: whose, how, the call, and its limit in ms where one was set."""
+
+    robot: str
+    what: str
+    run: Run
+    limit: float | None = None
+
+
+def methods() -> Table:
+    """All methods for PUMA 560, the recursion for a humanoid."""
+    tasks = {f"{task.robot} {task.what}": task for task in [*puma_tasks(load_robot("puma560")), humanoid_task()]}
+    spent = best_of(ROUNDS, {name: pinned(task.run) for name, task in tasks.items()})
+    rows = tuple(
+        (task.robot, task.what, task.run(), Verdict(spent[name].cpu * 1e3, task.limit)) for name, task in tasks.items()
+    )
+    return Table(
+        "Base parameters, milliseconds",
+        ("robot", "method", "found", "CPU"),
+        rows,
+        f"With rotor inertias, warm; robots loaded beforehand. CPU time on one core; best of {ROUNDS} interleaved "
+        "rounds.",
+    )
+
+
+def puma_tasks(robot: Robot) -> list[Task]:
+    """Everything that a small arm is asked for."""
+    name = robot.name
+    sampled = [Task(name, f"qr, {m}", found(robot, "qr", model=m), 20.0) for m in ("torque", "static", "energy")]
+    return [
+        *sampled,
+        Task(name, "svd, torque", found(robot, "svd")),
+        Task(name, "nullspace", found(robot, "nullspace")),
+        Task(name, "nullspace with relations", found(robot, "nullspace", relations=True), 40.0),
+        Task(name, "rules, numeric", found(robot, "rules"), 30.0),
+        Task(name, "rules, symbolic with text", lambda: symbolic_rules(robot), 1000.0),
+    ]
+
+
+def humanoid_task() -> Task:
+    """A tree of 30 joints."""
+    return Task("tree of 30 joints", "nullspace", found(robot_of(30), "nullspace"), 500.0)
+
+
+def found(robot: Robot, method: str, *, model: str = "torque", relations: bool = False) -> Run:
+    """Return a call of the front door, with the relations in words if asked for."""
+
+    def run() -> int:
+        base = base_parameters(robot, method=method, model=model, rotor_inertia=True)
+        if relations and not base.relations:
+            raise RuntimeError(f"'{robot.name}' has no relations: their time would say nothing")
+        return base.count
+
+    return run
+
+
+def symbolic_rules(robot: Robot) -> int:
+    """Find the relations in the symbols of the table, and write them down."""
+    result = find_by_rules(robot, rotor_inertia=True, symbolic=True)
+    if not relation_texts(result, robot.parameter_names):
+        raise RuntimeError(f"'{robot.name}' has no relations: their time would say nothing")
+    return len(result.regrouping.kept)
+
+
+def pinned(run: Run, repeats: int = 1) -> Callable[[], None]:
+    """Return so many calls on one core."""
+
+    def on_core() -> None:
+        with on_one_core():
+            for _ in range(repeats):
+                run()
+
+    return on_core
+
+
+def growth() -> Table:
+    """Time per joint of the recursion as a chain grows: constant if it is linear."""
+    runs = {n: found(chain_of(n), "nullspace") for n in GROWTH}
+    spent = best_of(ROUNDS, {str(n): pinned(run, REPEATS) for n, run in runs.items()})
+    times = {n: spent[str(n)].cpu / REPEATS * 1e3 for n in GROWTH}
+    first, last = GROWTH[0], GROWTH[-1]
+    ratio = times[last] / last / (times[first] / first)
+    slopes = {n: math.log(times[n] / times[m]) / math.log(n / m) for m, n in zip(GROWTH, GROWTH[1:], strict=False)}
+    rows = tuple(
+        (n, runs[n](), times[n], times[n] / n, slopes.get(n, ""), Verdict(ratio, EVEN) if n == last else "")
+        for n in GROWTH
+    )
+    return Table(
+        "Growth with n: nullspace, serial chains, milliseconds",
+        ("n", "found", "CPU", "CPU per joint", "exponent", "per joint, last / first"),
+        rows,
+        f"Alternating right angles, all lengths nonzero, with rotor inertias. CPU time on one core; best of {ROUNDS} "
+        f"interleaved rounds of {REPEATS} calls. Exponent of n since the row above. Linear growth would give 1 and 1, "
+        f"quadratic 2 and {last // first}.",
+    )

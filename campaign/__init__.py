@@ -1,0 +1,1 @@
+"""Long randomised runs; `make test` has a fixed-seed part of each."""

@@ -1,0 +1,195 @@
+"""The front door: base parameters of a robot by any method, and all methods side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.base.doubts import find_doubts, find_geometry_doubts
+from dynid.base.numeric import NumericResult, find_by_qr, find_by_svd
+from dynid.base.parameters import BaseParameters, rules_apply
+from dynid.base.regrouping import Regrouping
+from dynid.base.sampling import Question, sample_matrix
+from dynid.errors import ModelError
+from dynid.robot.robot import Robot
+
+METHODS = ("qr", "svd", "rules", "nullspace")
+
+
+def base_parameters(
+    robot: Robot,
+    *,
+    model: str = "torque",
+    method: str | None = None,
+    rotor_inertia: bool = True,
+    tared: bool = False,
+    seed: int = 0,
+    friction: tuple[str, ...] = (),
+    rows: int | None = None,
+    scaling: tuple[float, float] | None = None,
+) -> BaseParameters:
+    """Return which combinations of the standard parameters a model can reveal.
+
+    Methods: `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random samples, reproducible by
+    seed; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling
+    procedure); None takes nullspace where it applies, else qr after the rules. `tared` adds six free offsets to
+    the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset).
+    """
+    question = Question(robot, model, rotor_inertia, tared, tuple(friction))
+    if method is None and nullspace_applies(question):
+        return _certified(question, seed)
+    if method is None:
+        method = "rules+qr" if rules_apply(question) else "qr"
+    finders: dict[str, Callable[[Question], BaseParameters]] = {
+        "nullspace": _by_nullspace,
+        "rules": _by_rules,
+        "qr": lambda q: _by_samples(q, "qr", seed, rows, scaling),
+        "svd": lambda q: _by_samples(q, "svd", seed, rows, scaling),
+        "rules+qr": lambda q: _by_rules_and_samples(q, seed, rows),
+    }
+    if method not in finders:
+        raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
+    return _with_doubts(finders[method](question))
+
+
+def _with_doubts(found: BaseParameters) -> BaseParameters:
+    doubts = find_geometry_doubts(found.question)
+    return replace(found, warnings=(*found.warnings, *doubts)) if doubts else found
+
+
+def _certified(question: Question, seed: int) -> BaseParameters:
+    """By nullspace; samples decide where a frame is known to the precision of a float only and they disagree."""
+    from dynid.base.digits import reads_exactly
+
+    exact = _with_doubts(_by_nullspace(question))
+    if reads_exactly(question.robot):
+        return exact
+    sampled = _by_samples(question, "qr", seed, None, None)
+    if sampled.names == exact.names:
+        return exact
+    warning = (
+        "the frames of this file are known to the precision of a float only, and the exact method keeps "
+        f"{exact.count} parameters where samples keep {sampled.count}: axes that should meet or be parallel miss by "
+        "rounding; the sampled result is given"
+    )
+    return replace(sampled, warnings=(*sampled.warnings, warning))
+
+
+def nullspace_applies(question: Question) -> bool:
+    """Open trees without friction columns, torque-like and reaction models."""
+    return not (question.robot.couplings or question.robot.closures or question.friction)
+
+
+def _by_nullspace(question: Question) -> BaseParameters:
+    from dynid.base.nullspace import find_by_nullspace
+
+    if question.friction:
+        raise ModelError("method 'nullspace' knows inertial and rotor columns; use method='qr' with friction columns")
+    found = find_by_nullspace(
+        question.robot,
+        model="reaction" if question.model == "reaction" else "torque",
+        rotor_inertia=question.rotor_inertia,
+        tared=question.tared,
+    )
+    return BaseParameters(question, "nullspace", found, np.inf, None, ())
+
+
+def _by_rules(question: Question) -> BaseParameters:
+    from dynid.base.rules import find_by_rules
+
+    if not rules_apply(question):
+        raise ModelError(
+            "method 'rules' covers the torque-like models of robots on a fixed base, without friction columns; "
+            "use method='nullspace' or 'qr'"
+        )
+    if question.robot.couplings or question.robot.closures:
+        raise ModelError("method 'rules' covers open trees; for closed loops leave method out: rules first, then qr")
+    found = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
+    return BaseParameters(question, "rules", found.regrouping, np.inf, None, ())
+
+
+def _by_samples(
+    question: Question, method: str, seed: int, rows: int | None, scaling: tuple[float, float] | None
+) -> BaseParameters:
+    columns = question.columns
+    offsets = 6 if question.tared else 0
+    scaled = None
+    if scaling is not None:
+        from dynid.base.scaling import scaled_matrix
+
+        scaled, W, offsets = scaled_matrix(question, rows or len(columns), seed, scaling)
+    else:
+        W = sample_matrix(question, rows or 3 * len(columns), seed)
+    find = find_by_qr if method == "qr" else find_by_svd
+    result = find(W, left_out=question.known, offsets=offsets)
+    warnings = find_doubts(result, tuple(column.name for column in columns))
+    return replace(_numeric(question, method, result, warnings), scaled=scaled)
+
+
+def _numeric(question: Question, method: str, result: NumericResult, warnings: tuple[str, ...]) -> BaseParameters:
+    return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
+
+
+def _by_rules_and_samples(question: Question, seed: int, rows: int | None) -> BaseParameters:
+    """Rules on the open tree, then QR on what is left of the projected model (Gautier 1991, conclusions)."""
+    from dynid.base.rules import find_by_rules
+
+    open_tree = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
+    kept = np.array(open_tree.regrouping.kept)
+    W = sample_matrix(question, rows or 3 * len(question.columns), seed)
+    result = find_by_qr(W[:, kept])
+    final = Regrouping(
+        tuple(int(kept[k]) for k in result.regrouping.kept),
+        result.regrouping.matrix @ open_tree.regrouping.matrix,
+    )
+    names = tuple(question.columns[k].name for k in kept)
+    diagnostics = replace(result.diagnostics, columns=tuple(int(kept[k]) for k in result.diagnostics.columns))
+    found = replace(result, regrouping=final)
+    base = _numeric(question, "rules+qr", found, find_doubts(result, names))
+    return replace(base, diagnostics=diagnostics)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """What several methods said: results by method, reasons where one does not apply, and a verdict."""
+
+    results: dict[str, BaseParameters]
+    refused: dict[str, str]
+    verdict: str
+
+
+def compare_methods(
+    robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
+) -> Comparison:
+    """Run every method that applies; the exact one is the certificate for the others."""
+    results: dict[str, BaseParameters] = {}
+    refused: dict[str, str] = {}
+    for method in (None, *METHODS):
+        try:
+            found = base_parameters(
+                robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
+            )
+        except ModelError as error:
+            refused[str(method)] = str(error)
+        else:
+            results.setdefault(found.method, found)
+    return Comparison(results, refused, _verdict(results))
+
+
+def _verdict(results: dict[str, BaseParameters]) -> str:
+    reference = results.get("nullspace") or next(iter(results.values()))
+    others = {name: set(found.names) for name, found in results.items()}
+    differing = [name for name, names in others.items() if names != set(reference.names)]
+    if not differing:
+        return f"{', '.join(results)} agree on the same {reference.count} parameters"
+    words = []
+    for name in differing:
+        more, less = sorted(others[name] - set(reference.names)), sorted(set(reference.names) - others[name])
+        parts = [f"keeps {', '.join(more)} too" if more else "", f"misses {', '.join(less)}" if less else ""]
+        words.append(f"{name} {' and '.join(p for p in parts if p)}")
+    return (
+        f"{'; '.join(words)}; trust {reference.method}, which decides ranks "
+        f"{'exactly' if np.isinf(reference.gap) else 'on samples'}: samples cannot see combinations below rounding"
+    )

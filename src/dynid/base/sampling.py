@@ -1,0 +1,121 @@
+"""Random samples of a model, drawn inside the joint limits, as the matrix W of Gautier 1991, eq. 6, 9 and 12."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import LoopError, ModelError
+from dynid.models.columns import Column, standard_columns
+from dynid.models.friction import friction_columns, friction_rows
+from dynid.models.regressor import regressor
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+NUMERICAL_MODELS = ("torque", "static", "energy", "power", "momentum", "reaction")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """Whose base parameters are asked for, and in which columns."""
+
+    robot: Robot
+    model: str
+    rotor_inertia: bool
+    tared: bool
+    friction: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.model not in NUMERICAL_MODELS:
+            raise ModelError(f"base parameters exist for {', '.join(NUMERICAL_MODELS)}, not for '{self.model}'")
+        if self.friction and self.model not in ("torque", "static"):
+            raise ModelError("friction and offset columns belong to the torque model")
+        if self.tared and self.model != "reaction":
+            raise ModelError("tared=True (six free offsets) belongs to the reaction model")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in question, friction last."""
+        standard = standard_columns(self.robot, rotor_inertia=self.rotor_inertia).columns
+        return (*standard, *friction_columns(self.robot, self.friction))
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Columns of parameters known to be zero."""
+        zeros = set(self.robot.known_zeros)
+        return tuple(k for k, column in enumerate(self.columns) if column.name in zeros)
+
+
+def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
+    """Positions inside the limits (a turn, or 1 m, where there are none), velocities and accelerations likewise.
+
+    For implicit loops the range is narrowed around the stated assembly until every sample closes.
+    """
+    rng = np.random.default_rng(seed)
+    unit = rng.uniform(-1.0, 1.0, (3, samples, robot.n))
+    turns = np.array([robot.links[k].kind == "revolute" for k in robot.active_links])
+    lower, upper = robot.limits.position.T
+    reach = np.where(turns, math.pi, 1.0)
+    limited = np.isfinite(lower) & np.isfinite(upper)
+    middle = np.where(limited, 0.5 * (np.where(limited, lower, 0.0) + np.where(limited, upper, 0.0)), 0.0)
+    half = np.where(limited, 0.5 * (np.where(limited, upper, 0.0) - np.where(limited, lower, 0.0)), reach)
+    v = unit[1] * np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 2.0)
+    a = unit[2] * np.where(np.isfinite(robot.limits.acceleration), robot.limits.acceleration, 5.0)
+    t = np.arange(samples, dtype=np.float64)
+    if robot.floating:
+        quaternion = rng.standard_normal((samples, 4))
+        quaternion /= np.linalg.norm(quaternion, axis=1)[:, None]
+        pose = np.hstack([rng.uniform(-1.0, 1.0, (samples, 3)), quaternion])
+        twist, rate = rng.uniform(-2.0, 2.0, (2, samples, 6))
+        return Motion(t, middle + unit[0] * half, v, a, pose, twist, rate)
+    return _closing(robot, Motion(t, middle + unit[0] * half, v, a))
+
+
+def _closing(robot: Robot, motion: Motion) -> Motion:
+    if not robot.closures:
+        return motion
+    centre = next((c.at for c in robot.closures if c.at is not None), np.zeros(robot.n))
+    spread = motion.q - centre
+    for _ in range(40):
+        try:
+            regressor(robot, motion, model="power")
+        except LoopError:
+            spread = 0.8 * spread
+            motion = Motion(motion.t, centre + spread, motion.v, motion.a)
+        else:
+            return motion
+    raise ModelError(f"the loops of '{robot.name}' close nowhere around the stated assembly; correct start and at")
+
+
+def model_matrix(question: Question, motion: Motion) -> Array:
+    """Rows of the model in question, tare columns (six, per channel) at the end where asked for."""
+    robot = question.robot
+    W = regressor(robot, motion, model=question.model, rotor_inertia=question.rotor_inertia)
+    rows = W.matrix.reshape(-1, len(W.channels), len(W.columns))
+    if question.friction:
+        own = friction_rows(motion, question.friction)
+        if robot.floating:
+            own = np.concatenate([np.zeros((len(own), 6, own.shape[2])), own], axis=1)
+        rows = np.concatenate([rows, own], axis=2)
+    if question.tared:
+        tare = np.broadcast_to(np.eye(6), (len(rows), 6, 6))
+        rows = np.concatenate([rows, tare], axis=2)
+    return np.asarray(rows.reshape(-1, rows.shape[2]))
+
+
+def sample_matrix(question: Question, rows: int, seed: int) -> Array:
+    """Matrix W of at least `rows` random rows."""
+    channels = _channels(question)
+    samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
+    return model_matrix(question, random_samples(question.robot, max(samples, 2), seed))
+
+
+def _channels(question: Question) -> int:
+    if question.model == "reaction":
+        return 6
+    if question.model in ("energy", "power"):
+        return 1
+    return question.robot.n + (6 if question.robot.floating else 0)
