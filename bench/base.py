@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.robots import chain_of, robot_of
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
+from dynid.base.digits import many_digits
 from dynid.base.find import base_parameters
+from dynid.base.recursion import Sight, find_conditions
 from dynid.base.rules import find_by_rules
 from dynid.base.symbols import relation_texts
 from dynid.robot.load import load_robot
@@ -107,22 +108,52 @@ def pinned(run: Run, repeats: int = 1) -> Callable[[], None]:
 
 
 def growth() -> Table:
-    """Time per joint of the recursion as a chain grows: constant if it is linear."""
-    runs = {n: found(chain_of(n), "nullspace") for n in GROWTH}
-    spent = best_of(ROUNDS, {str(n): pinned(run, REPEATS) for n, run in runs.items()})
-    times = {n: spent[str(n)].cpu / REPEATS * 1e3 for n in GROWTH}
+    """Time per joint of the recursion as a chain grows, without and with the matrix of its relations.
+
+    The recursion itself is linear. Its relations are not: the masses of all links beyond stand in every link's
+    sums, so a chain's matrix has of the order of n^2 entries, whoever writes them.
+    """
+    robots = {n: chain_of(n) for n in GROWTH}
+    tasks: dict[str, Run] = {}
+    for n, robot in robots.items():
+        tasks[f"ranks {n}"] = ranks(robot)
+        tasks[f"whole {n}"] = found(robot, "nullspace")
+    spent = best_of(ROUNDS, {name: pinned(run, REPEATS) for name, run in tasks.items()})
+    ms = {name: time.cpu / REPEATS * 1e3 for name, time in spent.items()}
     first, last = GROWTH[0], GROWTH[-1]
-    ratio = times[last] / last / (times[first] / first)
-    slopes = {n: math.log(times[n] / times[m]) / math.log(n / m) for m, n in zip(GROWTH, GROWTH[1:], strict=False)}
+    ratio = ms[f"ranks {last}"] / last / (ms[f"ranks {first}"] / first)
     rows = tuple(
-        (n, runs[n](), times[n], times[n] / n, slopes.get(n, ""), Verdict(ratio, EVEN) if n == last else "")
+        (
+            n,
+            tasks[f"ranks {n}"](),
+            ms[f"ranks {n}"],
+            ms[f"ranks {n}"] / n,
+            ms[f"whole {n}"],
+            entries(robots[n]),
+            Verdict(ratio, EVEN) if n == last else "",
+        )
         for n in GROWTH
     )
     return Table(
         "Growth with n: nullspace, serial chains, milliseconds",
-        ("n", "found", "CPU", "CPU per joint", "exponent", "per joint, last / first"),
+        ("n", "found", "ranks", "ranks per joint", "with matrix", "nonzero entries", "ranks per joint, last / first"),
         rows,
         f"Alternating right angles, all lengths nonzero, with rotor inertias. CPU time on one core; best of {ROUNDS} "
-        f"interleaved rounds of {REPEATS} calls. Exponent of n since the row above. Linear growth would give 1 and 1, "
-        f"quadratic 2 and {last // first}.",
+        f"interleaved rounds of {REPEATS} calls. Linear growth gives 1 in the last column, quadratic {last // first}.",
     )
+
+
+def ranks(robot: Robot) -> Run:
+    """Return the recursion alone: every link's conditions and how many parameters it keeps."""
+    rotors = frozenset(robot.active_links)
+
+    def run() -> int:
+        with many_digits():
+            return sum(len(c.rows.rows) for c in find_conditions(robot, Sight(torques=True), rotors=rotors))
+
+    return run
+
+
+def entries(robot: Robot) -> int:
+    """Nonzero entries of the regrouping matrix."""
+    return int((base_parameters(robot, method="nullspace").matrix != 0.0).sum())

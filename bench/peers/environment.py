@@ -19,7 +19,7 @@ def peers_python() -> Path:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(HOME)], check=True)
         # Neither version control nor linters look into it.
         (HOME / ".gitignore").write_text("*\n", encoding="utf-8")
-        quiet = ["--quiet", "--disable-pip-version-check"]
+        quiet = ["-qq", "--disable-pip-version-check"]
         subprocess.run([str(python), "-m", "pip", "install", *quiet, *PEERS], check=True)
         stamp.write_text(wanted, encoding="utf-8")
     return python

@@ -63,3 +63,7 @@ class DeadPointError(DynidError):
             f"the loop {frames} is at a dead point at sample {sample}: the passive joints' velocities are not "
             "determined there; leave such samples out"
         )
+
+
+class ExcitationError(DynidError):
+    """No motion can be designed as asked for."""

@@ -165,6 +165,13 @@ def test_robots_in_other_frames_keep_their_own_first_columns() -> None:
         assert len(check(other, rotor_inertia=True, seed=k).regrouping.kept) == count
 
 
+def test_a_frame_moved_along_its_axis_mixes_moments_into_products_of_inertia() -> None:
+    robot = table(row(alpha=-RIGHT), row(alpha=-RIGHT, d=0.25, r=0.1), gravity=NONE)
+    links = tuple(replace(link, mdh=None) for link in robot.links)
+    result = check(replace(robot, links=links), rotor_inertia=True)
+    assert_allclose(result.regrouping.matrix, find_by_rules(robot).regrouping.matrix, rtol=0, atol=1e-15)
+
+
 def test_arbitrary_trees_keep_their_own_first_columns() -> None:
     for seed in range(12):
         check(random_tree(seed, joints=5, shuffled=seed % 2 == 1), rotor_inertia=seed % 3 > 0, seed=seed)

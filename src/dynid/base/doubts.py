@@ -100,9 +100,8 @@ def _lost_names(question: Question, robot: Robot, special: Robot) -> tuple[str, 
 
     if robot.couplings or robot.closures:
         return None
-    model = "reaction" if question.model == "reaction" else "torque"
     kept = [
-        set(find_by_nullspace(r, model=model, rotor_inertia=question.rotor_inertia, tared=question.tared).kept)
+        set(find_by_nullspace(r, model=question.model, rotor_inertia=question.rotor_inertia, tared=question.tared).kept)
         for r in (robot, special)
     ]
     names = [column.name for column in question.columns]

@@ -127,7 +127,11 @@ class BaseParameters:
 
 def rules_apply(question: Question) -> bool:
     """Fixed bases and the models that see what torques see; loops are opened first."""
-    return question.model != "reaction" and not question.robot.floating and not question.friction
+    return (
+        question.model in ("torque", "static", "energy", "power")
+        and not question.robot.floating
+        and not question.friction
+    )
 
 
 def _symbolic(question: Question, found: Regrouping) -> Coefficients | None:

@@ -105,6 +105,10 @@ class Robot:
 
     def to_mdh(self) -> Robot:
         """Return the same robot with every link in its modified Denavit-Hartenberg frame."""
+        return self._in_mdh_frames
+
+    @cached_property
+    def _in_mdh_frames(self) -> Robot:
         from dynid.robot.mdh import to_mdh
 
         return to_mdh(self)
