@@ -36,7 +36,7 @@ def test_help_is_light() -> None:
     assert not loaded_modules(code) & {*HEAVY, "numpy"}
 
 
-@pytest.mark.parametrize("command", ["robots", "mdh", "base", "demo"])
+@pytest.mark.parametrize("command", ["robots", "mdh", "base", "excite", "demo"])
 def test_every_command_has_an_example(command: str) -> None:
     assert "Example: dynid" in dynid(command, "--help").stdout
 
@@ -97,6 +97,39 @@ def test_base_warns_with_exit_code_1(tmp_path: Path) -> None:
 )
 def test_base_with_mistakes(words: tuple[str, ...], answer: str) -> None:
     error = dynid("base", "puma560", *words, code=2).stderr
+    assert answer in error
+    assert error.count("\n") == 1
+
+
+def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> None:
+    out, facts = tmp_path / "traj.csv", tmp_path / "traj.json"
+    words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "1", "--rate", "50")
+    text = dynid("excite", "gautier3", "--out", str(out), "--json", str(facts), *words).stdout
+    for part in ("condition", "peak over limit", "expected deviation", "wrote"):
+        assert part in text
+    assert out.read_text().startswith("t,q1,q2,q3,v1")
+    assert "joint_names" in out.with_suffix(".yaml").read_text()
+    page = out.with_suffix(".html").read_text()
+    assert "Exciting motion for gautier3" in page
+    assert 'src="http' not in page
+    data = json.loads(facts.read_text())
+    assert data["margin"] >= 0.0
+    assert len(data["expected_errors"]) == 15
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ((), "--velocity"),
+        (("--velocity", "1,2"), "3 joints"),
+        (("--velocity", "fast"), "one number"),
+        (("--velocity", "1", "--duration", "0"), "duration"),
+        (("--velocity", "1", "--out", "x.txt"), ".csv"),
+        (("--velocity", "1", "--lock", "arm"), "NAME=POSITION"),
+    ],
+)
+def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:
+    error = dynid("excite", "gautier3", *words, code=2).stderr
     assert answer in error
     assert error.count("\n") == 1
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from dynid.base.find import base_parameters, compare_methods
     from dynid.base.parameters import BaseParameters
     from dynid.errors import DynidError
+    from dynid.excitation.design import design_excitation
+    from dynid.excitation.excitation import Excitation
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
     from dynid.robot.load import bundled_robots, load_robot
     from dynid.robot.motion import Motion
@@ -20,12 +22,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "BaseParameters": "dynid.base.parameters",
     "DynidError": "dynid.errors",
+    "Excitation": "dynid.excitation.excitation",
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
     "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
     "compare_methods": "dynid.base.find",
+    "design_excitation": "dynid.excitation.design",
     "load_robot": "dynid.robot.load",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -35,12 +39,14 @@ _HOMES = {
 __all__ = [
     "BaseParameters",
     "DynidError",
+    "Excitation",
     "Motion",
     "Regressor",
     "Robot",
     "base_parameters",
     "bundled_robots",
     "compare_methods",
+    "design_excitation",
     "load_robot",
     "regressor",
     "regressor_adjoint",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynid.errors import DynidError
+from dynid.robot.files import write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,20 +104,6 @@ def finish(warnings: Sequence[str]) -> None:
         raise SystemExit(1)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write beside, then rename: never a half-written file."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
-    except OSError as error:
-        raise DynidError(f"cannot write {path}: {error.strerror or error}") from error
-
-
 def write_json(path: Path, data: object) -> None:
     """Write for machines; numbers that are not finite become null."""
     write_text(path, json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
@@ -159,3 +144,15 @@ def robot_facts(robot: Robot) -> dict[str, object]:
         "parameters": parameters,
         "notes": list(robot.notes),
     }
+
+
+def parse_locks(words: Sequence[str]) -> dict[str, float]:
+    """Joints to hold from NAME=POSITION words."""
+    locks = {}
+    for word in words:
+        name, _, value = word.rpartition("=")
+        try:
+            locks[name] = float(value)
+        except ValueError:
+            raise DynidError(f"--lock {word}: write NAME=POSITION, in rad or m") from None
+    return locks

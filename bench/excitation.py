@@ -1,0 +1,369 @@
+"""Exciting motions: an exact gradient against differences, a search against SLSQP, and the command as a whole."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+
+from bench.__main__ import ENVIRONMENT
+from bench.pinocchio_loop import PinocchioLoop
+from bench.startup import children_cpu, find_help
+from bench.timing import ROUNDS, Cell, Table, Verdict, best_of, on_one_core
+from dynid.excitation.base_rows import BaseRows
+from dynid.excitation.bounded import BoundedCoefficients
+from dynid.excitation.criteria import Spectral
+from dynid.excitation.design import PERIOD
+from dynid.excitation.search import (
+    INSTANTS,
+    SAMPLES,
+    STAGES,
+    FourierProblem,
+    random_coefficients,
+    search_from,
+    settle,
+)
+from dynid.excitation.series import Basis
+from dynid.kernel.threads import use_threads
+from dynid.robot.inertia import from_pinocchio
+from dynid.robot.load import load_robot
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+ROBOT = "panda"
+HARMONICS = 5
+SEED = 0
+"""Of the start; the default of the command."""
+
+GRADIENT_SAMPLES = 200
+SHARPNESS = 16.0
+STEP = 1e-6
+DIFFERENCED = 7
+"""Coefficients differenced in a timed round, one per joint; the time for all is scaled from theirs."""
+
+SEARCH_ROUNDS = 3
+BUDGET = 40.0
+"""CPU seconds after which an SLSQP run ends, converged or not."""
+PATIENCE = 1000
+"""Iterations of SLSQP on one objective; the same stages as dynid's have dynid's numbers of iterations."""
+TOLERANCE = 1e-9
+GRID = 50
+"""Instants at which SLSQP is given the limits."""
+
+PROCESSES = 3
+
+
+def tables() -> Iterator[Table]:
+    """Measure and return the tables, one by one."""
+    use_threads(1)
+    yield gradient()
+    yield search()
+    yield command()
+
+
+def panda() -> FourierProblem:
+    """Return the problem that `dynid excite panda` solves: 43 base columns, 77 coefficients."""
+    robot = load_robot(ROBOT)
+    rows = BaseRows.of(robot, model="torque", rotor_inertia=False, friction=())
+    return FourierProblem(rows, "condition", (1.0, 0.0), None, robot.limits, None, PERIOD, HARMONICS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Objective:
+    """The smooth logarithm of the condition number over instants t of a period, as a function of coefficients."""
+
+    problem: FourierProblem
+    t: Array
+    basis: Basis
+    judge: Spectral
+
+    @staticmethod
+    def of(problem: FourierProblem, samples: int) -> Objective:
+        """Prepare what does not depend on the coefficients."""
+        judge = problem.judge(samples * problem.rows.channels)
+        if not isinstance(judge, Spectral):
+            raise TypeError(f"'{problem.criterion}' is not a function of singular values")
+        return Objective(problem, *problem.instants(samples), judge)
+
+    def motion(self, y: Array) -> Motion:
+        """Motion of coefficients y (n, 2 H + 1)."""
+        return self.problem.motion(y, self.basis, self.t)
+
+    def value(self, W: Array, sharpness: float) -> float:
+        """The value alone, at the least cost: contenders without gradients are not to pay for slopes."""
+        if np.isinf(sharpness):
+            return float(np.log(self.judge.value(W)))
+        lam = np.linalg.eigvalsh(W.T @ W)
+        return self.judge.stand_in(np.maximum(lam, lam[-1] * 1e-15), sharpness)[0]
+
+    def gradient(self, y: Array) -> Array:
+        """Exact gradient (n, 2 H + 1)."""
+        motion, rows = self.motion(y), self.problem.rows
+        slope = self.judge.smooth(rows.matrix(motion), SHARPNESS).slope
+        by_q, by_v, by_a = rows.adjoint(motion, slope)
+        return np.asarray(by_q.T @ self.basis.q + by_v.T @ self.basis.v + by_a.T @ self.basis.a)
+
+
+class Differences:
+    """Central differences of the same value, each through a loop over pinocchio's regressor."""
+
+    def __init__(self, objective: Objective) -> None:
+        robot = objective.problem.rows.robot
+        self.objective = objective
+        self.loop = PinocchioLoop(robot)
+        self.out = np.empty((len(objective.t), robot.n, 10 * robot.n))
+        # where each base column stands in pinocchio's order: the place that from_pinocchio takes it from
+        places = from_pinocchio(np.arange(10.0 * robot.n).reshape(robot.n, 10)).ravel()
+        self.columns = places.astype(np.int64)[objective.problem.rows.kept]
+
+    def matrix(self, y: Array) -> Array:
+        """Base columns (rows, b)."""
+        self.loop.write_regressor(self.objective.motion(y), self.out)
+        W: Array = self.out.reshape(-1, self.out.shape[2])[:, self.columns]
+        return W
+
+    def gradient(self, y: Array, entries: range) -> Array:
+        """Derivatives by some of the coefficients."""
+        slopes = []
+        for k in entries:
+            above, below = y.copy(), y.copy()
+            above.flat[k] += STEP
+            below.flat[k] -= STEP
+            up, down = (self.objective.value(self.matrix(x), SHARPNESS) for x in (above, below))
+            slopes.append((up - down) / (2.0 * STEP))
+        return np.array(slopes)
+
+    def check(self, y: Array) -> None:
+        """Raise unless both compute the same: a timing of different work would say nothing."""
+        value = self.objective.judge.value
+        ours, theirs = value(self.objective.problem.rows.matrix(self.objective.motion(y))), value(self.matrix(y))
+        np.testing.assert_allclose(theirs, ours, rtol=1e-9)
+        np.testing.assert_allclose(self.gradient(y, range(y.size)), self.objective.gradient(y).ravel(), atol=1e-5)
+
+
+def gradient() -> Table:
+    """One gradient by all coefficients."""
+    problem = panda()
+    y = settle(problem, random_coefficients(problem, SEED))[1]
+    objective = Objective.of(problem, GRADIENT_SAMPLES)
+    differences = Differences(objective)
+    differences.check(y)
+    some = range(0, y.size, y.size // DIFFERENCED)
+    runs: dict[str, Callable[[], object]] = {
+        "matrix": lambda: problem.rows.matrix(objective.motion(y)),
+        "exact": lambda: objective.gradient(y),
+        "differences": lambda: differences.gradient(y, some),
+    }
+    spent = best_of(ROUNDS, {name: partial(pinned, run) for name, run in runs.items()})
+    exact, differenced = spent["exact"].cpu * 1e3, spent["differences"].cpu * 1e3 * y.size / len(some)
+    rows: tuple[tuple[Cell, ...], ...] = (
+        ("dynid, matrix alone", 1, spent["matrix"].cpu * 1e3, ""),
+        ("dynid, exact gradient", 1, exact, ""),
+        ("differences of a pinocchio loop", 2 * y.size, differenced, Verdict(differenced / exact, 40.0, least=True)),
+    )
+    return Table(
+        f"Gradient of the condition number: {ROBOT}, {y.size} coefficients, {GRADIENT_SAMPLES} samples, "
+        f"{len(problem.rows.names)} base columns, milliseconds",
+        ("how", "evaluations", "CPU", "differences / exact"),
+        rows,
+        f"Smooth condition number of sharpness {SHARPNESS:g}; checked beforehand: the same condition number to 1e-9, "
+        f"the same gradient to 1e-5. One core, one thread; best of {ROUNDS} interleaved rounds. "
+        f"Differences: central, {len(some)} of {y.size} coefficients per round, scaled.",
+    )
+
+
+def pinned(run: Callable[[], object]) -> None:
+    """Call on one core."""
+    with on_one_core():
+        run()
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """CPU seconds since the start, and the condition number of the valid motion there."""
+
+    points: tuple[tuple[float, float], ...]
+
+    @property
+    def best(self) -> float:
+        """Lowest condition number on the way."""
+        return min(condition for _, condition in self.points)
+
+    @property
+    def end(self) -> float:
+        """Seconds until the search ended."""
+        return self.points[-1][0]
+
+    def time_to(self, condition: float) -> float:
+        """Seconds until it is first reached."""
+        return next(seconds for seconds, reached in self.points if reached <= condition)
+
+    @staticmethod
+    def of(problem: FourierProblem, visited: list[tuple[float, Array]], start: float) -> Course:
+        """Judge what was visited after the clock has stopped: exact peaks taken to the limits, true value."""
+        return Course(tuple((seconds - start, settle(problem, y)[0]) for seconds, y in visited))
+
+
+class RecordedProblem(FourierProblem):
+    """A problem that remembers when which coefficients were tried."""
+
+    __slots__ = ("visited",)
+    visited: list[tuple[float, Array]]
+
+    @staticmethod
+    def of(p: FourierProblem) -> RecordedProblem:
+        """Copy a problem."""
+        copy = RecordedProblem(p.rows, p.criterion, p.weights, p.noise, p.limits, p.effort, p.period, p.harmonics)
+        object.__setattr__(copy, "visited", [])
+        return copy
+
+    def motion(self, y: Array, basis: Basis, t: Array) -> Motion:
+        """Motion of coefficients y; takes about a microsecond more."""
+        self.visited.append((time.process_time(), y))
+        return FourierProblem.motion(self, y, basis, t)
+
+
+def search_by_dynid(problem: FourierProblem) -> Course:
+    """The search of the command, one start."""
+    recorded = RecordedProblem.of(problem)
+    start = time.process_time()
+    with on_one_core():
+        search_from(recorded, SEED, lambda: np.inf)
+    # The first motion, of zeros, only sizes the matrix. An evaluation is over when the next begins.
+    tried = recorded.visited[1:]
+    over = [seconds for seconds, _ in tried[1:]] + [time.process_time()]
+    return Course.of(problem, [(seconds, y) for seconds, (_, y) in zip(over, tried, strict=True)], start)
+
+
+class OutOfBudgetError(Exception):
+    """An SLSQP run has used its CPU time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slsqp:
+    """A way to use SLSQP: stages as dynid's, limits as constraints or by dynid's map, and the target where one is set.
+
+    Stages are (sharpness of the criterion, sharpness of the map, iterations); infinite: the condition number itself.
+    """
+
+    objective: str
+    stages: tuple[tuple[float, float, int], ...]
+    constrained: bool
+    target: float | None
+
+    @property
+    def limits(self) -> str:
+        """How it keeps the limits, in words."""
+        return f"constraints, {GRID} instants" if self.constrained else "dynid's map"
+
+    def run(self, problem: FourierProblem) -> Course:
+        """Search from dynid's start."""
+        objective = Objective.of(problem, SAMPLES)
+        bounded = BoundedCoefficients.of(problem.instants(INSTANTS * problem.harmonics)[1], problem.limits)
+        constraints = limits_on_grid(problem) if self.constrained else ()
+        visited: list[tuple[float, Array]] = []
+        start = time.process_time()
+        x = random_coefficients(problem, SEED)
+        shape = x.shape
+        if self.constrained:
+            x = bounded.apply(x, STAGES[0][1])[0]
+
+        def coefficients(flat: Array, tight: float) -> Array:
+            y = flat.reshape(shape)
+            return y.copy() if self.constrained else bounded.apply(y, tight)[0]
+
+        def value(flat: Array, sharp: float, tight: float) -> float:
+            return objective.value(problem.rows.matrix(objective.motion(coefficients(flat, tight))), sharp)
+
+        def remember(tight: float, flat: Array) -> None:
+            visited.append((time.process_time(), coefficients(flat, tight)))
+            if visited[-1][0] - start > BUDGET:
+                raise OutOfBudgetError
+
+        try:
+            with on_one_core():
+                for sharp, tight, steps in self.stages:
+                    found = scipy.optimize.minimize(
+                        value, x.ravel(), args=(sharp, tight), method="SLSQP", constraints=constraints,
+                        callback=partial(remember, tight), options={"maxiter": steps, "ftol": TOLERANCE},
+                    )  # fmt: skip
+                    x = found.x
+        except OutOfBudgetError:
+            pass
+        return Course.of(problem, visited, start)
+
+
+def limits_on_grid(problem: FourierProblem) -> tuple[Any, ...]:
+    """Linear constraints 1 -+ use >= 0 with their exact, constant jacobian."""
+    use = scipy.linalg.block_diag(*BoundedCoefficients.of(problem.instants(GRID)[1], problem.limits).use)
+    both = np.vstack([use, -use])
+    return ({"type": "ineq", "fun": lambda flat: 1.0 - both @ flat, "jac": lambda flat: -both},)
+
+
+def search() -> Table:
+    """Time to the same condition number, from the same start."""
+    problem = panda()
+    search_by_dynid(problem)
+    ours = min((search_by_dynid(problem) for _ in range(SEARCH_ROUNDS)), key=lambda course: course.end)
+    alone = "smooth, sharpness {:g} alone"
+    ways = (
+        Slsqp("the same stages", STAGES, True, 12.0),
+        Slsqp("the same stages", STAGES, False, 12.0),
+        Slsqp("condition number itself", ((np.inf, np.inf, PATIENCE),), True, 12.0),
+        *(Slsqp(alone.format(p), ((p, np.inf, PATIENCE),), True, None) for p in (8.0, 40.0)),
+    )
+    rows: list[tuple[Cell, ...]] = [("dynid", "stages", "dynid's map", ours.best, ours.end, "", "", "", "")]
+    for way in ways:
+        theirs = way.run(problem)
+        same = max(ours.best, theirs.best)
+        mine, other = ours.time_to(same), theirs.time_to(same)
+        verdict = Verdict(other / mine, way.target, least=True)
+        rows.append(("SLSQP", way.objective, way.limits, theirs.best, theirs.end, round(same, 3), mine, other, verdict))
+    return Table(
+        f"Time to the same condition number: {ROBOT}, {SAMPLES} samples, one start, seconds",
+        ("who", "objective", "limits", "best", "end", "same", "dynid to it", "SLSQP to it", "SLSQP / dynid"),
+        tuple(rows),
+        f"'same': the worse of the two best condition numbers, each of the motion with its exact peaks taken to the "
+        f"limits, judged after the clock stopped. SLSQP: from dynid's start, 2-point differences through dynid's "
+        f"matrix, exact jacobians of the limits, at most {BUDGET:g} s. CPU time on one core; dynid best of "
+        f"{SEARCH_ROUNDS}, SLSQP once. No target where the objective is only one of dynid's stages.",
+    )
+
+
+def command() -> Table:
+    """The command as a whole."""
+    script = find_help()
+    if script is None:
+        raise RuntimeError("there is no command line")
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "traj.csv"
+        run = [*script[:-1], "excite", ROBOT, "--out", str(out)]
+        spent = [process_cpu(run) for _ in range(PROCESSES + 1)]
+        if not out.exists():
+            raise RuntimeError(f"'{' '.join(run)}' wrote no file")
+    best = min(cpu for cpu, _ in spent[1:]), min(wall for _, wall in spent[1:])
+    return Table(
+        "A fresh process, seconds",
+        ("what", "CPU", "wall clock"),
+        ((f"dynid excite {ROBOT} --out traj.csv", Verdict(best[0], 20.0), best[1]),),
+        f"Best of {PROCESSES} processes after one that fills the cache of kernels: user and system time of the process "
+        "and all of its children, in the user's environment (all threads and cores).",
+    )
+
+
+def process_cpu(run: list[str]) -> tuple[float, float]:
+    """CPU of a command with its children and seconds on the wall's clock, without this process's settings."""
+    environment = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
+    cpu, wall = children_cpu(), time.perf_counter()
+    subprocess.run(run, check=True, stdout=subprocess.DEVNULL, env=environment)
+    return children_cpu() - cpu, time.perf_counter() - wall

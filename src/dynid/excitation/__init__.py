@@ -1,0 +1,1 @@
+"""Motions that reveal the base parameters, valid at every instant."""

@@ -1,0 +1,189 @@
+"""How well a matrix W reveals its columns: criteria with exact slopes (Gautier & Khalil 1992, eq. 12-17).
+
+Each criterion has a true value, which is reported, and a smooth stand-in with a sharpness p, which is minimised
+while p grows (a homotopy): largest and smallest singular values become Schatten p-norms, largest and smallest
+entries p-norms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import ExcitationError
+from dynid.robot.transform import Array
+
+NAMES = ("condition", "frobenius", "scaling", "condition+scaling", "a", "d", "e")
+
+
+class Smooth(NamedTuple):
+    """A smooth value and its slope by W, (rows, b)."""
+
+    value: float
+    slope: Array
+
+
+class Criterion(Protocol):
+    """Smaller is better; W (rows, b) holds the base columns, noise (rows,) the deviation of each row."""
+
+    def value(self, W: Array) -> float:
+        """The true figure."""
+        ...
+
+    def smooth(self, W: Array, sharpness: float) -> Smooth:
+        """Logarithm of the smooth stand-in, and its slope."""
+        ...
+
+
+def condition_number(W: Array) -> float:
+    """2-norm condition number."""
+    sigma = np.linalg.svd(W, compute_uv=False)
+    return float(sigma[0] / sigma[-1]) if sigma[-1] > 0.0 else np.inf
+
+
+def scaling_number(W: Array, mask: NDArray[np.bool_]) -> float:
+    """S = max|Wij| / min|Wij| over the entries that are not structurally zero, mask (rows, b)."""
+    entries = np.abs(W[mask])
+    smallest = float(entries.min())
+    return float(entries.max()) / smallest if smallest > 0.0 else np.inf
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectral:
+    """A criterion of the eigenvalues of W'W: `true` of the singular values, `stand_in` its logarithm and slope.
+
+    stand_in(lam, p) gives the value and its derivative by each eigenvalue lam of W'W.
+    """
+
+    true: Callable[[Array], float]
+    stand_in: Callable[[Array, float], tuple[float, Array]]
+    noise: Array | None = None
+
+    def value(self, W: Array) -> float:
+        """The true figure."""
+        return self.true(np.asarray(np.linalg.svd(self._weighted(W), compute_uv=False), dtype=np.float64))
+
+    def smooth(self, W: Array, sharpness: float) -> Smooth:
+        """Through the eigenvectors of W'W: df/dW = 2 W V diag(f') V'."""
+        A = self._weighted(W)
+        lam, V = np.linalg.eigh(A.T @ A)
+        lam = np.maximum(lam, lam[-1] * 1e-15)
+        value, slope = self.stand_in(lam, sharpness)
+        by_A = (A @ (V * (2.0 * slope))) @ V.T
+        return Smooth(value, by_A if self.noise is None else by_A / self.noise[:, None])
+
+    def _weighted(self, W: Array) -> Array:
+        return W if self.noise is None else W / self.noise[:, None]
+
+
+def _condition(lam: Array, p: float) -> tuple[float, Array]:
+    """Schatten norms: log(|sigma|_p |1/sigma|_p)."""
+    up, by_up = _log_power_sum(lam, 0.5 * p)
+    down, by_down = _log_power_sum(lam, -0.5 * p)
+    return (up + down) / p, (by_up + by_down) / p
+
+
+def _log_power_sum(lam: Array, k: float) -> tuple[float, Array]:
+    """Logarithm log(sum(lam**k)) and its slope, without overflow."""
+    logs = k * np.log(lam)
+    top = logs.max()
+    parts = np.exp(logs - top)
+    total = parts.sum()
+    return float(top + np.log(total)), k * parts / (total * lam)
+
+
+def _frobenius(lam: Array, p: float) -> tuple[float, Array]:
+    """Logarithm of |W'W|_F |(W'W)^-1|_F."""
+    up, by_up = _log_power_sum(lam, 2.0)
+    down, by_down = _log_power_sum(lam, -2.0)
+    return 0.5 * (up + down), 0.5 * (by_up + by_down)
+
+
+def _trace(lam: Array, p: float) -> tuple[float, Array]:
+    """Logarithm of the trace of the covariance."""
+    return _log_power_sum(lam, -1.0)
+
+
+def _determinant(lam: Array, p: float) -> tuple[float, Array]:
+    """Mean log eigenvalue of the covariance."""
+    return -float(np.log(lam).mean()), -1.0 / (lam * len(lam))
+
+
+def _largest_variance(lam: Array, p: float) -> tuple[float, Array]:
+    """Logarithm of the p-norm of the covariance's eigenvalues."""
+    value, slope = _log_power_sum(lam, -p)
+    return value / p, slope / p
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """Weighted sum l1 Cond + l2 S (Gautier & Khalil 1992, eq. 20); mask (rows, b): entries not structurally zero."""
+
+    l1: float
+    l2: float
+    mask: NDArray[np.bool_]
+
+    def value(self, W: Array) -> float:
+        """The true figure."""
+        total = self.l2 * scaling_number(W, self.mask) if self.l2 else 0.0
+        return total + (self.l1 * condition_number(W) if self.l1 else 0.0)
+
+    def smooth(self, W: Array, sharpness: float) -> Smooth:
+        """Logarithm of l1 Cond_p + l2 S_p."""
+        parts: list[tuple[float, float, Array]] = []
+        if self.l1:
+            value, slope = Spectral(_condition_of, _condition).smooth(W, sharpness)
+            parts.append((self.l1, value, slope))
+        if self.l2:
+            parts.append((self.l2, *_entries(W, self.mask, sharpness)))
+        logs = np.array([np.log(weight) + value for weight, value, _ in parts])
+        top = logs.max()
+        shares = np.exp(logs - top)
+        total = shares.sum()
+        by = sum((share / total) * slope for share, (_, _, slope) in zip(shares, parts, strict=True))
+        return Smooth(float(top + np.log(total)), np.asarray(by))
+
+
+def _entries(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float, Array]:
+    """Logarithm of |entries|_p |1/entries|_p, and its slope by W."""
+    x = W[mask]
+    size = np.maximum(np.abs(x), 1e-12)
+    up, by_up = _log_power_sum(size, p)
+    down, by_down = _log_power_sum(size, -p)
+    slope = np.zeros_like(W)
+    slope[mask] = (by_up + by_down) / p * np.sign(x)
+    return (up + down) / p, slope
+
+
+def _condition_of(sigma: Array) -> float:
+    return float(sigma[0] / sigma[-1]) if sigma[-1] > 0.0 else np.inf
+
+
+def find_criterion(
+    name: str, *, weights: tuple[float, float], mask: NDArray[np.bool_], noise: Array | None = None
+) -> Criterion:
+    """Return the criterion of this name.
+
+    condition, frobenius (of W'W), scaling, condition+scaling (weights l1, l2), and with noise (rows,) as weights
+    a (trace of the covariance), d (its mean log eigenvalue), e (its largest eigenvalue).
+    """
+    spectral: dict[str, Spectral] = {
+        "condition": Spectral(_condition_of, _condition),
+        "frobenius": Spectral(lambda s: float(np.linalg.norm(s**2) * np.linalg.norm(s**-2.0)), _frobenius),
+        "a": Spectral(lambda s: float((s**-2.0).sum()), _trace, noise),
+        "d": Spectral(lambda s: float(-2.0 * np.log(s).sum()), _determinant, noise),
+        "e": Spectral(lambda s: float(s[-1] ** -2.0), _largest_variance, noise),
+    }
+    if name in spectral:
+        return spectral[name]
+    if name == "scaling":
+        return Scaling(0.0, 1.0, mask)
+    if name == "condition+scaling":
+        if min(weights) < 0.0 or max(weights) <= 0.0:
+            raise ExcitationError(f"weights of condition and scaling must not be negative nor both zero, got {weights}")
+        return Scaling(*weights, mask)
+    raise ExcitationError(f"there is no criterion '{name}'; criteria are {', '.join(NAMES)}")

@@ -1,0 +1,248 @@
+"""The front door: design a motion that reveals the base parameters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from dynid.errors import ExcitationError
+from dynid.excitation.base_rows import BaseRows
+from dynid.excitation.collision import CollisionChecker
+from dynid.excitation.criteria import NAMES
+from dynid.excitation.effort import Effort
+from dynid.excitation.excitation import Excitation, limits_of
+from dynid.excitation.fourier import FourierShape
+from dynid.excitation.multistart import run_starts
+from dynid.excitation.quintics import Quintics
+from dynid.excitation.search import FourierProblem, random_coefficients, search_from, settle
+from dynid.excitation.shape import check_limits
+from dynid.robot.limits import Limits
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+PERIOD = 10.0
+STARTS = 8
+SMALLEST_SWING = 1e-3
+"""A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""
+
+Progress = Callable[[str, float], None]
+
+
+def design_excitation(
+    robot: Robot,
+    *,
+    shape: str = "fourier",
+    model: str | None = None,
+    criterion: str = "condition",
+    weights: tuple[float, float] = (1.0, 0.0),
+    rotor_inertia: bool = False,
+    friction: tuple[str, ...] = (),
+    limits: Mapping[str, object] | None = None,
+    duration: float | None = None,
+    harmonics: int = 5,
+    points: int | None = None,
+    starts: int | None = None,
+    seed: int = 0,
+    time_budget: float | None = None,
+    on_progress: Progress | None = None,
+    noise: float | Sequence[float] | None = None,
+    periods: int = 1,
+    rest: Sequence[float] | None = None,
+) -> Excitation:
+    """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
+
+    Shapes: `fourier` (torque model; `duration` is the period in s, `harmonics` its multiples, `periods` how often it is
+    repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them). Criteria: condition,
+    frobenius, scaling, condition+scaling (weights l1, l2), a, d, e (with `noise` per channel). `limits` overrides the
+    robot's: position (n, 2), velocity, acceleration, effort (n,), missing ones unlimited. `rest` is the pose to start
+    and end in. Ctrl-C and `time_budget` (s) keep the best so far.
+    """
+    _check_request(robot, shape, criterion, duration, harmonics, starts, time_budget, periods)
+    bounds = limits_of(robot, limits)
+    check_limits(bounds, robot.joint_names)
+    chosen = model or ("energy" if shape == "points" else "torque")
+    rows = BaseRows.of(robot, model=chosen, rotor_inertia=rotor_inertia, friction=tuple(friction))
+    sigma = _noise(noise, rows)
+    if shape == "points":
+        return _by_points(rows, bounds, criterion, weights, points, starts, seed, sigma, time_budget, on_progress)
+    pose = _rest_pose(rest, bounds, robot)
+    return _by_fourier(
+        rows, bounds, criterion, weights, duration or PERIOD, harmonics, periods, starts or STARTS, seed, sigma,
+        time_budget, on_progress, pose,
+    )  # fmt: skip
+
+
+def _check_request(
+    robot: Robot,
+    shape: str,
+    criterion: str,
+    duration: float | None,
+    harmonics: int,
+    starts: int | None,
+    time_budget: float | None,
+    periods: int,
+) -> None:
+    if shape not in ("fourier", "points"):
+        raise ExcitationError(f"there is no shape '{shape}'; shapes are fourier and points")
+    if criterion not in NAMES:
+        raise ExcitationError(f"there is no criterion '{criterion}'; criteria are {', '.join(NAMES)}")
+    if duration is not None and not (np.isfinite(duration) and duration > 0.0):
+        raise ExcitationError(f"the duration must be a positive number of seconds, got {duration}")
+    for name, value in (("harmonics", harmonics), ("starts", 1 if starts is None else starts), ("periods", periods)):
+        if value < 1:
+            raise ExcitationError(f"{name} must be at least 1, got {value}")
+    if time_budget is not None and not time_budget > 0.0:
+        raise ExcitationError(f"the time budget must be a positive number of seconds, got {time_budget}")
+
+
+def _noise(noise: float | Sequence[float] | None, rows: BaseRows) -> Array | None:
+    """Deviation of each channel, (channels,)."""
+    if noise is None:
+        return None
+    sigma = np.array(noise, dtype=np.float64)
+    if sigma.ndim == 0:
+        sigma = np.full(rows.channels, float(sigma))
+    if sigma.shape != (rows.channels,) or not (sigma > 0.0).all():
+        raise ExcitationError(f"noise must be positive, one number or one for each of the {rows.channels} channels")
+    return sigma
+
+
+def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
+    if rest is None:
+        return None
+    pose = np.array(rest, dtype=np.float64)
+    if pose.shape != (robot.n,) or not np.isfinite(pose).all():
+        raise ExcitationError(f"the rest pose needs {robot.n} finite numbers, got {rest!r}")
+    for j, name in enumerate(robot.joint_names):
+        lower, upper = limits.position[j]
+        if not lower <= pose[j] <= upper:
+            raise ExcitationError(
+                f"the rest pose has joint '{name}' at {pose[j]:g}, outside its limits {lower:g} to {upper:g}"
+            )
+    return pose
+
+
+def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
+    """A joint needs a limit on its speed or acceleration, and room to move within it."""
+    w = 2.0 * np.pi / period
+    for j, name in enumerate(names):
+        swing = min(limits.velocity[j] / w, limits.acceleration[j] / w**2)
+        if np.isinf(swing):
+            raise ExcitationError(
+                f"joint '{name}' has neither a velocity nor an acceleration limit; "
+                "give limits={'velocity': ...} (command line: --velocity), or put them into the robot file"
+            )
+        swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
+        if swing < SMALLEST_SWING:
+            raise ExcitationError(
+                f"joint '{name}' can swing by {swing:.1g} only at {1 / period:.3g} Hz within its limits; "
+                "choose a longer duration or wider limits"
+            )
+
+
+def _by_fourier(
+    rows: BaseRows,
+    limits: Limits,
+    criterion: str,
+    weights: tuple[float, float],
+    period: float,
+    harmonics: int,
+    periods: int,
+    starts: int,
+    seed: int,
+    noise: Array | None,
+    time_budget: float | None,
+    on_progress: Progress | None,
+    rest: Array | None,
+) -> Excitation:
+    names = rows.robot.joint_names
+    _check_swing(limits, period, names)
+    effort = Effort.of(rows.robot, limits)
+    warnings: list[str] = []
+    problem = FourierProblem(rows, criterion, weights, noise, limits, effort, period, harmonics)
+    seeds = [1000 * seed + k for k in range(starts)]
+    candidates = run_starts(search_from, problem, seeds, time_budget, on_progress)
+    if candidates.interrupted:
+        warnings.append(f"stopped early: the best of {len(candidates.found)} of {starts} starts is given")
+    checker, word = CollisionChecker.of(rows.robot)
+    warnings += [word] if word else []
+    first = settle(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
+    refused = ""
+    for value, y in candidates.found:
+        try:
+            shape = _fitted(problem, y, periods, rest)
+        except ExcitationError as error:
+            refused = str(error)
+            continue
+        found = Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort)
+        hit = checker.first_collision(found.motion(100.0)) if checker is not None else None
+        if hit is None:
+            return found
+        refused = f"the robot would collide with itself: {hit}; narrow the position limits"
+    raise ExcitationError(f"none of {len(candidates.found)} starts gives a valid motion: {refused}")
+
+
+def _fitted(problem: FourierProblem, y: Array, periods: int, rest: Array | None) -> FourierShape:
+    """The whole motion of coefficients y, scaled down about mid-range until torques fit too."""
+    names = problem.rows.robot.joint_names
+    effort = problem.effort
+
+    def accept(entry: Quintics) -> bool:
+        if effort is None:
+            return True
+        t = np.linspace(0.0, entry.duration, max(20, round(_fine_rate(problem) * entry.duration)))
+        return bool(effort.use(entry.sample(t)).max() <= 1.0)
+
+    coefficients = _fitting_scale(problem, y, names) * y
+    coefficients[:, 0] += problem.middle
+    return FourierShape.of(coefficients, problem.period, periods, problem.limits, rest, names, accept)
+
+
+def _fine_rate(problem: FourierProblem) -> float:
+    return max(200.0, 100.0 * problem.harmonics / problem.period)
+
+
+def _fitting_scale(problem: FourierProblem, y: Array, names: tuple[str, ...]) -> float:
+    """Largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
+    if problem.effort is None:
+        return 1.0
+    t, basis = problem.instants(round(_fine_rate(problem) * problem.period))
+    still = problem.effort.use(problem.motion(0.0 * y, basis, t))
+    if still.max() > 1.0:
+        worst = names[int(np.argmax(still))]
+        raise ExcitationError(f"the effort limit of joint '{worst}' cannot even hold the robot still at mid-range")
+    scale = 1.0
+    while scale > 0.02:
+        if problem.effort.use(problem.motion(scale * y, basis, t)).max() <= 1.0:
+            return scale
+        scale *= 0.95
+    worst = names[int(np.argmax(problem.effort.use(problem.motion(scale * y, basis, t))))]
+    raise ExcitationError(f"the effort limit of joint '{worst}' stops every motion, even a small one about mid-range")
+
+
+def _by_points(
+    rows: BaseRows,
+    limits: Limits,
+    criterion: str,
+    weights: tuple[float, float],
+    points: int | None,
+    starts: int | None,
+    seed: int,
+    noise: Array | None,
+    time_budget: float | None,
+    on_progress: Progress | None,
+) -> Excitation:
+    from dynid.excitation.points import design_points
+
+    r = points or 2 * len(rows.names)
+    if r < len(rows.names):
+        raise ExcitationError(f"{r} rows cannot reveal {len(rows.names)} base parameters; take at least as many points")
+    deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
+    shape = design_points(
+        rows, criterion=criterion, weights=weights, limits=limits, points=r, starts=starts or STARTS, seed=seed,
+        noise=noise, time_left=lambda: deadline - time.monotonic(), on_progress=on_progress,
+    )  # fmt: skip
+    found = Excitation(rows.robot, shape, rows, limits, criterion, np.nan, np.nan, ())
+    return found

@@ -1,0 +1,115 @@
+"""The designed motion: its figures, its samples, its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynid.errors import ExcitationError
+from dynid.excitation.base_rows import BaseRows
+from dynid.excitation.criteria import condition_number, scaling_number
+from dynid.excitation.shape import Shape, use_of_limits
+from dynid.robot.limits import Limits
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from dynid.excitation.effort import Effort
+
+
+@dataclass(frozen=True, eq=False)
+class Excitation:
+    """A motion that reveals the base parameters of a model.
+
+    condition: 2-norm condition number of the raw base columns over one period, or over the rows of the points;
+    scaling: S over entries that are not structurally zero; margin: 1 - largest use of a limit over all time.
+    """
+
+    robot: Robot
+    shape: Shape
+    rows: BaseRows
+    limits: Limits
+    criterion: str
+    value: float
+    first_value: float
+    warnings: tuple[str, ...]
+    effort: Effort | None = None
+
+    def motion(self, rate: float) -> Motion:
+        """Samples at a rate in Hz: entry, exciting part, exit."""
+        if not (np.isfinite(rate) and rate > 0.0):
+            raise ExcitationError(f"the rate must be a positive number of Hz, got {rate}")
+        return self.shape.motion(rate)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """W of the base columns over the exciting part."""
+        return self.rows.matrix(self.shape.exciting_motion())
+
+    @cached_property
+    def condition(self) -> float:
+        """2-norm condition number, nothing scaled."""
+        return condition_number(self.matrix)
+
+    @cached_property
+    def scaling(self) -> float:
+        """S = max|Wij| / min|Wij|."""
+        return scaling_number(self.matrix, self.rows.mask(len(self.matrix)))
+
+    @cached_property
+    def use(self) -> Array:
+        """Peak over limit per joint, (n, 3): position from mid-range, speed, acceleration; exact over all time."""
+        return use_of_limits(self.shape.extremes(), self.limits)
+
+    @property
+    def margin(self) -> float:
+        """1 - largest use of a limit: >= 0 means valid at every instant."""
+        return 1.0 - float(self.use.max())
+
+    @property
+    def duration(self) -> float:
+        """Length of the whole motion in s."""
+        return float(getattr(self.shape, "duration", np.nan))
+
+    def expected_errors(self, noise: float) -> dict[str, float]:
+        """Standard deviation of each base parameter for white noise of this deviation on every row (least squares)."""
+        covariance = np.linalg.pinv(self.matrix.T @ self.matrix) * noise**2
+        return dict(zip(self.rows.names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
+
+    def save(self, path: str | Path, *, rate: float = 100.0) -> None:
+        """Write the motion: .csv (t, q, v, a), or .json / .yaml as a ROS trajectory_msgs/JointTrajectory."""
+        from dynid.excitation.files import write_motion
+
+        write_motion(self, Path(path), rate)
+
+
+def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:
+    """Limits to respect: the robot's, or those given, where missing ones are unlimited."""
+    if given is None:
+        return robot.limits
+    unknown = set(given) - {"position", "velocity", "acceleration", "effort"}
+    if unknown:
+        raise ExcitationError(f"limits have position, velocity, acceleration and effort, not '{sorted(unknown)[0]}'")
+    n = robot.n
+    values: dict[str, Array] = {}
+    for key, shape, missing in (
+        ("position", (n, 2), np.tile([-np.inf, np.inf], (n, 1))),
+        ("velocity", (n,), np.full(n, np.inf)),
+        ("acceleration", (n,), np.full(n, np.inf)),
+        ("effort", (n,), np.full(n, np.inf)),
+    ):
+        try:
+            value = np.array(given.get(key, missing), dtype=np.float64)
+            value = np.broadcast_to(value, shape) if value.ndim < len(shape) or key != "position" else value
+        except (TypeError, ValueError) as error:
+            raise ExcitationError(f"limits: {key} must be numbers of shape {shape}") from error
+        if value.shape != shape or np.isnan(value).any():
+            raise ExcitationError(f"limits: {key} must be numbers of shape {shape}, got shape {value.shape}")
+        values[key] = value
+    return Limits(**values)

@@ -1,0 +1,100 @@
+"""Many starts over processes, the best so far at any time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from threadpoolctl import threadpool_limits
+
+from dynid.kernel.threads import thread_count, use_threads
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+Search = Callable[[P, int, Callable[[], float]], tuple[float, R]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates(Generic[R]):
+    """What the starts found, best first: (criterion, result); interrupted says that not all starts were run."""
+
+    found: tuple[tuple[float, R], ...]
+    interrupted: bool
+
+
+def run_starts(
+    search: Search[P, R],
+    problem: P,
+    seeds: list[int],
+    time_budget: float | None,
+    on_progress: Callable[[str, float], None] | None,
+) -> Candidates[R]:
+    """Run a search from every seed; a time budget or Ctrl-C keeps what was found by then."""
+    deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
+    found: list[tuple[float, R]] = []
+    interrupted = False
+    try:
+        for value, result in _results(search, problem, seeds, deadline):
+            found.append((value, result))
+            if on_progress is not None:
+                on_progress(f"best of {len(found)} starts: {min(v for v, _ in found):.4g}", len(found) / len(seeds))
+    except KeyboardInterrupt:
+        if not found:
+            raise
+        interrupted = True
+    ranked = sorted(enumerate(found), key=lambda item: (item[1][0], item[0]))
+    return Candidates(tuple(item for _, item in ranked), interrupted or time.monotonic() > deadline)
+
+
+def _results(search: Search[P, R], problem: P, seeds: list[int], deadline: float) -> Iterator[tuple[float, R]]:
+    workers = min(thread_count(), len(seeds))
+    if workers > 1 and sys.platform == "linux" and not multiprocessing.current_process().daemon:
+        yield from _in_processes(search, problem, seeds, deadline, workers)
+        return
+    for k, seed in enumerate(seeds):
+        if k and time.monotonic() > deadline:
+            return
+        yield _one(search, problem, seed, deadline)
+
+
+def _one(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
+    """One start, on one thread: the matrices are too small for more."""
+    before = thread_count()
+    use_threads(1)
+    try:
+        with threadpool_limits(1):
+            return search(problem, seed, lambda: deadline - time.monotonic())
+    finally:
+        use_threads(before)
+
+
+def _in_processes(
+    search: Search[P, R], problem: P, seeds: list[int], deadline: float, workers: int
+) -> Iterator[tuple[float, R]]:
+    """Forked processes share the compiled kernels and the problem; results come in the order of the seeds."""
+    context = multiprocessing.get_context("fork")
+    pool = ProcessPoolExecutor(workers, mp_context=context)
+    pending: dict[Future[tuple[float, R]], int] = {}
+    waiting = list(enumerate(seeds))
+    try:
+        while waiting or pending:
+            while waiting and len(pending) < workers and (not pending or time.monotonic() < deadline):
+                place, seed = waiting.pop(0)
+                pending[pool.submit(_one, search, problem, seed, deadline)] = place
+            done, _ = wait(pending, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=lambda f: pending[f]):
+                pending.pop(future)
+                yield future.result()
+            if time.monotonic() > deadline:
+                waiting.clear()
+    finally:
+        for process in list(getattr(pool, "_processes", {}).values()) if pending else []:
+            os.kill(process.pid, 15)
+        pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,175 @@
+"""Fifth-order polynomials through points (q, v, a), with their exact extremes (Gautier & Khalil 1992, eq. 24-28).
+
+A segment of duration u runs on s = t / u in [0, 1]; the accelerations at its ends are free, where the paper takes 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.excitation.shape import Extremes
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+DEGREE = 5
+BISECTIONS = 60
+
+
+def _hermite() -> Array:
+    """Powers of s (columns) of the polynomials that meet q0, q1, u v0, u v1, u^2 a0, u^2 a1 (rows)."""
+    ends = np.zeros((6, 6))
+    for derivative in range(3):
+        for end in range(2):
+            row = 2 * derivative + end
+            for k in range(derivative, DEGREE + 1):
+                falling = np.prod(np.arange(k, k - derivative, -1.0))
+                ends[row, k] = falling if end or k == derivative else 0.0
+    return np.asarray(np.linalg.inv(ends).T, dtype=np.float64)
+
+
+HERMITE = _hermite()
+
+
+def hermite_values(s: Array) -> tuple[Array, Array, Array]:
+    """The six Hermite polynomials and their first two derivatives at s (M,), (6, M) each."""
+    values = []
+    c = HERMITE
+    for _ in range(3):
+        values.append(c @ s[None, :] ** np.arange(c.shape[1])[:, None])
+        c = differentiate(c)
+    return values[0], values[1], values[2]
+
+
+def differentiate(c: Array) -> Array:
+    """Derivative of polynomials with ascending coefficients in the last axis."""
+    return c[..., 1:] * np.arange(1.0, c.shape[-1])
+
+
+def evaluate(c: Array, s: Array) -> Array:
+    """Polynomials c (..., k) at s (..., m), by Horner."""
+    value = np.broadcast_to(c[..., -1:], s.shape).copy()
+    for k in range(c.shape[-1] - 2, -1, -1):
+        value *= s
+        value += c[..., k : k + 1]
+    return value
+
+
+def turning_points(c: Array) -> Array:
+    """Every s in [0, 1] where polynomials c (..., k) can be extreme, ends included, (..., k).
+
+    Between the turning points of its derivative a polynomial is monotone, so each of its zeros is bracketed:
+    bisection finds it whatever the leading coefficients are. Brackets without a zero give their upper end.
+    """
+    ends = np.zeros((*c.shape[:-1], 2))
+    ends[..., 1] = 1.0
+    if c.shape[-1] <= 2:
+        return ends
+    slope = differentiate(c)
+    breaks = turning_points(slope)
+    low, high = breaks[..., :-1].copy(), breaks[..., 1:].copy()
+    rising = evaluate(slope, high) > 0.0
+    crossed = (evaluate(slope, low) > 0.0) != rising
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        above = (evaluate(slope, middle) > 0.0) == rising
+        high = np.where(above & crossed, middle, high)
+        low = np.where(above | ~crossed, low, middle)
+    return np.sort(np.concatenate([ends, high], axis=-1), axis=-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quintics:
+    """Segments of durations u (S,) in s between S + 1 nodes q, v, a (S + 1, n)."""
+
+    u: Array
+    q: Array
+    v: Array
+    a: Array
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first node to the last."""
+        return float(self.u.sum())
+
+    @property
+    def times(self) -> Array:
+        """Time of each node from the first, (S + 1,) in s."""
+        return np.concatenate([[0.0], np.cumsum(self.u)])
+
+    def ends(self) -> Array:
+        """What each segment meets, q0, q1, u v0, u v1, u^2 a0, u^2 a1, (S, n, 6)."""
+        u = self.u[:, None]
+        ends = [self.q[:-1], self.q[1:], u * self.v[:-1], u * self.v[1:], u**2 * self.a[:-1], u**2 * self.a[1:]]
+        return np.stack(ends, axis=-1)
+
+    def coefficients(self) -> Array:
+        """Ascending powers of s, (S, n, 6)."""
+        return self.ends() @ HERMITE
+
+    def sample(self, t: Array) -> Motion:
+        """Positions, velocities and accelerations at times t (N,); outside the duration it stays at its ends."""
+        times = self.times
+        k = np.clip(np.searchsorted(times, t, side="right") - 1, 0, len(self.u) - 1)
+        u = self.u[k]
+        inside = np.clip((t - times[k]) / u, 0.0, 1.0)
+        s = np.broadcast_to(inside[:, None, None], (len(t), self.q.shape[1], 1))
+        c = self.coefficients()[k]
+        first = differentiate(c)
+        q, v, a = (evaluate(part, s)[..., 0] for part in (c, first, differentiate(first)))
+        return Motion(t, q, v / u[:, None], a / u[:, None] ** 2)
+
+    def peaks(self) -> tuple[Array, Array, Array, Array]:
+        """Lowest and highest position, largest speed and acceleration of each segment, (S, n) each."""
+        u = self.u[:, None]
+        c = self.coefficients()
+        first = differentiate(c)
+        second = differentiate(first)
+        q, v, a = (evaluate(part, turning_points(part)) for part in (c, first, second))
+        return q.min(axis=-1), q.max(axis=-1), np.abs(v).max(axis=-1) / u, np.abs(a).max(axis=-1) / u**2
+
+    def extremes(self) -> Extremes:
+        """Exact extremes over all time."""
+        lowest, highest, speed, acceleration = self.peaks()
+        return Extremes(lowest.min(axis=0), highest.max(axis=0), speed.max(axis=0), acceleration.max(axis=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Excess:
+    """How far a motion is beyond its bounds (sum of squared relative excesses), with slopes by u, q, v, a."""
+
+    value: float
+    by_u: Array
+    by_q: Array
+    by_v: Array
+    by_a: Array
+
+
+def find_excess(path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple[Array, Array, Array, Array]) -> Excess:
+    """Excess at the instants of a Hermite basis; bounds are mid-range, reach, speed and acceleration, (n,) each."""
+    middle, *limits = bounds
+    u = path.u[:, None]
+    ends = path.ends()
+    by_ends = np.zeros_like(ends)
+    by_u = np.zeros_like(path.u)
+    value = 0.0
+    for order, (B, limit) in enumerate(zip(basis, limits, strict=True)):
+        x = ends @ B / u[..., None] ** order
+        y = (x - middle[:, None] if order == 0 else x) / limit[:, None]
+        over = np.maximum(np.abs(y) - 1.0, 0.0)
+        value += float(np.vdot(over, over))
+        g = 2.0 * over * np.sign(y) / limit[:, None]
+        by_ends += g @ B.T / u[..., None] ** order
+        by_u -= order * np.einsum("ijk,ijk->i", g, x) / path.u
+    q0, q1, v0, v1, a0, a1 = np.moveaxis(by_ends, 2, 0)
+    by_u += (v0 * path.v[:-1] + v1 * path.v[1:] + 2.0 * u * (a0 * path.a[:-1] + a1 * path.a[1:])).sum(axis=1)
+    return Excess(value, by_u, _join(q0, q1), _join(u * v0, u * v1), _join(u**2 * a0, u**2 * a1))
+
+
+def _join(left: Array, right: Array) -> Array:
+    """Slopes by the nodes from slopes by both ends of each segment."""
+    nodes = np.zeros((len(left) + 1, left.shape[1]))
+    nodes[:-1] += left
+    nodes[1:] += right
+    return nodes

@@ -1,0 +1,156 @@
+"""An exciting motion as a person sees it in the terminal, and as machines read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.base.find import base_parameters
+from dynid.errors import DynidError
+from dynid.excitation.excitation import Excitation
+from dynid.robot.robot import Robot
+from dynid.terminal import escaped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WORST = 10
+
+
+def progress_bar(screen: Console) -> AbstractContextManager[Any]:
+    """Return a progress display in a terminal, nothing when piped."""
+    if not screen.is_terminal:
+        return nullcontext(None)
+    from rich.progress import Progress
+
+    return Progress(console=screen, transient=True)
+
+
+def parse_numbers(text: str | None, n: int, what: str) -> list[float] | None:
+    """One number for all joints, or one per joint, separated by commas."""
+    if text is None:
+        return None
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        raise DynidError(f"--{what} {text}: give one number, or {n} separated by commas") from None
+    if len(values) not in (1, n):
+        raise DynidError(f"--{what}: {len(values)} numbers for {n} joints; give one, or one per joint")
+    return values * n if len(values) == 1 else values
+
+
+def limits_from_options(
+    robot: Robot, position: str | None, velocity: str | None, acceleration: str | None
+) -> dict[str, object] | None:
+    """The robot's limits with those given on the command line in their place."""
+    n = robot.n
+    given = {
+        "velocity": parse_numbers(velocity, n, "velocity"),
+        "acceleration": parse_numbers(acceleration, n, "acceleration"),
+    }
+    half = parse_numbers(position, n, "position")
+    if half is None and not any(given.values()):
+        return None
+    limits: dict[str, object] = {
+        key: value if value is not None else getattr(robot.limits, key) for key, value in given.items()
+    }
+    limits["position"] = robot.limits.position if half is None else [(-x, x) for x in half]
+    limits["effort"] = robot.limits.effort
+    return limits
+
+
+def show(excitation: Excitation, screen: Console, *, noise: float) -> None:
+    """Print the figures, the use of limits, and the errors to expect."""
+    screen.print(
+        f"{excitation.robot.name}: condition {excitation.condition:.4g} of {len(excitation.rows.names)} base columns "
+        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {excitation.duration:.1f} s",
+        style="bold",
+        highlight=False,
+    )
+    if math.isfinite(excitation.value):
+        screen.print(
+            f"criterion {excitation.criterion}: {excitation.first_value:.4g} for a random motion, "
+            f"{excitation.value:.4g} now",
+            highlight=False,
+        )
+    screen.print(use_table(excitation))
+    if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
+        screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
+    screen.print(errors_table(excitation, noise))
+    screen.print(
+        f"margin {max(excitation.margin, 0.0):.2%}: the limits hold at every instant, proven by roots", highlight=False
+    )
+
+
+def use_table(excitation: Excitation) -> Table:
+    """Peak over limit of every joint."""
+    from rich.table import Table
+
+    table = Table("joint", "position", "velocity", "acceleration", "effort", box=None, title="peak over limit")
+    effort = None
+    if excitation.effort is not None:
+        effort = excitation.effort.use(excitation.motion(200.0))
+    for j, (name, use) in enumerate(zip(excitation.robot.joint_names, excitation.use, strict=True)):
+        shown = [f"{100 * u:.1f} %" if u > 0.0 else "-" for u in use]
+        table.add_row(escaped(name), *shown, "-" if effort is None else f"{100 * effort[j]:.1f} %")
+    return table
+
+
+def errors_table(excitation: Excitation, noise: float) -> Table:
+    """Expected deviations, the worst ones; relative where the robot file knows the values."""
+    from rich.table import Table
+
+    errors, values = excitation.expected_errors(noise), nominal_values(excitation)
+    title = f"expected deviation for noise {noise:g} on every row of one period, the {min(WORST, len(errors))} largest"
+    table = Table("parameter", "deviation", "relative", box=None, title=title)
+    ranked = sorted(errors, key=lambda name: -(errors[name] / abs(values[name]) if values.get(name) else errors[name]))
+    for name in ranked[:WORST]:
+        relative = f"{100 * errors[name] / abs(values[name]):.3g} %" if values.get(name) else "unknown value"
+        table.add_row(escaped(name), f"{errors[name]:.3g}", relative)
+    return table
+
+
+def nominal_values(excitation: Excitation) -> dict[str, float]:
+    """Nominal base values where they are known."""
+    rotors = bool(excitation.rows.stage.columns.rotor_of_link)
+    base = base_parameters(excitation.robot, model=excitation.rows.model, rotor_inertia=rotors)
+    values = base.values(excitation.robot.parameters)
+    return {name: float(x) for name, x in zip(base.names, values, strict=True) if np.isfinite(x) and x != 0.0}
+
+
+def write_files(excitation: Excitation, out: Path, rate: float) -> list[str]:
+    """Write the CSV, a ROS trajectory and a page beside it; return their names."""
+    from dynid.report.excitation import write_page
+
+    excitation.save(out, rate=rate)
+    excitation.save(out.with_suffix(".yaml"), rate=rate)
+    write_page(excitation, out.with_suffix(".html"))
+    return [str(out.with_suffix(suffix)) for suffix in (".csv", ".yaml", ".html")]
+
+
+def facts(excitation: Excitation, noise: float, files: Sequence[str]) -> dict[str, object]:
+    """Everything for machines."""
+    return {
+        "robot": excitation.robot.name,
+        "model": excitation.rows.model,
+        "criterion": excitation.criterion,
+        "value": excitation.value,
+        "condition": excitation.condition,
+        "scaling": excitation.scaling,
+        "margin": excitation.margin,
+        "duration": excitation.duration,
+        "use": {
+            name: dict(zip(("position", "velocity", "acceleration"), map(float, use), strict=True))
+            for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
+        },
+        "noise": noise,
+        "expected_errors": excitation.expected_errors(noise),
+        "warnings": list(excitation.warnings),
+        "files": list(files),
+    }

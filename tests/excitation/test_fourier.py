@@ -1,0 +1,276 @@
+"""Fourier motions: figures reached, limits that hold for all time, rest at both ends, requests that make no sense."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dynid import DynidError, Excitation, Robot, design_excitation, load_robot
+from dynid.excitation.fourier import FourierShape
+from dynid.excitation.series import Basis, extremes_of
+from dynid.robot.limits import Limits
+from dynid.robot.locking import lock_joints
+from humanoid import humanoid
+
+PUMA = {
+    "position": [[-2.7, 2.7]] * 6,
+    "velocity": [1.5] * 3 + [3.0] * 3,
+    "acceleration": [5.0] * 3 + [15.0] * 3,
+}
+
+
+@cache
+def panda() -> Excitation:
+    return design_excitation(load_robot("panda"))
+
+
+@cache
+def puma() -> Excitation:
+    return design_excitation(load_robot("puma560"), rotor_inertia=True, limits=PUMA)
+
+
+def check_all_time(found: Excitation) -> None:
+    """Independent of the code under test: roots of the derivative as a polynomial in z, written out anew."""
+    shape, limits = found.shape, found.limits
+    assert isinstance(shape, FourierShape)
+    H, w = shape.harmonics, 2 * math.pi / shape.period
+    for j, x in enumerate(shape.coefficients):
+        c = np.zeros(2 * H + 1, dtype=complex)  # q = sum over k = -H..H of c_k z^k
+        c[H] = x[0]
+        for k in range(1, H + 1):
+            c[H + k] = (x[H + k] - 1j * x[k]) / 2
+            c[H - k] = np.conj(c[H + k])
+        orders = np.arange(-H, H + 1)
+        middle = limits.position[j].mean()
+        for order, bound in ((0, np.ptp(limits.position[j]) / 2), (1, limits.velocity[j]), (2, limits.acceleration[j])):
+            series = c * (1j * orders * w) ** order
+            roots = np.roots((series * 1j * orders)[::-1])
+            phases = np.concatenate([np.angle(roots), np.linspace(0, 2 * math.pi, 2000)])
+            values = np.real(np.exp(1j * np.outer(phases, orders)) @ series) - (middle if order == 0 else 0.0)
+            assert np.abs(values).max() <= bound * (1 + 1e-9)
+    motion = found.motion(1000.0)  # entry and exit on a fine grid
+    assert (motion.q >= limits.position[:, 0] - 1e-9).all()
+    assert (motion.q <= limits.position[:, 1] + 1e-9).all()
+    assert (np.abs(motion.v) <= limits.velocity * (1 + 1e-9)).all()
+    assert (np.abs(motion.a) <= limits.acceleration * (1 + 1e-9)).all()
+
+
+def check_motion(found: Excitation) -> None:
+    """Rest at both ends, and positions, velocities, accelerations that belong together."""
+    motion = found.motion(500.0)
+    for end in (0, -1):
+        assert_allclose(motion.v[end], 0.0, atol=1e-9)
+        assert_allclose(motion.a[end], 0.0, atol=1e-9)
+    dt = motion.t[1] - motion.t[0]
+    middle = slice(1, -3)
+    step = motion.q[2:] - motion.q[:-2]
+    assert_allclose((step / (2 * dt))[middle], motion.v[1:-1][middle], atol=1e-2 * np.abs(motion.v).max())
+
+
+def test_panda_by_its_data_sheet() -> None:
+    found = panda()
+    assert len(found.rows.names) == 43
+    assert found.condition <= 7.9
+    assert found.margin >= 0.0
+    check_all_time(found)
+    check_motion(found)
+
+
+def test_puma_560_with_rotors() -> None:
+    found = puma()
+    assert len(found.rows.names) == 40
+    assert found.condition <= 10.3
+    assert found.margin >= 0.0
+    check_all_time(found)
+    check_motion(found)
+
+
+def test_reproducible_by_seed() -> None:
+    options = {"starts": 2, "limits": PUMA}
+    one, two, other = (design_excitation(load_robot("puma560"), seed=s, **options) for s in (3, 3, 4))  # type: ignore[arg-type]
+    assert_allclose(one.motion(50.0).q, two.motion(50.0).q, rtol=0, atol=0)
+    assert one.condition != other.condition
+
+
+def test_scara_with_its_prismatic_joint() -> None:
+    limits = {
+        "position": [[-2, 2], [-2, 2], [-0.1, 0.1], [-3, 3]],
+        "velocity": [1, 1, 0.3, 2],
+        "acceleration": [5, 5, 2, 10],
+    }
+    found = design_excitation(load_robot("scara"), limits=limits, starts=2)
+    assert found.condition < 100
+    assert found.margin >= 0.0
+    check_all_time(found)
+
+
+def test_a_humanoids_pair_of_arms() -> None:
+    robot = humanoid()
+    arms = [
+        name for name in robot.joint_names if "arm" in name or "shoulder" in name or "elbow" in name or "wrist" in name
+    ]
+    others = {name: 0.0 for name in robot.joint_names if name not in arms}
+    pair = lock_joints(robot, others)
+    assert pair.n >= 10
+    limits = {"position": [[-1.5, 1.5]] * pair.n, "velocity": [2.0] * pair.n, "acceleration": [10.0] * pair.n}
+    found = design_excitation(pair, limits=limits, starts=1, time_budget=40.0)
+    assert np.isfinite(found.condition)
+    assert found.margin >= 0.0
+    check_all_time(found)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "model", "friction"),
+    [
+        ("a", "torque", ()),
+        ("d", "torque", ("viscous", "coulomb", "offset")),
+        ("e", "reaction", ()),
+        ("frobenius", "momentum", ()),
+        ("condition+scaling", "energy", ()),
+    ],
+)
+def test_other_criteria_and_models(criterion: str, model: str, friction: tuple[str, ...]) -> None:
+    limits = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
+    robot = load_robot("gautier3")
+    found = design_excitation(
+        robot,
+        criterion=criterion,
+        model=model,
+        friction=friction,
+        limits=limits,
+        starts=1,
+        weights=(1.0, 0.01),
+        noise=0.5,
+    )
+    assert found.margin >= 0.0
+    assert found.value < found.first_value
+
+
+def test_torque_limits_hold_where_the_robot_is_known() -> None:
+    robot = load_robot("puma560")
+    free = design_excitation(robot, limits=PUMA, starts=1)
+    tau = _torques(robot, free)
+    effort = 0.8 * np.abs(tau).max(axis=0) + 1e-3
+    held = design_excitation(robot, limits={**PUMA, "effort": effort}, starts=1)
+    assert (np.abs(_torques(robot, held)) <= effort).all()
+    with pytest.raises(DynidError, match=r"effort limit of joint .* cannot even hold"):
+        design_excitation(robot, limits={**PUMA, "effort": [1.0] * 6}, starts=1, time_budget=5.0)
+
+
+def _torques(robot: Robot, found: Excitation) -> np.ndarray:
+    from dynid import regressor
+
+    motion = found.motion(500.0)
+    return np.asarray((regressor(robot, motion).matrix @ robot.parameters).reshape(len(motion), -1))
+
+
+def test_periods_repeat_and_a_rest_pose_is_kept() -> None:
+    rest = [0.1, -0.5, 0.3, 0.0, 0.2, 0.0]
+    found = design_excitation(load_robot("puma560"), limits=PUMA, starts=1, periods=3, rest=rest)
+    motion = found.motion(100.0)
+    assert_allclose(motion.q[0], rest, atol=1e-12)
+    assert_allclose(motion.q[-1], rest, atol=1e-9)
+    assert found.duration > 30.0
+    assert found.margin >= 0.0
+
+
+def test_a_time_budget_is_kept() -> None:
+    import time
+
+    start = time.monotonic()
+    found = design_excitation(load_robot("panda"), starts=50, time_budget=3.0)
+    assert time.monotonic() - start < 20.0
+    assert found.margin >= 0.0
+    assert any("stopped early" in warning for warning in found.warnings)
+
+
+def folding(reach: float) -> str:
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
+    box = '<collision><origin xyz="0 0 0.2"/><geometry><box size="0.1 0.1 0.3"/></geometry></collision>'
+    links = "".join(f'<link name="{name}">{inertial}{box}</link>' for name in "abcd")
+    limit = f'<limit lower="-{reach}" upper="{reach}" effort="100" velocity="2"/>'
+    joints = "".join(
+        f'<joint name="{first}{second}" type="revolute"><parent link="{first}"/><child link="{second}"/>'
+        f'<origin xyz="0 0 0.5"/><axis xyz="0 1 0"/>{limit}</joint>'
+        for first, second in ("ab", "bc", "cd")
+    )
+    return f'<robot name="folding">{links}{joints}</robot>'
+
+
+def test_a_motion_that_would_collide_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "folding.urdf"
+    file.write_text(folding(3.1))
+    with pytest.raises(DynidError, match="collide"):
+        design_excitation(load_robot(file), starts=2)
+    file.write_text(folding(0.7))
+    assert design_excitation(load_robot(file), starts=1).margin >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"limits": {"position": [[1, -1]] * 6, "velocity": [1] * 6}}, "not below"),
+        ({"limits": {"position": [[-1, 1]] * 6}}, "neither a velocity nor an acceleration"),
+        ({"limits": {"velocity": [1] * 5}}, "shape"),
+        ({"limits": {"velocity": [-1] * 6}}, "positive"),
+        ({"limits": {"speed": [1] * 6}}, "not 'speed'"),
+        ({"limits": {"velocity": ["a"] * 6}}, "numbers"),
+        ({"limits": PUMA, "duration": 0.0}, "duration"),
+        ({"limits": PUMA, "duration": -1.0}, "duration"),
+        ({"limits": PUMA, "duration": 0.001}, "longer duration"),
+        ({"limits": PUMA, "harmonics": 0}, "harmonics"),
+        ({"limits": PUMA, "rest": [9.0] * 6}, "outside its limits"),
+        ({"limits": PUMA, "rest": [0.0]}, "6 finite numbers"),
+        ({"limits": PUMA, "shape": "spline"}, "shapes are"),
+        ({"limits": PUMA, "criterion": "beauty"}, "criteria are"),
+        ({"limits": PUMA, "model": "heat"}, "designed for"),
+        ({"limits": PUMA, "friction": ("sticky",)}, "friction block"),
+        ({"limits": PUMA, "noise": [1.0]}, "channels"),
+        ({"limits": PUMA, "time_budget": -1.0}, "time budget"),
+        ({}, "neither a velocity"),
+    ],
+)
+def test_requests_that_make_no_sense(options: dict[str, object], words: str) -> None:
+    with pytest.raises(DynidError, match=words):
+        design_excitation(load_robot("puma560"), **options)  # type: ignore[arg-type]
+
+
+def test_files(tmp_path: Path) -> None:
+    import json
+
+    found = panda()
+    for name in ("m.csv", "m.json", "m.yaml"):
+        found.save(tmp_path / name, rate=50.0)
+    table = np.loadtxt(tmp_path / "m.csv", delimiter=",", skiprows=1)
+    motion = found.motion(50.0)
+    assert_allclose(table, np.column_stack([motion.t, motion.q, motion.v, motion.a]), atol=0)
+    message = json.loads((tmp_path / "m.json").read_text())
+    assert message["joint_names"] == list(found.robot.joint_names)
+    assert len(message["points"]) == len(motion)
+    assert message["points"][50]["time_from_start"] == {"sec": 1, "nanosec": 0}
+    assert "time_from_start: {sec: 1, nanosec: 0}" in (tmp_path / "m.yaml").read_text()
+    with pytest.raises(DynidError, match="cannot write"):
+        found.save(tmp_path / "m.txt")
+    with pytest.raises(DynidError, match="rate"):
+        found.motion(0.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_extremes_of_series_against_a_fine_grid(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((3, 11)) * rng.choice([0.0, 1.0], (3, 11), p=[0.3, 0.7])
+    lowest, highest = extremes_of(x, 4.0)
+    values = Basis.at(np.linspace(0.0, 4.0, 20001), 4.0, 5).q @ x.T
+    assert_allclose(values.max(axis=0), highest, atol=1e-5)
+    assert_allclose(values.min(axis=0), lowest, atol=1e-5)
+    assert (values.max(axis=0) <= highest + 1e-12).all()
+    assert (values.min(axis=0) >= lowest - 1e-12).all()
+
+
+def test_limits_type_is_checked_once() -> None:
+    assert isinstance(panda().limits, Limits)
