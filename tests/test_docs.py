@@ -22,7 +22,8 @@ def blocks(language: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
-def test_python_of_the_docs_runs(page: str, code: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_of_the_docs_runs(page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     exec(compile(code, page, "exec"), {})
 
 

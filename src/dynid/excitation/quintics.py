@@ -18,7 +18,7 @@ BISECTIONS = 60
 
 
 def _hermite() -> Array:
-    """Powers of s (columns) of the polynomials that meet q0, q1, u v0, u v1, u^2 a0, u^2 a1 (rows)."""
+    """Powers of s (columns) of the polynomials that meet q0, q1, u v0, u v1, u^2 a0, u^2 a1 (rows), in halves."""
     ends = np.zeros((6, 6))
     for derivative in range(3):
         for end in range(2):
@@ -26,7 +26,7 @@ def _hermite() -> Array:
             for k in range(derivative, DEGREE + 1):
                 falling = np.prod(np.arange(k, k - derivative, -1.0))
                 ends[row, k] = falling if end or k == derivative else 0.0
-    return np.asarray(np.linalg.inv(ends).T, dtype=np.float64)
+    return np.asarray(np.round(2.0 * np.linalg.inv(ends).T) / 2.0, dtype=np.float64)
 
 
 HERMITE = _hermite()

@@ -100,24 +100,18 @@ class LoopMap:
         y = np.tile(np.concatenate([self.at, self.start]), (len(q), 1))
         y = self._newton(y)
         for k in range(1, steps + 1):
-            target = self.at + (q - self.at) * (k / steps)
-            tree = y @ self.C.T + self.offset
-            slope = np.einsum("Nij,Nj->Ni", self._tangent_y(tree), target - y[:, : self.n])
-            y = y + slope
-            y[:, : self.n] = target
+            y = y.copy()
+            y[:, : self.n] = self.at + (q - self.at) * (k / steps)
             y = self._newton(y)
         return y
 
     def _newton(self, y: Array) -> Array:
         for _ in range(_NEWTON):
-            tree = y @ self.C.T + self.offset
-            phi = self._series(tree, np.zeros_like(tree), 0)[0]
-            residual = np.abs(phi).max(axis=1)
-            if (residual <= _CLOSED).all():
+            phi, J = self._passive_jacobian(y @ self.C.T + self.offset)
+            if (np.abs(phi).max(axis=1) <= _CLOSED).all():
                 return y
-            J = self._jacobian(tree) @ self.C
             y = y.copy()
-            y[:, self.n :] -= _solve(J[:, :, self.n :], phi)
+            y[:, self.n :] -= _solve(J, phi)
         phi = self._series(y @ self.C.T + self.offset, np.zeros((len(y), len(self.C))), 0)[0]
         residual = np.abs(phi).max(axis=1)
         worst = ~(residual <= 1e3 * _CLOSED)
@@ -126,9 +120,14 @@ class LoopMap:
             raise LoopError(sample, float(residual[sample]), self._frames())
         return y
 
+    def _passive_jacobian(self, tree: Array) -> tuple[Array, Array]:
+        """Closures (N, m) and their derivatives (N, m, m) by the joints that follow."""
+        series = [self._series(tree, np.broadcast_to(c, tree.shape), 1) for c in self.C[:, self.n :].T]
+        return series[0][0], np.stack([part[1] for part in series], axis=2)
+
     def _check_regular(self, tree: Array) -> None:
         """At a dead point the passive joints' velocities are not determined: say so."""
-        J = self._jacobian(tree) @ self.C[:, self.n :]
+        _, J = self._passive_jacobian(tree)
         values = np.linalg.svd(J, compute_uv=False)
         dead = values[:, -1] <= _DEAD * values[:, 0]
         if dead.any():
@@ -149,7 +148,7 @@ class LoopMap:
 
     def _follow(self, tree: Array, right: Array) -> Array:
         """Tree motion (N, joints) with fixed active joints and J x = -right."""
-        J = self._jacobian(tree) @ self.C[:, self.n :]
+        _, J = self._passive_jacobian(tree)
         return np.asarray(-_solve(J, right) @ self.C[:, self.n :].T)
 
     def _bend(self, tree: Array, x: Array, g: Array) -> Array:

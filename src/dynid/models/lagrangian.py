@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.kernel.adjoint import lagrangian_rows_adjoint
+from dynid.kernel.adjoint_lagrangian import lagrangian_rows_adjoint
 from dynid.kernel.rows import MOMENTUM, write_lagrangian_rows
 from dynid.kernel.threads import share_samples
 from dynid.models.columns import ColumnSet

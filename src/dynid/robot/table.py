@@ -13,13 +13,13 @@ import numpy as np
 
 from dynid.errors import ExpressionError, RobotFileError
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
-from dynid.robot.inertia import ROTOR, SYMBOLS, Body, change_of_frame, from_body
 from dynid.robot.limits import JointLimits
+from dynid.robot.link_values import LinkValues, read_link_values
 from dynid.robot.loops import Closure, Coupling
-from dynid.robot.mdh import Z_AXIS, mdh_transform, moved_zeros, transformed
+from dynid.robot.mdh import Z_AXIS, mdh_transform
 from dynid.robot.robot import Link, MdhRow, Robot
 from dynid.robot.schema import ClosureTable, CouplingTable, JointTable, LinkTable, RobotTable, check_table
-from dynid.robot.transform import Array, Transform, freeze, rotation_x, snap_angle
+from dynid.robot.transform import Transform, freeze, rotation_x, snap_angle
 
 _ANGLES = ("gamma", "alpha", "theta")
 _LETTERS = {"modified": ("gamma", "b", "alpha", "d", "theta", "r"), "standard": ("a", "alpha", "d", "theta")}
@@ -330,86 +330,15 @@ class _Builder:
                     f"coupling: joint '{name}' depends on itself through {', '.join(sorted(seen - {name}))}"
                 )
 
-    def _link_values(self, j: int) -> _LinkValues:
+    def _link_values(self, j: int) -> LinkValues:
+        """Values of a link; those of a standard table refer to its own frame, Tx(a) Rx(alpha) after ours."""
         name, joint = self.names[j], self.table.joint[j]
-        table = self.table.link.get(name, LinkTable())
         where = f"link.{name}"
-        inertia = self._inertia(where, table)
-        rotor = table.rotor_inertia if table.rotor_inertia is not None else table.Ia
-        if rotor is None:
-            rotor = math.nan
-        elif rotor < 0.0:
-            self.problems.append(f"{where}, rotor_inertia: must not be negative, got {rotor:g}")
-        zero: frozenset[str] = frozenset(table.zero)
-        for symbol in zero:
-            value = rotor if symbol == ROTOR else inertia[SYMBOLS.index(symbol)]
-            if value not in (0.0,) and not math.isnan(value):
-                self.problems.append(f"{where}: {symbol} is {value:g} and in zero; remove one of the two")
-            if symbol == ROTOR:
-                rotor = 0.0
-            else:
-                inertia[SYMBOLS.index(symbol)] = 0.0
-        if self.table.convention == "standard":
-            inertia, zero = self._from_standard_frame(where, joint, inertia, zero)
-        friction = tuple((k, float(v)) for k, v in table.friction.model_dump().items() if v is not None)
-        return _LinkValues(inertia, rotor, zero, friction)
-
-    def _inertia(self, where: str, table: LinkTable) -> Array:
-        inertia = np.full(10, math.nan)
-        if table.mass is not None:
-            inertia = self._body(where, table)
-        elif table.com is not None or table.inertia is not None:
-            self.problems.append(f"{where}: com and inertia need mass beside them")
-        for i, symbol in enumerate(SYMBOLS):
-            value = getattr(table, symbol)
-            if value is not None:
-                if table.mass is not None:
-                    self.problems.append(f"{where}: give either mass, com, inertia or {symbol}, not both")
-                inertia[i] = value
-        if inertia[9] < 0.0:
-            self.problems.append(f"{where}: the mass must not be negative, got {inertia[9]:g}")
-        return inertia
-
-    def _body(self, where: str, table: LinkTable) -> Array:
-        assert table.mass is not None
-        inertia = np.full(10, math.nan)
-        inertia[9] = table.mass
-        if table.com is None:
-            return inertia
-        inertia[6:9] = table.mass * np.array(table.com)
-        if table.inertia is None:
-            return inertia
-        J = np.array(table.inertia, dtype=np.float64)
-        if J.shape == (6,):
-            xx, xy, xz, yy, yz, zz = J
-            J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
-        if J.shape != (3, 3) or not np.array_equal(J, J.T):
-            self.problems.append(f"{where}, inertia: give six numbers xx xy xz yy yz zz, or a symmetric 3 x 3 matrix")
-            return inertia
-        return from_body(Body(table.mass, np.array(table.com), J))
-
-    def _from_standard_frame(
-        self, where: str, joint: JointTable, inertia: Array, zero: frozenset[str]
-    ) -> tuple[Array, frozenset[str]]:
-        """Values of a standard table refer to its own frame: Tx(a) Rx(alpha) after the modified one."""
-        a = self._number(where, joint.a).value
-        alpha = self._angle(where, joint.alpha).value
-        A = change_of_frame(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])))
-        moved, complete = moved_zeros(A, zero)
-        if not complete:
-            self.problems.append(
-                f"{where}, zero: {', '.join(sorted(zero))} are not all zeros in the modified frame of this joint; "
-                'write the table with convention = "modified"'
-            )
-        return transformed(A, inertia), moved
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _LinkValues:
-    inertia: Array
-    rotor: float
-    zero: frozenset[str]
-    friction: tuple[tuple[str, float], ...]
+        values = read_link_values(where, self.table.link.get(name, LinkTable()), self.problems)
+        if self.table.convention == "modified":
+            return values
+        a, alpha = self._number(where, joint.a).value, self._angle(where, joint.alpha).value
+        return values.moved(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, self.problems)
 
 
 def _radians(degrees: float) -> float:
