@@ -23,7 +23,7 @@ test: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from dynid.errors import ExcitationError
 from dynid.excitation.criteria import NAMES, condition_number, find_criterion, scaling_number
 from dynid.robot.transform import Array
 
 
-def matrix(seed: int) -> tuple[Array, Array]:
+def matrix(seed: int) -> tuple[Array, NDArray[np.bool_]]:
     rng = np.random.default_rng(seed)
     W = rng.standard_normal((40, 7)) * np.geomspace(1.0, 20.0, 7)
     mask = rng.random(W.shape) < 0.8
@@ -18,7 +19,7 @@ def matrix(seed: int) -> tuple[Array, Array]:
     return W, mask
 
 
-def truth(name: str, W: Array, mask: Array, noise: Array) -> float:
+def truth(name: str, W: Array, mask: NDArray[np.bool_], noise: Array) -> float:
     covariance = np.linalg.inv((W / noise[:, None]).T @ (W / noise[:, None]))
     G = W.T @ W
     return float(

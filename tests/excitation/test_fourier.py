@@ -13,7 +13,6 @@ from numpy.testing import assert_allclose
 from dynid import DynidError, Excitation, Robot, design_excitation, load_robot
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.series import Basis, extremes_of
-from dynid.robot.limits import Limits
 from dynid.robot.locking import lock_joints
 from humanoid import humanoid
 
@@ -22,6 +21,9 @@ PUMA = {
     "velocity": [1.5] * 3 + [3.0] * 3,
     "acceleration": [5.0] * 3 + [15.0] * 3,
 }
+
+
+GAUTIER3 = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
 
 
 @cache
@@ -72,6 +74,7 @@ def check_motion(found: Excitation) -> None:
     assert_allclose((step / (2 * dt))[middle], motion.v[1:-1][middle], atol=1e-2 * np.abs(motion.v).max())
 
 
+@pytest.mark.xdist_group("panda")
 def test_panda_by_its_data_sheet() -> None:
     found = panda()
     assert len(found.rows.names) == 43
@@ -135,14 +138,13 @@ def test_a_humanoids_pair_of_arms() -> None:
     ],
 )
 def test_other_criteria_and_models(criterion: str, model: str, friction: tuple[str, ...]) -> None:
-    limits = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
     robot = load_robot("gautier3")
     found = design_excitation(
         robot,
         criterion=criterion,
         model=model,
         friction=friction,
-        limits=limits,
+        limits=GAUTIER3,
         starts=1,
         weights=(1.0, 0.01),
         noise=0.5,
@@ -240,6 +242,7 @@ def test_requests_that_make_no_sense(options: dict[str, object], words: str) -> 
         design_excitation(load_robot("puma560"), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.xdist_group("panda")
 def test_files(tmp_path: Path) -> None:
     import json
 
@@ -272,5 +275,13 @@ def test_extremes_of_series_against_a_fine_grid(seed: int) -> None:
     assert (values.min(axis=0) >= lowest - 1e-12).all()
 
 
-def test_limits_type_is_checked_once() -> None:
-    assert isinstance(panda().limits, Limits)
+def test_processes_find_what_one_process_finds() -> None:
+    from dynid.kernel import threads
+
+    before = threads.thread_count()
+    found = []
+    for count in (1, 2):
+        threads.use_threads(count)
+        found.append(design_excitation(load_robot("gautier3"), starts=2, limits=GAUTIER3).motion(20.0).q)
+    threads.use_threads(before)
+    assert_allclose(found[0], found[1], atol=0)

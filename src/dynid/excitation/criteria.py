@@ -163,6 +163,22 @@ def _condition_of(sigma: Array) -> float:
     return float(sigma[0] / sigma[-1]) if sigma[-1] > 0.0 else np.inf
 
 
+def _frobenius_of(sigma: Array) -> float:
+    return float(np.linalg.norm(sigma**2) * np.linalg.norm(sigma**-2.0))
+
+
+def _trace_of(sigma: Array) -> float:
+    return float((sigma**-2.0).sum())
+
+
+def _determinant_of(sigma: Array) -> float:
+    return float(-2.0 * np.log(sigma).sum())
+
+
+def _largest_variance_of(sigma: Array) -> float:
+    return float(sigma[-1] ** -2.0)
+
+
 def find_criterion(
     name: str, *, weights: tuple[float, float], mask: NDArray[np.bool_], noise: Array | None = None
 ) -> Criterion:
@@ -173,10 +189,10 @@ def find_criterion(
     """
     spectral: dict[str, Spectral] = {
         "condition": Spectral(_condition_of, _condition),
-        "frobenius": Spectral(lambda s: float(np.linalg.norm(s**2) * np.linalg.norm(s**-2.0)), _frobenius),
-        "a": Spectral(lambda s: float((s**-2.0).sum()), _trace, noise),
-        "d": Spectral(lambda s: float(-2.0 * np.log(s).sum()), _determinant, noise),
-        "e": Spectral(lambda s: float(s[-1] ** -2.0), _largest_variance, noise),
+        "frobenius": Spectral(_frobenius_of, _frobenius),
+        "a": Spectral(_trace_of, _trace, noise),
+        "d": Spectral(_determinant_of, _determinant, noise),
+        "e": Spectral(_largest_variance_of, _largest_variance, noise),
     }
     if name in spectral:
         return spectral[name]

@@ -10,19 +10,24 @@ import numpy as np
 from dynid.errors import ExcitationError
 from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.collision import CollisionChecker
-from dynid.excitation.criteria import NAMES
+from dynid.excitation.criteria import NAMES, find_criterion
 from dynid.excitation.effort import Effort
 from dynid.excitation.excitation import Excitation, limits_of
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.multistart import run_starts
+from dynid.excitation.points import PointsShape, design_points
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.search import FourierProblem, random_coefficients, search_from, settle
-from dynid.excitation.shape import check_limits
+from dynid.excitation.shape import check_limits, middle_and_half
+from dynid.excitation.walks import random_points
 from dynid.robot.limits import Limits
+from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 PERIOD = 10.0
+BALANCED = (1.0, 0.03)
+"""Weights of condition and scaling where none are given."""
 STARTS = 8
 SMALLEST_SWING = 1e-3
 """A joint whose slowest harmonic cannot swing by this (rad or m) within its limits cannot excite anything."""
@@ -62,6 +67,8 @@ def design_excitation(
     _check_request(robot, shape, criterion, duration, harmonics, starts, time_budget, periods)
     bounds = limits_of(robot, limits)
     check_limits(bounds, robot.joint_names)
+    if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
+        weights = BALANCED  # the default weights would leave the scaling out
     chosen = model or ("energy" if shape == "points" else "torque")
     rows = BaseRows.of(robot, model=chosen, rotor_inertia=rotor_inertia, friction=tuple(friction))
     sigma = _noise(noise, rows)
@@ -234,8 +241,6 @@ def _by_points(
     time_budget: float | None,
     on_progress: Progress | None,
 ) -> Excitation:
-    from dynid.excitation.points import design_points
-
     r = points or 2 * len(rows.names)
     if r < len(rows.names):
         raise ExcitationError(f"{r} rows cannot reveal {len(rows.names)} base parameters; take at least as many points")
@@ -244,5 +249,43 @@ def _by_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, starts=starts or STARTS, seed=seed,
         noise=noise, time_left=lambda: deadline - time.monotonic(), on_progress=on_progress,
     )  # fmt: skip
-    found = Excitation(rows.robot, shape, rows, limits, criterion, np.nan, np.nan, ())
-    return found
+    effort = Effort.of(rows.robot, limits) if shape.path is not None else None
+    shape = _within_effort(shape, effort, limits, rows.robot.joint_names)
+    warnings = ["stopped early: the best so far is given"] if time.monotonic() > deadline else []
+    warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
+    W = rows.matrix(shape.exciting_motion())
+    sigma = None if noise is None else np.tile(noise, len(W) // rows.channels)
+    judge = find_criterion(criterion, weights=weights, mask=rows.mask(len(W)), noise=sigma)
+    box = Limits(
+        np.clip(limits.position, -np.pi, np.pi), np.minimum(limits.velocity, 2.0), limits.acceleration, limits.effort
+    )
+    q, v = random_points(box, r, np.random.default_rng(seed))
+    at_random = rows.matrix(Motion(np.arange(r + 1.0), q, v, np.zeros_like(q)))
+    figures = judge.value(W), judge.value(at_random)
+    return Excitation(rows.robot, shape, rows, limits, criterion, *figures, tuple(warnings), effort)
+
+
+def _within_effort(shape: PointsShape, effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> PointsShape:
+    """The points' motion, shrunk about mid-range until torques fit."""
+    if effort is None:
+        return shape
+    middle, _ = middle_and_half(limits)
+    use = effort.use(shape.motion(200.0))
+    for _ in range(60):
+        if use.max() <= 1.0:
+            return shape
+        shape = shape.shrunk(np.full(len(names), 0.95), middle)
+        use = effort.use(shape.motion(200.0))
+    worst = names[int(np.argmax(use))]
+    raise ExcitationError(f"the effort limit of joint '{worst}' stops every motion, even a small one about mid-range")
+
+
+def _check_collisions(robot: Robot, shape: PointsShape) -> list[str]:
+    """Raise where the motion collides; return a word where that could not be checked."""
+    checker, word = CollisionChecker.of(robot)
+    hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
+    if hit is not None:
+        raise ExcitationError(
+            f"the robot would collide with itself: {hit}; narrow the position limits, or try another seed"
+        )
+    return [word] if word else []

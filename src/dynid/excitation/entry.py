@@ -26,29 +26,29 @@ def find_entry(
 ) -> Quintics:
     """Shortest acceptable segment from rest to a state (q, v, a), from a rest pose of its choice or the given one."""
     q, v, a = state
+    still = np.zeros_like(q)
     stops = names[0]
     for T in _DURATIONS:
-        places = _rest_places(q, v, float(T), limits) if rest is None else rest[:, None]
-        chosen, use = _best_places(places, state, float(T), limits)
-        if use.max() <= 1.0:
-            still = np.zeros_like(q)
-            entry = Quintics(np.array([T]), np.stack([chosen, q]), np.stack([still, v]), np.stack([still, a]))
-            if accept(entry):
-                return entry
-        stops = names[int(np.argmax(use))]
+        for places in _rest_places(q, v, float(T), limits) if rest is None else [rest[:, None]]:
+            chosen, use = _best_places(places, state, float(T), limits)
+            stops = names[int(np.argmax(use))]
+            if use.max() <= 1.0:
+                entry = Quintics(np.array([T]), np.stack([chosen, q]), np.stack([still, v]), np.stack([still, a]))
+                if accept(entry):
+                    return entry
     raise ExcitationError(
         f"no entry from rest stays inside all limits (joint '{stops}' is nearest to one); choose another rest pose"
     )
 
 
-def _rest_places(q: Array, v: Array, T: float, limits: Limits) -> Array:
-    """Candidate rest positions (n, places): over the range, and the natural start of a steady acceleration."""
+def _rest_places(q: Array, v: Array, T: float, limits: Limits) -> list[Array]:
+    """Candidate rest positions (n, places): anywhere, at the start of a steady acceleration, or where the state is."""
     natural = q - 0.5 * v * T
     lower, upper = limits.position.T
     low = np.where(np.isfinite(lower), lower, natural - 0.5)
     high = np.where(np.isfinite(upper), upper, natural + 0.5)
     grid = low[:, None] + (high - low)[:, None] * np.linspace(0.005, 0.995, _PLACES)
-    return np.hstack([natural[:, None], q[:, None], grid])
+    return [np.hstack([natural[:, None], q[:, None], grid]), natural[:, None], q[:, None]]
 
 
 def _best_places(places: Array, state: tuple[Array, Array, Array], T: float, limits: Limits) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.errors import ExcitationError
 from dynid.excitation.entry import find_entry
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.series import Basis, derivative, extremes_of
@@ -15,6 +16,7 @@ from dynid.robot.limits import Limits
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
+_PHASES = 10
 SAMPLES = 200
 """Samples of a period over which the condition number is reported."""
 
@@ -41,11 +43,17 @@ class FourierShape:
         accept: Callable[[Quintics], bool] = lambda _: True,
     ) -> FourierShape:
         """Find where to enter the series, and polynomials from and to rest that `accept` allows."""
-        phase = _calm_phase(coefficients, period, limits)
-        q, v, a = (x[0] for x in _evaluate(coefficients, period, np.array([phase])))
-        entry = find_entry((q, v, a), limits, rest, names, accept)
-        back = find_entry((q, -v, a), limits, rest, names, accept)
-        return FourierShape(coefficients, period, periods, phase, entry, back)
+        refusal: ExcitationError | None = None
+        for phase in _calm_phases(coefficients, period, limits):
+            q, v, a = (x[0] for x in _evaluate(coefficients, period, np.array([phase])))
+            try:
+                entry = find_entry((q, v, a), limits, rest, names, accept)
+                back = find_entry((q, -v, a), limits, rest, names, accept)
+            except ExcitationError as error:
+                refusal = refusal or error
+                continue
+            return FourierShape(coefficients, period, periods, phase, entry, back)
+        raise refusal or ExcitationError("there is no instant to enter the motion")
 
     @property
     def harmonics(self) -> int:
@@ -97,9 +105,10 @@ def _evaluate(x: Array, period: float, t: Array) -> tuple[Array, Array, Array]:
     return basis.q @ x.T, basis.v @ x.T, basis.a @ x.T
 
 
-def _calm_phase(x: Array, period: float, limits: Limits) -> float:
-    """Instant at which speeds and accelerations are farthest from their limits."""
+def _calm_phases(x: Array, period: float, limits: Limits) -> list[float]:
+    """Instants at which speeds and accelerations are far from their limits, the calmest first, a few of them."""
     t = np.arange(SAMPLES, dtype=np.float64) * (period / SAMPLES)
     _, v, a = _evaluate(x, period, t)
     use = np.maximum(np.abs(v) / limits.velocity, np.abs(a) / limits.acceleration)
-    return float(t[np.argmin(use.max(axis=1))])
+    calm = np.argsort(use.max(axis=1))[: SAMPLES // 2]
+    return [float(t[k]) for k in calm[:: len(calm) // _PHASES]]
