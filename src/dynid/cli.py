@@ -169,21 +169,25 @@ def excite(
 
 
 @app.command()
-def demo(robot: Annotated[str, typer.Argument(help="a bundled robot or a file")] = "puma560") -> None:
+def demo(
+    robot: Annotated[str, typer.Argument(help="a bundled robot or a file")] = "puma560",
+    out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
+) -> None:
     """Do the main job on a bundled robot, as far as it exists.
 
     Example: dynid demo panda
     """
     from dynid import terminal
-    from dynid.demo import base_figures, regressor_figures
+    from dynid.demo import base_figures, excitation_figures, regressor_figures
     from dynid.robot.load import load_robot
 
     loaded = load_robot(robot)
     screen = terminal.console()
     screen.print(terminal.mdh_table(loaded.to_mdh()))
     terminal.show_notes(loaded, screen)
-    for line in (*regressor_figures(loaded), *base_figures(loaded)):
-        screen.print(terminal.escaped(line), highlight=False)
+    for part in (regressor_figures(loaded), base_figures(loaded), excitation_figures(loaded, out)):
+        for line in part:
+            screen.print(terminal.escaped(line), highlight=False)
 
 
 def main() -> None:

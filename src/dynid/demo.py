@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
 from dynid.base.find import base_parameters
+from dynid.excitation.design import design_excitation
 from dynid.models.regressor import MODELS, regressor
+from dynid.report.excitation import write_page
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 
@@ -45,4 +48,36 @@ def base_figures(robot: Robot) -> Iterator[str]:
         f"{len(base.regrouped)} show only in sums such as"
     )
     yield f"  {base.relations[0]}"
-    yield f"next: dynid base {robot.name}"
+
+
+def excitation_figures(robot: Robot, folder: Path) -> Iterator[str]:
+    """Design a motion that reveals them, write its files, and yield lines on it."""
+    limits = robot.limits
+    assumed = []
+    velocity, acceleration = np.array(limits.velocity), np.array(limits.acceleration)
+    for values, name, usual in ((velocity, "velocity", 1.5), (acceleration, "acceleration", 5.0)):
+        if not np.isfinite(values).all():
+            values[~np.isfinite(values)] = usual
+            assumed.append(f"{name} {usual:g}")
+    if assumed:
+        yield f"no limits were published for some joints; assumed for this demo: {', '.join(assumed)} (rad, s)"
+    found = design_excitation(
+        robot,
+        limits={
+            "position": limits.position,
+            "velocity": velocity,
+            "acceleration": acceleration,
+            "effort": limits.effort,
+        },
+        rotor_inertia=True,
+        starts=4,
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    found.save(folder / "motion.csv")
+    write_page(found, folder / "motion.html")
+    yield (
+        f"exciting motion: {found.duration:.1f} s from rest to rest, condition number {found.first_value:.0f} for a "
+        f"random motion, {found.condition:.1f} for this one; all limits hold at every instant"
+    )
+    yield f"look at {folder / 'motion.html'}; the robot's motion is {folder / 'motion.csv'}"
+    yield f"next: dynid base {robot.name}; dynid excite {robot.name} --velocity 1.5 --acceleration 5 --out traj.csv"
