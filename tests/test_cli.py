@@ -126,6 +126,7 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
         (("--velocity", "1", "--duration", "0"), "duration"),
         (("--velocity", "1", "--out", "x.txt"), ".csv"),
         (("--velocity", "1", "--lock", "arm"), "NAME=POSITION"),
+        (("--velocity", "1", "--shape", "points", "--out", "x.csv"), "--acceleration"),
     ],
 )
 def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:

@@ -151,6 +151,8 @@ def excite(
     terminal.show_notes(loaded, screen)
     if out is not None and out.suffix != ".csv":
         raise DynidError(f"--out {out}: a motion ends in .csv; .yaml and .html are written beside it")
+    if out is not None and shape == "points":
+        excitation_face.check_accelerations(loaded, limits)
     with excitation_face.progress_bar(screen) as bar:
         task = bar.add_task("designing the motion", total=1.0) if bar else None
         found = design_excitation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,7 @@ import numpy as np
 
 from dynid.base.find import base_parameters
 from dynid.errors import DynidError
-from dynid.excitation.excitation import Excitation
+from dynid.excitation.excitation import Excitation, limits_of
 from dynid.robot.robot import Robot
 from dynid.terminal import escaped
 
@@ -65,11 +65,17 @@ def limits_from_options(
     return limits
 
 
+def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> None:
+    """A motion through points needs acceleration limits: say so before the search."""
+    if not np.isfinite(limits_of(robot, limits).acceleration).all():
+        raise DynidError("a motion through points needs acceleration limits; give --acceleration")
+
+
 def show(excitation: Excitation, screen: Console, *, noise: float) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
         f"{excitation.robot.name}: condition {excitation.condition:.4g} of {len(excitation.rows.names)} base columns "
-        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {excitation.duration:.1f} s",
+        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {_length(excitation)}",
         style="bold",
         highlight=False,
     )
@@ -86,6 +92,10 @@ def show(excitation: Excitation, screen: Console, *, noise: float) -> None:
     screen.print(
         f"margin {max(excitation.margin, 0.0):.2%}: the limits hold at every instant, proven by roots", highlight=False
     )
+
+
+def _length(excitation: Excitation) -> str:
+    return f"{excitation.duration:.1f} s" if math.isfinite(excitation.duration) else "points without a motion"
 
 
 def use_table(excitation: Excitation) -> Table:

@@ -74,8 +74,11 @@ class Excitation:
 
     @property
     def duration(self) -> float:
-        """Length of the whole motion in s."""
-        return float(getattr(self.shape, "duration", np.nan))
+        """Length of the whole motion in s; NaN for points that no motion joins."""
+        try:
+            return self.shape.duration
+        except ExcitationError:
+            return np.nan
 
     def expected_errors(self, noise: float) -> dict[str, float]:
         """Standard deviation of each base parameter for white noise of this deviation on every row (least squares)."""

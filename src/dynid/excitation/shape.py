@@ -26,6 +26,11 @@ class Extremes:
 class Shape(Protocol):
     """A motion from rest to rest."""
 
+    @property
+    def duration(self) -> float:
+        """Seconds from rest to rest."""
+        ...
+
     def motion(self, rate: float) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit."""
         ...
