@@ -39,7 +39,7 @@ $(VENV)/docs.stamp: $(VENV)/run.stamp
 	touch $@
 
 docs: $(VENV)/docs.stamp
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict --quiet
 	@echo "wrote site/index.html"
 
 clean:
