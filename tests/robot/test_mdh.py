@@ -87,3 +87,19 @@ def test_a_table_is_its_own_table() -> None:
     for link in robot.links:
         assert link.mdh is not None
         np.testing.assert_array_equal(mdh_transform(link.mdh).rotation, link.placement.rotation)
+
+
+@pytest.mark.parametrize("angle", [1e-12, 1e-10, 1e-9, 1e-7, 1e-5])
+def test_almost_parallel_axes(angle: float) -> None:
+    """Their common normal is as far away as 1 / angle: near ones are taken for parallel, with a note."""
+    robot = random_tree(3, joints=3, serial=True, fixed_share=0.0)
+    tilt = np.array([[1.0, 0, 0], [0, np.cos(angle), -np.sin(angle)], [0, np.sin(angle), np.cos(angle)]])
+    second = replace(robot.links[1], placement=Transform(tilt, np.array([0.3, 0.2, 0.1])), axis=freeze([0, 0, 1.0]))
+    first = replace(robot.links[0], axis=freeze([0, 0, 1.0]))
+    robot = replace(robot, links=(first, second, robot.links[2]))
+    table = robot.to_mdh()
+    motion = random_motion(robot, seed=3)
+    mine, theirs = (regressor(r, motion).matrix @ r.parameters for r in (robot, table))
+    bound = angle if angle <= 1e-8 else 1e-15 / angle
+    assert np.abs(mine - theirs).max() <= 10 * max(bound, 1e-13) * np.abs(mine).max()
+    assert any("taken for parallel" in note for note in table.notes) == (1e-12 < angle <= 1e-8)

@@ -16,6 +16,13 @@ from dynid.robot.transform import Array, Transform, freeze, rotation_x, rotation
 _ROUNDING = 1e-12
 """Angles (rad) and lengths (m) below this are rounding, not geometry, when frames are derived from a tree."""
 
+_PARALLEL = 1e-8
+"""Axes this close to parallel (rad) are taken for parallel, with a note.
+
+Their common normal lies so far away (offset / angle) that lengths of a table could not hold it: the error would be
+1e-16 / angle, that of the change is the angle, and here both are equal.
+"""
+
 Z_AXIS = freeze([0.0, 0.0, 1.0])
 
 
@@ -48,7 +55,22 @@ def to_mdh(robot: Robot) -> Robot:
     links = tuple(
         link if k not in rows else _with_row(robot, k, rows[k], T_link_mdh[k]) for k, link in enumerate(robot.links)
     )
-    return replace(robot, links=links, closures=tuple(_move_closure(robot, c, T_link_mdh) for c in robot.closures))
+    closures = tuple(_move_closure(robot, c, T_link_mdh) for c in robot.closures)
+    return replace(robot, links=links, closures=closures, notes=(*robot.notes, *_turned(robot, T_link_mdh)))
+
+
+def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[str]:
+    """Notes on joints whose axis was turned because it is almost parallel to its parent's."""
+    notes = []
+    for k, T in T_link_mdh.items():
+        if k < 0 or not robot.links[k].moves:
+            continue
+        off = float(np.linalg.norm(np.cross(T.rotation[:, 2], robot.links[k].axis)))
+        if off > 1e-13:
+            notes.append(
+                f"joint '{robot.links[k].joint}': {off:.1g} rad from parallel to the axis before, taken for parallel"
+            )
+    return notes
 
 
 def _with_row(robot: Robot, k: int, row: MdhRow, T_link_mdh: Transform) -> Link:
@@ -120,7 +142,7 @@ def _normal_from_parent(axis: _Axis) -> tuple[float, float, float, float, Array,
     """Gamma, b, alpha, d, direction and foot of the common normal from the parent's z axis."""
     u, p = axis.direction, axis.point
     sine = math.hypot(u[0], u[1])
-    if sine <= _ROUNDING:  # parallel: the normal from the parent's origin, no b
+    if sine <= _PARALLEL:  # the normal from the parent's origin, no b
         d = math.hypot(p[0], p[1])
         gamma = _clean_angle(math.atan2(p[1], p[0])) if d > _ROUNDING else 0.0
         alpha, b, d = (0.0 if u[2] > 0.0 else math.pi), 0.0, _clean_length(d)
@@ -149,7 +171,7 @@ def _normal_to_child(axis: _Axis, target: _Axis, foot: Array, x: Array) -> tuple
     cross = np.cross(z, u)
     sine = float(np.linalg.norm(cross))
     between = target.point - foot
-    if sine <= _ROUNDING:  # parallel: stay at the foot, r = 0
+    if sine <= _PARALLEL:  # stay at the foot, r = 0
         across = between - (between @ z) * z
         distance = float(np.linalg.norm(across))
         return foot, (across / distance if distance > _ROUNDING else x)
