@@ -66,7 +66,7 @@ def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[str]:
         if k < 0 or not robot.links[k].moves:
             continue
         off = float(np.linalg.norm(np.cross(T.rotation[:, 2], robot.links[k].axis)))
-        if off > 1e-13:
+        if off > 2 * _ROUNDING:
             notes.append(
                 f"joint '{robot.links[k].joint}': {off:.1g} rad from parallel to the axis before, taken for parallel"
             )
