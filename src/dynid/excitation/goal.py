@@ -13,7 +13,7 @@ from dynid.robot.transform import Array
 SHARPNESS = (2.0, 8.0, 32.0, 128.0, 512.0)
 SOFTNESS = (0.02, 0.01, 0.005, 0.002, 0.001)
 PENALTIES = (1.0, 1e4)
-ITERATIONS = 250
+ITERATIONS = 320
 
 
 @dataclass(frozen=True, slots=True)
