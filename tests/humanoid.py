@@ -4,7 +4,8 @@ The person has the male segment masses, centres of mass and radii of gyration of
 Zatsiorsky-Seluyanov's segment inertia parameters' (J. Biomechanics 29(9), Table 4), scaled to 1.75 m and 75 kg.
 The quadruped has the main dimensions and masses of the Unitree A1 as in its maker's published description.
 These numbers were written from memory and only partly compared with public code; the tests that use them ask for
-agreement between two programs on the same machine, not for the anatomy. In both, the base (pelvis, trunk) is fixed and carries frame 0: x forward, y left, z up.
+agreement between two programs on the same machine, not for the anatomy.
+In both, the base (pelvis, trunk) is fixed and carries frame 0: x forward, y left, z up.
 """
 
 from __future__ import annotations
