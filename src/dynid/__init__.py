@@ -11,10 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dynid.base.find import base_parameters, compare_methods
     from dynid.base.parameters import BaseParameters
+    from dynid.data.log import Log
+    from dynid.data.read import read_log
+    from dynid.data.simulate import simulate
     from dynid.errors import DynidError
+    from dynid.estimation.identification import Identification
+    from dynid.estimation.identify import identify
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
+    from dynid.robot.joint_column import JointColumn
     from dynid.robot.load import bundled_robots, load_robot
     from dynid.robot.motion import Motion
     from dynid.robot.robot import Robot
@@ -23,6 +29,9 @@ _HOMES = {
     "BaseParameters": "dynid.base.parameters",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
+    "Identification": "dynid.estimation.identification",
+    "JointColumn": "dynid.robot.joint_column",
+    "Log": "dynid.data.log",
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
@@ -30,16 +39,22 @@ _HOMES = {
     "bundled_robots": "dynid.robot.load",
     "compare_methods": "dynid.base.find",
     "design_excitation": "dynid.excitation.design",
+    "identify": "dynid.estimation.identify",
     "load_robot": "dynid.robot.load",
+    "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
     "regressor_chunks": "dynid.models.regressor",
+    "simulate": "dynid.data.simulate",
 }
 
 __all__ = [
     "BaseParameters",
     "DynidError",
     "Excitation",
+    "Identification",
+    "JointColumn",
+    "Log",
     "Motion",
     "Regressor",
     "Robot",
@@ -47,10 +62,13 @@ __all__ = [
     "bundled_robots",
     "compare_methods",
     "design_excitation",
+    "identify",
     "load_robot",
+    "read_log",
     "regressor",
     "regressor_adjoint",
     "regressor_chunks",
+    "simulate",
 ]
 
 __version__ = "0.1.0"

@@ -67,3 +67,15 @@ class DeadPointError(DynidError):
 
 class ExcitationError(DynidError):
     """No motion can be designed as asked for."""
+
+
+class LogError(DynidError):
+    """A log cannot be used as it is; says which, what is wrong and the remedy."""
+
+    def __init__(self, log: str, problem: str) -> None:
+        self.log, self.problem = log, problem
+        super().__init__(f"{log}: {problem}")
+
+
+class IdentificationError(DynidError):
+    """What was asked of an identification does not fit the robot or the data."""

@@ -12,6 +12,7 @@ import numpy as np
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import ROTOR, SYMBOLS
+from dynid.robot.joint_column import JointColumn
 from dynid.robot.limits import UNLIMITED, JointLimits, Limits
 from dynid.robot.loops import Closure, Coupling
 from dynid.robot.transform import Array, Transform, freeze
@@ -66,7 +67,8 @@ class Robot:
     """A robot: links in the order of their table (a floating base first), gravity (3,) in m/s^2 in frame 0.
 
     `joint_names`, `n`, `limits`, the columns of a Motion and the torque channels are the active joints;
-    joints that couplings or closures make dependent are passive.
+    joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
+    size at a joint, such as a gas spring.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Robot:
     symbols: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     notes: tuple[str, ...] = ()
+    columns: tuple[JointColumn, ...] = ()
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)

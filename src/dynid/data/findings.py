@@ -1,0 +1,66 @@
+"""What a recording turned out to be: counted while it is read, told in sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Findings:
+    """Counts of one pass over a log; the only value here that changes, because it is filled while streaming.
+
+    rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s.
+    """
+
+    log: str
+    rate: float
+    samples: int = 0
+    used: float = 0.0
+    repeated_times: int = 0
+    repeated_positions: int = 0
+    out_of_order: int = 0
+    not_finite: int = 0
+    saturated: int = 0
+    resampled: int = 0
+    jitter: float = 0.0
+    restarts: int = 0
+    gaps: int = 0
+    longest_gap: float = 0.0
+    segments: int = 0
+    short_segments: int = 0
+    standstill: float = 0.0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What a person should know about the recording, each with what was done."""
+        told = list(self.notes)
+        if self.resampled:
+            told.append(
+                f"time steps vary by up to {1e3 * self.jitter:.3g} ms: resampled linearly to a regular grid of "
+                f"{self.rate:.6g} Hz"
+            )
+        if self.repeated_times:
+            told.append(f"{_rows(self.repeated_times)} with a time stamp that was there before: left out")
+        if self.out_of_order:
+            told.append(f"{_rows(self.out_of_order)} out of order: sorted by time")
+        if self.restarts:
+            told.append(f"the clock jumps back {self.restarts} times: split there")
+        if self.not_finite:
+            told.append(f"{_rows(self.not_finite)} with missing or infinite values: left out")
+        if self.saturated:
+            told.append(f"{_rows(self.saturated)} with a torque at its limit (saturation): left out")
+        if self.gaps:
+            told.append(f"{self.gaps} gaps, the longest of {self.longest_gap:.3g} s: the log is split there")
+        if self.short_segments:
+            told.append(f"{self.short_segments} pieces shorter than the filter: left out")
+        if self.samples and self.repeated_positions > 0.01 * self.samples:
+            share = 100.0 * self.repeated_positions / self.samples
+            told.append(f"{share:.0f} % of the rows repeat the positions of the row before (held samples)")
+        if self.used and self.standstill > 0.2 * self.used:
+            told.append(f"all joints stand still for {100.0 * self.standstill / self.used:.0f} % of the time")
+        return tuple(told)
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count} rows"

@@ -1,0 +1,102 @@
+"""The user's own mapping of channels to columns, which overrides all matching by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dynid.data.naming import REACTION
+from dynid.data.table import Field, shortened
+from dynid.errors import LogError
+from dynid.robot.robot import Robot
+
+KEYS = ("t", "q", "v", "a", "tau", "reaction")
+_SINGLE = re.compile(r"^(?P<channel>q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
+_SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the numbers of one slot are: a field, and the column of it where it is a matrix."""
+
+    field: str
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The mapping, checked: whole channels (a field or one place per joint), single slots, and what is left out."""
+
+    whole: Mapping[str, str | tuple[Place, ...]] = field(default_factory=dict)
+    single: Mapping[tuple[str, int], Place] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+
+
+def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
+    """Return the place that a name in a mapping means: a column, `array`, `array[:, 2]` or `array[2, :]`."""
+    if not isinstance(name, str):
+        raise LogError(log, f"columns must map to names of columns, got {name!r}")
+    dotted = name.strip("/").replace("/", ".")
+    for spelling in (name, dotted):
+        if spelling in fields:
+            return Place(_usable(log, fields[spelling]).name)
+    part = _SLICE.match(name)
+    if part and (part["name"] in fields):
+        shape = _usable(log, fields[part["name"]]).shape
+        axis = 1 if part["row"] is None else 0
+        index = int(part["column"] if part["row"] is None else part["row"])
+        if len(shape) == 2 and index < shape[axis]:
+            return Place(part["name"], index)
+    raise LogError(log, f"columns names '{name}', which is not in the file; found {shortened(list(fields))}")
+
+
+def _usable(log: str, found: Field) -> Field:
+    if found.problem:
+        raise LogError(log, f"'{found.name}' {found.problem}")
+    return found
+
+
+def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, fields: Mapping[str, Field]) -> Mapped:
+    """Check a mapping such as {"t": "time", "q": "rec.pos", "tau": ["i1", "i2"], "q3": "x", "v.elbow": "y"}."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise LogError(log, "columns must be a mapping from channels to names of columns, such as {'t': 'clock'}")
+    whole: dict[str, str | tuple[Place, ...]] = {}
+    single: dict[tuple[str, int], Place] = {}
+    absent: set[str] = set()
+    for key, value in (columns or {}).items():
+        if key in KEYS:
+            if value is None and key not in ("t", "q"):
+                absent.add(key)
+            elif isinstance(value, (list, tuple)):
+                whole[key] = _several(log, key, value, robot, fields)
+            else:
+                place = find_place(log, value, fields)
+                whole[key] = place.field if place.column is None else (place,)
+        else:
+            single[_slot(log, key, robot)] = find_place(log, value, fields)
+    return Mapped(whole, single, frozenset(absent))
+
+
+def _several(
+    log: str, key: str, names: list[object] | tuple[object, ...], robot: Robot, fields: Mapping[str, Field]
+) -> tuple[Place, ...]:
+    count = {"t": 1, "reaction": len(REACTION)}.get(key, robot.n)
+    if len(names) != count:
+        raise LogError(log, f"columns gives {len(names)} columns for {key}, which needs {count}")
+    return tuple(find_place(log, name, fields) for name in names)
+
+
+def _slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
+    match = _SINGLE.match(key) if isinstance(key, str) else None
+    if match is not None:
+        if match["name"] in robot.joint_names:
+            return match["channel"], robot.joint_names.index(match["name"])
+        text = match["number"] or match["name"]
+        if text.isdigit() and 1 <= int(text) <= robot.n:
+            return match["channel"], int(text) - 1
+    joints = ", ".join(robot.joint_names)
+    raise LogError(
+        log,
+        f"columns has no key {key!r}; use {', '.join(KEYS)}, q1 to q{robot.n}, or q.<joint> with the joints {joints}",
+    )

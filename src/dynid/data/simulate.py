@@ -1,0 +1,65 @@
+"""A recording that the nominal parameters would give: torques along a motion, with noise where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynid.data.log import Log
+from dynid.errors import DynidError
+from dynid.excitation.excitation import Excitation
+from dynid.models.friction import PLAIN, FrictionShapes
+from dynid.models.regressor import regressor_chunks
+from dynid.robot.motion import Motion, check_motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+
+def simulate(
+    robot: Robot,
+    motion: Motion | Excitation,
+    *,
+    noise: float | Sequence[float] | None = None,
+    seed: int = 0,
+    rate: float = 1000.0,
+) -> Log:
+    """Return the log of a motion: positions, velocities and accelerations as given, torques of the nominal parameters.
+
+    Nominal viscous, Coulomb and offset friction is included where the robot has some. noise: standard deviation of
+    the torques, one number or one per joint (N m, N); seed makes it reproducible; rate (Hz) samples an excitation.
+    """
+    if isinstance(motion, Excitation):
+        motion = motion.motion(rate)
+    check_motion(robot, motion)
+    if robot.floating:
+        raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base")
+    X = robot.parameters
+    unknown = [name for name, value in zip(robot.parameter_names, X, strict=True) if np.isnan(value)]
+    if unknown:
+        some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
+        raise DynidError(
+            f"'{robot.name}' has no nominal value for {some}; add them to the robot file, "
+            "or use robot.with_parameters(values)"
+        )
+    tau = np.concatenate([(W.matrix @ X).reshape(-1, robot.n) for W in regressor_chunks(robot, motion)])
+    tau += _nominal_friction(robot, motion)
+    tau += _noise(robot, noise, len(tau), seed)
+    return Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, name=f"simulated {robot.name}")
+
+
+def _nominal_friction(robot: Robot, motion: Motion) -> Array:
+    values = np.array([[dict(robot.links[k].friction).get(name, 0.0) for k in robot.active_links] for name in PLAIN])
+    shapes = FrictionShapes(PLAIN, np.ones(robot.n))
+    stops = np.zeros((len(motion), 0, robot.n))
+    return np.asarray((shapes.values(motion.q, motion.v, stops, None) * values).sum(axis=1))
+
+
+def _noise(robot: Robot, noise: float | Sequence[float] | None, samples: int, seed: int) -> Array:
+    try:
+        sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (robot.n,))
+    except (TypeError, ValueError) as error:
+        raise DynidError(f"noise must be one number or {robot.n} numbers, got {noise!r}") from error
+    if not np.isfinite(sigma).all() or (sigma < 0.0).any():
+        raise DynidError(f"noise must be finite and not negative, got {noise!r}")
+    return np.random.default_rng(seed).standard_normal((samples, robot.n)) * sigma

@@ -1,0 +1,200 @@
+"""CSV files, plain or gzipped: blocks of whole lines that polars parses, two at a time."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from dynid.data.formats import content_hint
+from dynid.data.gunzip import open_gzip
+from dynid.data.header import HEAD, MISSING, Header, is_number, read_header, split_line
+from dynid.data.table import Batch, Field, Wanted
+from dynid.errors import LogError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BLOCK = 8 << 20
+_ROW_BYTES = 512
+_WORKERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A CSV file; its header was read, its samples are read again for every call of `batches`."""
+
+    path: Path
+    header: Header
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The named columns."""
+        return tuple(Field(name) for name in self.header.columns if name)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the header needed."""
+        return self.header.notes
+
+    def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
+        """Parse the file block by block: at most three blocks of 8 MiB are in memory."""
+        size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
+        parse = partial(_parse, self, tuple(column.name for column in wanted), size)
+        waiting: deque[Future[pl.DataFrame]] = deque()
+        with _opened(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
+            for number, block in enumerate(_blocks(self.name, file, self.header, size)):
+                waiting.append(pool.submit(parse, number, block))
+                if len(waiting) > _WORKERS:
+                    yield from _sliced(waiting.popleft().result(), rows)
+            while waiting:
+                yield from _sliced(waiting.popleft().result(), rows)
+
+    def first_line(self, size: int, number: int) -> int:
+        """Return the line that a block begins with, counting from 1; only errors need it."""
+        with _opened(self.path) as file:
+            before = islice(_blocks(self.name, file, self.header, size), number)
+            return self.header.lines + 1 + sum(block.count(b"\n") for block in before)
+
+
+def open_text(path: Path) -> TextTable:
+    """Open a CSV file and read its header."""
+    with _opened(path) as file:
+        try:
+            return TextTable(path, read_header(str(path), file, content_hint(path)))
+        except (OSError, EOFError, zlib.error) as error:
+            raise _damaged(str(path), error, content_hint(path)) from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_gzip(path) if path.suffix.lower() == ".gz" else path.open("rb")
+    except OSError as error:
+        raise LogError(str(path), f"cannot be opened: {error.strerror or error}") from error
+
+
+def _damaged(log: str, error: Exception, hint: str = "") -> LogError:
+    if isinstance(error, gzip.BadGzipFile):
+        return LogError(log, f"this is no gzip file, or a damaged one{hint}")
+    if isinstance(error, (EOFError, zlib.error)):
+        return LogError(log, "the gzip data are cut off or damaged; copy the file again")
+    return LogError(log, f"cannot be read: {error}")
+
+
+def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[bytes]:
+    """Yield blocks of whole lines."""
+    try:
+        for _ in range(header.lines):
+            file.readline()
+        while block := file.read(size):
+            if not block.endswith(b"\n"):
+                rest = file.readline(HEAD)
+                if len(rest) == HEAD and not rest.endswith(b"\n"):
+                    raise LogError(log, "a line is longer than a megabyte: no table of text")
+                block += rest
+            yield block
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(log, error) from error
+
+
+def _sliced(frame: pl.DataFrame, rows: int) -> Iterator[Batch]:
+    for part in frame.iter_slices(rows):
+        yield {column.name: column.to_numpy() for column in part}
+
+
+def _clean(block: bytes) -> bytes:
+    """Take out blank lines, which polars does not."""
+    return re.sub(rb"\n(?:[ \t]*\r?\n)+", b"\n", block).lstrip(b"\r\n")
+
+
+def _spaced(block: bytes, delimiter: str) -> bytes:
+    """Take out blanks around cells; where white space is the delimiter, any of it becomes one blank."""
+    if delimiter == " ":
+        return re.sub(rb" ?\r?\n ?", b"\n", re.sub(rb"[ \t]+", b" ", block)).strip(b" ")
+    if b" " not in block:
+        return block
+    mark = re.escape(delimiter.encode())
+    return re.sub(rb" +(?=[\r\n" + mark + rb"])|(?<=[\n" + mark + rb"]) +", b"", block).strip(b" ")
+
+
+def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> pl.DataFrame:
+    """Parse a block to the named columns; a cell that is no number is an error with its line.
+
+    A block is taken to be clean first. Where it does not parse, or the last column has holes, as it does for short
+    and blank lines, it is cleaned, parsed again and checked line by line.
+    """
+    import polars as pl
+
+    header = table.header
+    places = [header.columns.index(name) for name in names]
+    last = f"column_{len(header.columns)}"
+    spaced = _spaced(block, header.delimiter)
+    try:
+        frame = _parse_cells(header, places, spaced, ())
+        whole = not frame[last].null_count()
+    except pl.exceptions.PolarsError:
+        whole = False
+    if not whole:
+        try:
+            frame = _parse_cells(header, places, _clean(spaced), MISSING)
+            doubtful = bool(frame[last].null_count())
+        except pl.exceptions.PolarsError as error:
+            line = table.first_line(size, number)
+            _find_fault(table.name, header, places, line, block)
+            reason = str(error).partition("\n")[0]
+            raise LogError(table.name, f"a line after line {line - 1} cannot be read: {reason}") from error
+        if doubtful:
+            _find_fault(table.name, header, [], table.first_line(size, number), block)
+    return frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
+
+
+def _parse_cells(header: Header, places: list[int], block: bytes, missing: tuple[str, ...]) -> pl.DataFrame:
+    import polars as pl
+
+    count = len(header.columns)
+    kinds = {k: pl.Int64 if k in header.stamps else pl.Float64 for k in places}
+    return pl.read_csv(
+        block,
+        has_header=False,
+        schema={f"column_{k + 1}": kinds.get(k, pl.String) for k in range(count)},
+        columns=[f"column_{k + 1}" for k in sorted({*places, count - 1})],
+        separator=header.delimiter,
+        quote_char='"' if header.quoted else None,
+        comment_prefix="#" if b"#" in block else None,
+        null_values=list(missing) or None,
+        decimal_comma=header.decimal_comma,
+    )
+
+
+def _plain_cells(line: str, delimiter: str) -> list[str]:
+    return line.split() if delimiter == " " else line.split(delimiter)
+
+
+def _find_fault(log: str, header: Header, places: list[int], line: int, block: bytes) -> None:
+    """Raise for the first line with too few or too many cells, or a cell of the given columns that is no number."""
+    count = len(header.columns)
+    for number, raw in enumerate(block.split(b"\n"), start=line):
+        text = raw.decode("utf-8", "replace").strip("\r" if header.delimiter == "\t" else "\r ")
+        if not text.strip() or text.startswith("#"):
+            continue
+        cells = split_line(text, header.delimiter) if header.quoted else _plain_cells(text, header.delimiter)
+        if len(cells) != count:
+            raise LogError(log, f"line {number} has {len(cells)} cells, the header has {count} columns")
+        for place in places:
+            cell = cells[place].strip()
+            if not is_number(cell.replace(",", ".") if header.decimal_comma else cell):
+                shown = cell if len(cell) <= 40 else cell[:37] + "..."
+                raise LogError(log, f"line {number}, column '{header.columns[place]}': {shown!r} is not a number")

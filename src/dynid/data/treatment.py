@@ -1,0 +1,132 @@
+"""What is done to a log before its rows are written: cut-off, velocities and accelerations, decimation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.data.lowpass import Lowpass, extend
+from dynid.data.windows import Window
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """cutoff in Hz (None: nothing is filtered) at a sampling rate in Hz.
+
+    The same filter is applied to the motion, and then to every column and to the measured channels; velocities and
+    accelerations that were not recorded are derivatives of the filtered signals before them. A complete motion
+    without noise is taken as it is (`smooth=False`). delay (s): how much later torques were recorded than positions.
+    """
+
+    rate: float
+    cutoff: float | None
+    smooth: bool = True
+    delay: float = 0.0
+
+    @cached_property
+    def motion_filter(self) -> Lowpass | None:
+        """Filter of positions and their derivatives, cut where 1e-8 is left."""
+        return Lowpass(self.cutoff, self.rate, 1e-8) if self.cutoff is not None and self.smooth else None
+
+    @cached_property
+    def row_filter(self) -> Lowpass | None:
+        """Filter of columns and torques, with decimation."""
+        return None if self.cutoff is None else Lowpass(self.cutoff, self.rate)
+
+    @property
+    def context(self) -> int:
+        """Samples needed on each side of those for which rows are wanted."""
+        filters = (self.motion_filter, self.row_filter)
+        return sum(f.half for f in filters if f is not None) + int(np.ceil(abs(self.delay) * self.rate))
+
+    @property
+    def decimation(self) -> int:
+        """Every so many samples become a row."""
+        return 1 if self.row_filter is None else self.row_filter.decimation
+
+    @property
+    def trim(self) -> int:
+        """Samples at each end of a segment where derivatives rest on the filter's continuation: 2 periods."""
+        return int(2.0 * self.rate / self.cutoff) if self.cutoff is not None and self.smooth else 0
+
+    @property
+    def shortest(self) -> int:
+        """Samples below which a segment gives no row worth having."""
+        if self.cutoff is None:
+            return 2
+        return 2 * self.trim + max(2 * self.decimation, int(self.rate / self.cutoff))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """Motion and measured channels at the full rate; first is the index in the segment of the first sample."""
+
+    first: int
+    motion: Motion
+    measured: Array
+
+
+def prepare(window: Window, treatment: Treatment, measured: Array) -> Prepared:
+    """Filter a window's motion and complete it; `measured` (N, channels) goes along, shifted by the delay."""
+    x = window.samples
+    filter_ = treatment.motion_filter
+    if filter_ is None:
+        assert x.v is not None
+        assert x.a is not None
+        return Prepared(window.first, Motion(x.t, x.q, x.v, x.a), _shifted(measured, treatment))
+    half = filter_.half
+    before, after = (half if window.starts else 0), (half if window.ends else 0)
+    q = extend(x.q, before, after)
+    v = None if x.v is None else extend(x.v, before, after)
+    smooth = filter_.smooth(q)
+    velocity = filter_.differentiate(q) if v is None else filter_.smooth(v)
+    if x.a is not None:
+        acceleration = filter_.smooth(extend(x.a, before, after))
+    else:
+        acceleration = filter_.differentiate_twice(q) if v is None else filter_.differentiate(v)
+    skip = half - before
+    inside = slice(skip, skip + len(smooth))
+    motion = Motion(x.t[inside], smooth, velocity, acceleration)
+    return Prepared(window.first + skip, motion, _shifted(measured, treatment)[inside])
+
+
+def _shifted(measured: Array, treatment: Treatment) -> Array:
+    """Channels as they would have been recorded without the delay, by linear interpolation."""
+    shift = treatment.delay * treatment.rate
+    if shift == 0.0:
+        return measured
+    k = np.clip(np.arange(len(measured)) + shift, 0.0, len(measured) - 1.0)
+    low = np.minimum(k.astype(np.int64), len(measured) - 2)
+    share = (k - low)[:, None]
+    return np.asarray(measured[low] * (1.0 - share) + measured[low + 1] * share)
+
+
+def decimated(rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, bool], treatment: Treatment) -> Array:
+    """Filtered wide rows at the segment's indices of `kept_indices(core)`.
+
+    rows begin at index `first` of the segment; ends says whether the segment starts and ends with them.
+    """
+    filter_ = treatment.row_filter
+    wanted = kept_indices(core, treatment)
+    if filter_ is None:
+        return rows[wanted[0] - first : wanted[-1] - first + 1] if len(wanted) else rows[:0]
+    if not len(wanted):
+        return rows[:0]
+    half, step = filter_.half, treatment.decimation
+    start, stop = int(wanted[0]) - half - first, int(wanted[-1]) + half + 1 - first
+    before, after = (max(0, -start) if ends[0] else 0), (max(0, stop - len(rows)) if ends[1] else 0)
+    if before or after:
+        rows = extend(rows, before, after)
+    return filter_.decimate(rows[start + before : stop + before], step)
+
+
+def kept_indices(core: tuple[int, int], treatment: Treatment) -> NDArray[np.int64]:
+    """Indices in the segment that become rows: every `decimation`-th."""
+    step = treatment.decimation
+    first = -(-core[0] // step) * step
+    return np.arange(first, core[1], step, dtype=np.int64)

@@ -1,0 +1,165 @@
+"""From logs to a state: how they are treated, a first look, and one pass over everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.data.cutoff import Choice, choose_cutoff
+from dynid.data.log import Log
+from dynid.data.survey import ROWS, Survey, survey
+from dynid.data.treatment import Treatment
+from dynid.errors import IdentificationError, LogError
+from dynid.estimation.equation import Equation
+from dynid.estimation.gate import DEFAULT, OPTIONAL
+from dynid.estimation.gathering import BLOCK, Gathered, gather, total_factors
+from dynid.estimation.least_squares import solve
+from dynid.estimation.state import State
+from dynid.estimation.unknowns import Unknowns
+from dynid.models.friction import PLAIN, joint_scales
+from dynid.robot.joint_column import JointColumn
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wishes:
+    """What the user asked for, checked: see `identify`."""
+
+    friction: tuple[str, ...] | None
+    rotor_inertia: bool
+    cutoff: float | None
+    delay: float
+    joints: tuple[int, ...]
+    columns: tuple[JointColumn, ...]
+
+    @property
+    def is_recipe(self) -> bool:
+        """Whether blocks are chosen by the gate."""
+        return self.friction is None
+
+
+def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: Progress | None = None) -> State:
+    """Read the logs once (and their beginnings once more where load friction needs a first estimate)."""
+    surveys = tuple(survey(log, robot, joints=wishes.joints) for log in logs)
+    treatments, reason = choose_treatments(surveys, wishes)
+    span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
+    equation = Equation.of(
+        robot,
+        friction=DEFAULT if wishes.friction is None else wishes.friction,
+        rotor_inertia=wishes.rotor_inertia,
+        scale=joint_scales(robot, span),
+        extra=wishes.columns,
+        transmission=_transmission(logs, robot),
+        joints=wishes.joints,
+    )
+    length = block_length(surveys)
+    if wishes.is_recipe or "load" in equation.friction:
+        equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes)
+    gathered = gather(
+        equation, tuple(logs), surveys, treatments, block=length, on_samples=_told(on_progress, "reading")
+    )
+    return State.of(equation, treatments[0].cutoff, reason, gathered)
+
+
+def collect_like(state: State, logs: Sequence[Log], *, delay: float, on_progress: Progress | None = None) -> Gathered:
+    """Read other logs, for validation, in the same way."""
+    joints = tuple(channel.joint for channel in state.equation.channels)
+    surveys = tuple(survey(log, state.equation.robot, joints=joints) for log in logs)
+    treatments = tuple(
+        Treatment(s.rate, state.cutoff, _must_smooth(choose_cutoff(s), s), delay) if state.cutoff is not None
+        else _unfiltered(s, delay)
+        for s in surveys
+    )  # fmt: skip
+    told = _told(on_progress, "validating")
+    return gather(state.equation, tuple(logs), surveys, treatments, block=block_length(surveys), on_samples=told)
+
+
+def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tuple[Treatment, ...], str]:
+    """One cut-off for all logs, chosen from the data or given, and the reason in words."""
+    choices = [choose_cutoff(s) for s in surveys]
+    complete = all(choice.clean for choice in choices)
+    if wishes.cutoff is not None:
+        cutoff, reason = wishes.cutoff, "given"
+        for s in surveys:
+            if cutoff >= 0.5 * s.rate:
+                raise IdentificationError(
+                    f"a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of {s.rate:.4g} Hz"
+                )
+    elif complete and not wishes.is_recipe:
+        return tuple(_unfiltered(s, wishes.delay) for s in surveys), (
+            "velocities and accelerations are recorded and free of noise: nothing is filtered"
+        )
+    else:
+        best = min(choices, key=lambda choice: choice.cutoff)
+        cutoff, reason = best.cutoff, best.reason
+    return tuple(
+        Treatment(s.rate, cutoff, _must_smooth(choice, s), wishes.delay)
+        for s, choice in zip(surveys, choices, strict=True)
+    ), reason
+
+
+def _must_smooth(choice: Choice, seen: Survey) -> bool:
+    """Recorded velocities and accelerations without noise are taken as they are."""
+    del seen
+    return not choice.clean
+
+
+def _unfiltered(seen: Survey, delay: float) -> Treatment:
+    if seen.samples.v is None or seen.samples.a is None:
+        raise IdentificationError("a log without velocities or accelerations needs a cut-off")
+    return Treatment(seen.rate, None, False, delay)
+
+
+def block_length(surveys: tuple[Survey, ...]) -> float:
+    """Seconds per block: one, less where the logs are so short that few blocks would be left."""
+    total = sum(len(s.samples) / s.rate for s in surveys)
+    return float(np.clip(total / 12.0, 0.1, BLOCK))
+
+
+def _with_first_estimate(
+    equation: Equation,
+    logs: Sequence[Log],
+    surveys: tuple[Survey, ...],
+    treatments: tuple[Treatment, ...],
+    length: float,
+    wishes: Wishes,
+) -> Equation:
+    """Estimate the rigid torque from the beginning of every log, for the load block, and lay out all blocks."""
+    first = tuple(b for b in equation.friction if b != "load") or PLAIN
+    simple = equation.with_friction(first)
+    gathered = gather(simple, tuple(logs), surveys, treatments, block=length, most=ROWS)
+    solution = solve(Unknowns.of(simple, first, len(logs)), total_factors(gathered.blocks))
+    unknowns = Unknowns.of(simple, first, len(logs))
+    place = unknowns.place[0, : simple.rigid_count]
+    values = np.where(place >= 0, solution.values[place], 0.0)
+    everything = (*DEFAULT, *OPTIONAL) if wishes.is_recipe else equation.friction
+    return equation.with_friction(everything).with_rigid(values)
+
+
+def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
+    couplings = [log.coupling for log in logs if log.coupling is not None]
+    if not couplings:
+        return None
+    if len(couplings) != len(logs) or any(not np.allclose(c, couplings[0]) for c in couplings):
+        raise LogError(logs[0].name, "the logs come with different transmissions (gear)")
+    if couplings[0].shape != (robot.n, robot.n):
+        raise LogError(logs[0].name, f"its transmission has shape {couplings[0].shape}, not ({robot.n}, {robot.n})")
+    return couplings[0]
+
+
+def _told(on_progress: Progress | None, what: str) -> Callable[[int], None] | None:
+    """Progress for a person: how many samples were read; the end is not known while streaming."""
+    if on_progress is None:
+        return None
+    done = [0]
+
+    def tell(samples: int) -> None:
+        done[0] += samples
+        on_progress(f"{what}: {done[0]:,} samples", 1.0 - 1.0 / (1.0 + done[0] / 2e5))
+
+    return tell

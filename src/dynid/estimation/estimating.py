@@ -1,0 +1,222 @@
+"""From a state to a result: gate, solution, deviations, checks, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import IdentificationError
+from dynid.estimation.constraints import constraints_of
+from dynid.estimation.equation import Indices
+from dynid.estimation.essential import eliminate
+from dynid.estimation.factor import ChannelFactor
+from dynid.estimation.gate import DEFAULT, OPTIONAL, Folds, Trial, choose_blocks
+from dynid.estimation.gathering import Gathered, total_factors
+from dynid.estimation.identification import Bounds, Identification
+from dynid.estimation.jackknife import Jackknife, jackknife
+from dynid.estimation.least_squares import Constraints, Factors, Solution, solve
+from dynid.estimation.lost import describe_lost
+from dynid.estimation.residuals import check_channels, estimate_delay
+from dynid.estimation.ridge import ridge_rows
+from dynid.estimation.score import Score, held_out_score, score
+from dynid.estimation.state import State
+from dynid.estimation.unknowns import Unknowns
+from dynid.estimation.verdict import judge
+from dynid.robot.transform import Array
+
+ESTIMATORS = ("ols", "wls", "ridge")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """How to solve: estimator, known and tied parameters, own offsets per log, whether the gate chooses blocks."""
+
+    estimator: str = "wls"
+    known: Mapping[str, float] = None  # type: ignore[assignment]
+    tied: Sequence[tuple[str, str]] = ()
+    offsets_per_log: bool = False
+    gated: bool = False
+    intervals: str = "jackknife"
+
+    def __post_init__(self) -> None:
+        if self.known is None:
+            object.__setattr__(self, "known", {})
+        if self.estimator not in ESTIMATORS:
+            raise IdentificationError(
+                f"there is no estimator '{self.estimator}'; estimators are {', '.join(ESTIMATORS)}"
+            )
+        if self.intervals not in ("jackknife", "white"):
+            raise IdentificationError(f"intervals are 'jackknife' or 'white', not '{self.intervals}'")
+
+
+def estimate(state: State, method: Method, validation: tuple[Gathered, str] | None, *, delay: float) -> Identification:
+    """Solve a state; `validation`: other logs gathered in the same way, and what to call them."""
+    equation = state.equation
+    factors = total_factors(state.blocks)
+    friction, trials = _choose(state, method, factors)
+    unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=method.offsets_per_log)
+    constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
+    solution = _solve(state, unknowns, factors, method, constraints)
+    deviations = jackknife(unknowns, solution, state.blocks) if method.intervals == "jackknife" else None
+    fit = score(
+        unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True
+    )
+    checked = _validate(state, unknowns, solution, validation)
+    return _result(state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, notes, delay)
+
+
+def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
+    if not method.gated:
+        return state.equation.friction, ()
+    first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=method.offsets_per_log)
+    noise = solve(first, factors).noise
+    return choose_blocks(
+        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=method.offsets_per_log, optional=OPTIONAL
+    )
+
+
+def _solve(
+    state: State, unknowns: Unknowns, factors: Factors, method: Method, constraints: Constraints | None
+) -> Solution:
+    if method.estimator != "ridge":
+        return solve(unknowns, factors, weighted=method.estimator == "wls", constraints=constraints)
+    plain = solve(unknowns, factors, constraints=constraints)
+    prior = ridge_rows(state, unknowns, plain)
+    return solve(unknowns, factors, constraints=constraints, prior=prior, noise=plain.noise)
+
+
+def _validate(state: State, unknowns: Unknowns, solution: Solution, validation: tuple[Gathered, str] | None) -> Score:
+    if validation is None:
+        return held_out_score(Folds.of(unknowns, state.blocks, solution.noise), cutoff=state.cutoff)
+    gathered, name = validation
+    return score(
+        unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
+        cutoff=state.cutoff, source=name, fitted=False,
+    )  # fmt: skip
+
+
+def _result(
+    state: State,
+    method: Method,
+    unknowns: Unknowns,
+    solution: Solution,
+    deviations: Jackknife | None,
+    fit: Score,
+    validation: Score,
+    factors: Factors,
+    friction: tuple[str, ...],
+    trials: tuple[Trial, ...],
+    notes: tuple[str, ...],
+    delay: float,
+) -> Identification:
+    from dynid import __version__
+
+    equation = state.equation
+    white = solution.covariance
+    covariance = white if deviations is None else deviations.covariance
+    kept = np.array(range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept, dtype=np.int64)
+    sigma, white_sigma = np.sqrt(np.diag(covariance)), np.sqrt(np.diag(white))
+    inflation = _inflation(sigma, white_sigma)
+    groups = 0 if deviations is None else deviations.groups
+    essential = eliminate(solution, inflation, groups or 1000)
+    found_delay = estimate_delay(equation, unknowns, solution, state.kept, inflation)
+    lost = describe_lost(equation, unknowns, solution.regrouping, _posture(state))
+    base = [int(k) for k in kept if unknowns.names[k] in equation.base.names]
+    weak = [unknowns.names[k] for k in base if sigma[k] > 0.5 * _size_of(unknowns.units[k], unknowns, solution, base)]
+    channels = tuple(equation.robot.joint_names[channel.joint] for channel in equation.channels)
+    base_condition = _condition(unknowns, factors, solution.noise, base)
+    verdict, serious = judge(
+        channels=channels, fit=fit, validation=validation, lost=lost, base_condition=base_condition,
+        groups=groups if deviations is not None else 1000,
+        essential_groups=0 if deviations is None else deviations.essential_groups, delay=found_delay, weak=weak,
+    )  # fmt: skip
+    warnings = (*equation.base.warnings, *map(str, lost), *serious)
+    if deviations is None and method.intervals == "jackknife":
+        warnings = (*warnings, "there are too few blocks of time for the jackknife: deviations are the textbook ones")
+    names = tuple(unknowns.names[k] for k in kept)
+    return Identification(
+        equation=equation,
+        model="torque",
+        estimator=method.estimator,
+        names=names,
+        units=tuple(unknowns.units[k] for k in kept),
+        values=solution.values[kept],
+        sigma=sigma[kept],
+        white_sigma=white_sigma[kept],
+        covariance=covariance[np.ix_(kept, kept)],
+        quantile=1.959963984540054 if deviations is None else deviations.quantile,
+        groups=groups,
+        rank=solution.rank,
+        base_rank=len(base),
+        condition=solution.condition,
+        base_condition=base_condition,
+        bounds=_bounds(solution, factors),
+        noise=solution.noise,
+        fit=fit,
+        validation=validation,
+        cutoff=state.cutoff,
+        cutoff_reason=state.reason,
+        delay=delay,
+        found_delay=found_delay,
+        friction=friction,
+        trials=trials,
+        essential=tuple(unknowns.names[k] for k in essential.kept if k in set(kept.tolist())),
+        essential_values=essential.values[kept],
+        lost=lost,
+        checks=check_channels(equation, unknowns, solution.values, state.kept, state.cutoff),
+        findings=tuple((found.log, found.sentences) for found in state.findings),
+        notes=notes,
+        verdict=verdict,
+        warnings=warnings,
+        factors=_factors(unknowns, factors, kept),
+        version=__version__,
+    )
+
+
+def _inflation(sigma: Array, white: Array) -> float:
+    """How much larger real variances are than those of white residuals, at least 1."""
+    known = (white > 0.0) & np.isfinite(sigma)
+    return float(max(1.0, np.median((sigma[known] / white[known]) ** 2))) if known.any() else 1.0
+
+
+def _size_of(unit: str, unknowns: Unknowns, solution: Solution, base: list[int]) -> float:
+    """Largest value of a kind of parameter (mass, first moment, inertia): what small is compared with."""
+    alike = [abs(float(solution.values[k])) for k in base if unknowns.units[k] == unit]
+    return max(alike, default=np.inf)
+
+
+def _posture(state: State) -> Array:
+    n = state.equation.robot.n
+    return np.mean([rows.q.mean(axis=0) for rows in state.kept], axis=0) if state.kept else np.zeros(n)
+
+
+def _condition(unknowns: Unknowns, factors: Factors, noise: Array, columns: list[int]) -> float:
+    from dynid.estimation.least_squares import stacked
+
+    if not columns:
+        return 1.0
+    singular = np.linalg.svd(stacked(unknowns, factors, noise)[0][:, columns], compute_uv=False)
+    return float(singular[0] / max(singular[-1], 1e-300))
+
+
+def _bounds(solution: Solution, factors: Factors) -> Bounds:
+    residual = float(np.sqrt((solution.residual_squares / solution.noise**2).sum()))
+    squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(len(solution.noise))])
+    measured = float((squares / solution.noise**2).sum())
+    explained = np.sqrt(max(measured - residual**2, 1e-300))
+    k = solution.condition
+    return Bounds(k * residual / explained, k + k**2 * residual / explained)
+
+
+def _factors(unknowns: Unknowns, factors: Factors, kept: Indices) -> tuple[tuple[ChannelFactor, ...], ...]:
+    """Factors of every log and channel on the columns of the result."""
+    out = []
+    for log in sorted(factors):
+        of_log = []
+        for c, factor in enumerate(factors[log]):
+            rows, right = unknowns.rows(log, c, factor)
+            of_log.append(ChannelFactor(np.column_stack([rows[:, kept], right]), factor.count, factor.total))
+        out.append(tuple(of_log))
+    return tuple(out)

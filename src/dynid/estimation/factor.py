@@ -1,0 +1,65 @@
+"""Triangular factors: all that least squares needs to know of any number of rows (docs/decisions/0006)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelFactor:
+    """Rows [W | y] of one channel, compressed: R (k, p + 1) with R'R = [W y]'[W y], k <= p + 1.
+
+    count: rows that it stands for; total: sum of y. Merging is associative and commutative (up to rounding).
+    """
+
+    R: Array
+    count: int
+    total: float
+
+    @staticmethod
+    def empty(columns: int) -> ChannelFactor:
+        """No rows yet."""
+        return ChannelFactor(np.zeros((0, columns + 1)), 0, 0.0)
+
+    @staticmethod
+    def of(rows: Array) -> ChannelFactor:
+        """Compress rows [W | y]; as long as they are few they are kept as they are."""
+        return ChannelFactor(triangular(rows), len(rows), float(rows[:, -1].sum()))
+
+    @property
+    def squares(self) -> float:
+        """Sum of y^2."""
+        return float((self.R[:, -1] ** 2).sum())
+
+    @property
+    def spread(self) -> float:
+        """Sum of (y - mean)^2."""
+        return max(0.0, self.squares - self.total**2 / self.count) if self.count else 0.0
+
+    def residual_squares(self, values: Array) -> float:
+        """Sum of squares of y - W values."""
+        return float(((self.R[:, -1] - self.R[:, :-1] @ values) ** 2).sum())
+
+    def select(self, columns: Array) -> ChannelFactor:
+        """Keep some of the columns of W."""
+        return ChannelFactor(self.R[:, [*columns, self.R.shape[1] - 1]], self.count, self.total)
+
+
+def merge(factors: Sequence[ChannelFactor]) -> ChannelFactor:
+    """Stack factors and triangularise again: order does not matter."""
+    if len(factors) == 1:
+        return factors[0]
+    R = triangular(np.concatenate([factor.R for factor in factors]))
+    return ChannelFactor(R, sum(f.count for f in factors), sum(f.total for f in factors))
+
+
+def triangular(rows: Array) -> Array:
+    """R of rows, or the rows themselves where they are no more than the columns."""
+    if len(rows) <= rows.shape[1]:
+        return rows
+    return np.asarray(np.linalg.qr(rows, mode="r"))

@@ -1,0 +1,296 @@
+"""Results on disk: versioned JSON that gives back exactly what was written; nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from dynid.errors import DynidError, IdentificationError
+from dynid.estimation.equation import Equation
+from dynid.estimation.factor import ChannelFactor
+from dynid.estimation.gate import Trial
+from dynid.estimation.identification import Bounds, Identification
+from dynid.estimation.lost import Lost
+from dynid.estimation.residuals import ChannelCheck, Delay
+from dynid.estimation.score import Score
+from dynid.estimation.verdict import Verdict
+from dynid.robot.files import write_text
+from dynid.robot.record import ColumnRecord, RobotRecord, rebuild_column, rebuild_robot, record_column, record_robot
+from dynid.robot.transform import Array
+
+FORMAT: Literal["dynid identification"] = "dynid identification"
+VERSION: Literal[1] = 1
+LARGEST = 500_000_000
+"""Bytes of a file that is still read."""
+
+Number = float | None
+"""None stands for NaN and infinity, which JSON does not have; where it matters a word says which."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ArrayRecord(_Record):
+    """Numbers as the bytes of little-endian doubles, base64: exact and compact."""
+
+    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=2)]
+    float64: str
+
+
+class FactorRecord(_Record):
+    """A channel's factor."""
+
+    R: ArrayRecord
+    count: Annotated[int, Field(ge=0)]
+    total: float
+
+
+class ScoreRecord(_Record):
+    """Errors per channel."""
+
+    rmse: ArrayRecord
+    nrmse: ArrayRecord
+    settled: ArrayRecord
+    unsettled: float
+    cutoff: Number
+    source: str
+    samples: int
+
+
+class EquationRecord(_Record):
+    """What is needed to write the rows again."""
+
+    rotor_inertia: bool
+    friction: list[str]
+    scale: ArrayRecord
+    columns: list[ColumnRecord]
+    transmission: ArrayRecord
+    joints: list[int]
+    rigid: ArrayRecord | None
+
+
+class ParameterRecord(_Record):
+    """One parameter, for people and other software; the exact numbers are in the arrays."""
+
+    name: str
+    unit: str
+    value: Number
+    sigma: Number
+    interval: tuple[Number, Number]
+
+
+class IdentificationRecord(_Record):
+    """A whole result."""
+
+    format: Literal["dynid identification"]
+    version: Literal[1]
+    dynid: str
+    robot: RobotRecord
+    equation: EquationRecord
+    model: str
+    estimator: str
+    parameters: list[ParameterRecord]
+    values: ArrayRecord
+    sigma: ArrayRecord
+    white_sigma: ArrayRecord
+    covariance: ArrayRecord
+    quantile: float
+    groups: int
+    rank: int
+    base_rank: int
+    condition: Number
+    base_condition: Number
+    bounds: tuple[Number, Number]
+    noise: ArrayRecord
+    fit: ScoreRecord
+    validation: ScoreRecord
+    cutoff: Number
+    cutoff_reason: str
+    delay: float
+    found_delay: tuple[float, float] | None
+    friction: list[str]
+    trials: list[tuple[str, float, float, bool]]
+    essential: list[str]
+    essential_values: ArrayRecord
+    lost: list[tuple[str, str, str]]
+    checks: list[tuple[str, float, float, float]]
+    findings: list[tuple[str, list[str]]]
+    notes: list[str]
+    verdict: tuple[Literal["good", "usable", "do not trust"], list[str], str]
+    warnings: list[str]
+    factors: list[list[FactorRecord]]
+
+
+def write_identification(result: Identification, path: Path) -> None:
+    """Write beside, then rename."""
+    data = _record(result).model_dump()
+    write_text(path, json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_identification(path: Path) -> Identification:
+    """Read and check; raise IdentificationError with place and remedy."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise IdentificationError(f"{path}: larger than {LARGEST // 1_000_000} MB, which no result is")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise IdentificationError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise IdentificationError(f"{path}: this is no JSON file of a result ({error})") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise IdentificationError(f"{path}: this is no result of `dynid identify`; write one with --out result.json")
+    if data.get("version") != VERSION:
+        raise IdentificationError(
+            f"{path}: the file has version {data.get('version')!r}, this dynid reads version {VERSION}; update dynid"
+        )
+    try:
+        return _rebuild(IdentificationRecord.model_validate(data))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(p) for p in first["loc"])
+        raise IdentificationError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
+    except (DynidError, ValueError, KeyError, IndexError) as error:
+        raise IdentificationError(f"{path}: the file is damaged: {error}") from error
+
+
+def _record(x: Identification) -> IdentificationRecord:
+    equation = x.equation
+    return IdentificationRecord(
+        format=FORMAT,
+        version=VERSION,
+        dynid=x.version,
+        robot=record_robot(x.robot),
+        equation=EquationRecord(
+            rotor_inertia=equation.base.question.rotor_inertia,
+            friction=list(equation.friction),
+            scale=_array(equation.shapes.scale),
+            columns=[record_column(c) for c in equation.extra],
+            transmission=_array(equation.transmission),
+            joints=list(equation.joints),
+            rigid=None if equation.rigid is None else _array(equation.rigid),
+        ),
+        model=x.model,
+        estimator=x.estimator,
+        parameters=[
+            ParameterRecord(name=n, unit=u, value=_finite(v), sigma=_finite(s), interval=(_finite(i[0]), _finite(i[1])))
+            for n, u, v, s, i in zip(x.names, x.units, x.values, x.sigma, x.intervals, strict=True)
+        ],
+        values=_array(x.values),
+        sigma=_array(x.sigma),
+        white_sigma=_array(x.white_sigma),
+        covariance=_array(x.covariance),
+        quantile=x.quantile,
+        groups=x.groups,
+        rank=x.rank,
+        base_rank=x.base_rank,
+        condition=_finite(x.condition),
+        base_condition=_finite(x.base_condition),
+        bounds=(_finite(x.bounds.of_measurement), _finite(x.bounds.per_matrix_error)),
+        noise=_array(x.noise),
+        fit=_record_score(x.fit),
+        validation=_record_score(x.validation),
+        cutoff=x.cutoff,
+        cutoff_reason=x.cutoff_reason,
+        delay=x.delay,
+        found_delay=None if x.found_delay is None else (x.found_delay.seconds, x.found_delay.sigma),
+        friction=list(x.friction),
+        trials=[(t.block, t.error, t.before, t.admitted) for t in x.trials],
+        essential=list(x.essential),
+        essential_values=_array(x.essential_values),
+        lost=[(item.name, item.seen, item.remedy) for item in x.lost],
+        checks=[(c.channel, c.colour, c.velocity, c.position) for c in x.checks],
+        findings=[(name, list(sentences)) for name, sentences in x.findings],
+        notes=list(x.notes),
+        verdict=(x.verdict.level, list(x.verdict.reasons), x.verdict.next_step),
+        warnings=list(x.warnings),
+        factors=[
+            [FactorRecord(R=_array(f.R), count=f.count, total=f.total) for f in of_log] for of_log in x.factors
+        ],
+    )  # fmt: skip
+
+
+def _rebuild(r: IdentificationRecord) -> Identification:
+    robot = rebuild_robot(r.robot)
+    e = r.equation
+    equation = Equation.of(
+        robot,
+        friction=tuple(e.friction),
+        rotor_inertia=e.rotor_inertia,
+        scale=_numbers(e.scale),
+        extra=tuple(rebuild_column(c) for c in e.columns),
+        transmission=_numbers(e.transmission),
+        joints=tuple(e.joints),
+    )
+    if e.rigid is not None:
+        equation = equation.with_rigid(_numbers(e.rigid))
+    nan = math.nan
+    return Identification(
+        equation=equation,
+        model=r.model,
+        estimator=r.estimator,
+        names=tuple(p.name for p in r.parameters),
+        units=tuple(p.unit for p in r.parameters),
+        values=_numbers(r.values),
+        sigma=_numbers(r.sigma),
+        white_sigma=_numbers(r.white_sigma),
+        covariance=_numbers(r.covariance),
+        quantile=r.quantile,
+        groups=r.groups,
+        rank=r.rank,
+        base_rank=r.base_rank,
+        condition=math.inf if r.condition is None else r.condition,
+        base_condition=math.inf if r.base_condition is None else r.base_condition,
+        bounds=Bounds(*(nan if b is None else b for b in r.bounds)),
+        noise=_numbers(r.noise),
+        fit=_rebuild_score(r.fit),
+        validation=_rebuild_score(r.validation),
+        cutoff=r.cutoff,
+        cutoff_reason=r.cutoff_reason,
+        delay=r.delay,
+        found_delay=None if r.found_delay is None else Delay(*r.found_delay),
+        friction=tuple(r.friction),
+        trials=tuple(Trial(*t) for t in r.trials),
+        essential=tuple(r.essential),
+        essential_values=_numbers(r.essential_values),
+        lost=tuple(Lost(*item) for item in r.lost),
+        checks=tuple(ChannelCheck(*c) for c in r.checks),
+        findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
+        notes=tuple(r.notes),
+        verdict=Verdict(r.verdict[0], tuple(r.verdict[1]), r.verdict[2]),
+        warnings=tuple(r.warnings),
+        factors=tuple(tuple(ChannelFactor(_numbers(f.R), f.count, f.total) for f in of_log) for of_log in r.factors),
+        version=r.dynid,
+    )
+
+
+def _record_score(x: Score) -> ScoreRecord:
+    return ScoreRecord(
+        rmse=_array(x.rmse), nrmse=_array(x.nrmse), settled=_array(x.settled), unsettled=x.unsettled,
+        cutoff=x.cutoff, source=x.source, samples=x.samples,
+    )  # fmt: skip
+
+
+def _rebuild_score(r: ScoreRecord) -> Score:
+    return Score(_numbers(r.rmse), _numbers(r.nrmse), _numbers(r.settled), r.unsettled, r.cutoff, r.source, r.samples)
+
+
+def _array(x: Array) -> ArrayRecord:
+    data = np.ascontiguousarray(x, dtype="<f8")
+    return ArrayRecord(shape=list(data.shape), float64=base64.b64encode(data.tobytes()).decode("ascii"))
+
+
+def _numbers(record: ArrayRecord) -> Array:
+    raw = base64.b64decode(record.float64, validate=True)
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(record.shape)
+
+
+def _finite(x: Any) -> float | None:
+    number = float(x)
+    return number if math.isfinite(number) else None

@@ -1,0 +1,218 @@
+"""One pass over the logs: rows become factors per block of time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.data.findings import Findings
+from dynid.data.log import Log
+from dynid.data.survey import Survey
+from dynid.data.treatment import Treatment
+from dynid.errors import LogError
+from dynid.estimation.equation import Equation
+from dynid.estimation.factor import ChannelFactor, merge
+from dynid.estimation.rows import Rows, rows_of
+
+BLOCK = 1.0
+"""Seconds of a block, as long as there are few."""
+
+MOST_BLOCKS = 128
+MOST_BYTES = 128_000_000
+KEPT_BYTES = 48_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A stretch of one log: a factor per channel, from start to stop (s, the log's time)."""
+
+    log: int
+    start: float
+    stop: float
+    factors: tuple[ChannelFactor, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """What one pass leaves.
+
+    settling: factors per log of the rows before a joint's friction had settled, which are no part of the blocks;
+    kept: rows for checks of the residual, at most 48 MB of them, spread over the logs.
+    """
+
+    blocks: tuple[Block, ...]
+    settling: tuple[tuple[ChannelFactor, ...], ...]
+    kept: tuple[Rows, ...]
+    findings: tuple[Findings, ...]
+
+
+def gather(
+    equation: Equation,
+    logs: tuple[Log, ...],
+    surveys: tuple[Survey, ...],
+    treatments: tuple[Treatment, ...],
+    *,
+    block: float = BLOCK,
+    most: int | None = None,
+    on_samples: Callable[[int], None] | None = None,
+) -> Gathered:
+    """Read all logs once; of each at most about `most` samples."""
+    collector = _Collector(equation, block)
+    findings = []
+    for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
+        found = Findings(log.name, seen.rate, notes=list(log.notes))
+        collector.begin_log()
+        before = 0
+        for rows in rows_of(equation, number, log, seen, treatment, found):
+            collector.add(rows)
+            if on_samples is not None:
+                on_samples(found.samples - before)
+            before = found.samples
+            if most is not None and found.samples >= most:
+                break
+        if not collector.end_log():
+            raise LogError(log.name, _too_short(seen, treatment, found))
+        findings.append(found)
+    return Gathered(tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept), tuple(findings))
+
+
+def _too_short(seen: Survey, treatment: Treatment, found: Findings) -> str:
+    if treatment.cutoff is None:
+        return "no usable samples are left"
+    seconds = treatment.shortest / treatment.rate
+    return (
+        f"no piece of it is as long as the filter needs ({seconds:.2g} s at a cut-off of {treatment.cutoff:.3g} Hz; "
+        f"{found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); record longer or raise the cut-off"
+    )
+
+
+class _Collector:
+    """Blocks under way: rows wait until their block is complete, neighbours merge when blocks become many."""
+
+    def __init__(self, equation: Equation, length: float) -> None:
+        self.equation = equation
+        self.length = length
+        self.blocks: list[Block] = []
+        self.settling: list[tuple[ChannelFactor, ...]] = []
+        self.kept: list[Rows] = []
+        self.kept_every, self.seen = 1, 0
+        self.waiting: list[Rows] = []
+        self.key: tuple[int, int] | None = None
+        self.origin = 0.0
+        self.first_block = 0
+        size = sum((len(c.columns) + 1) ** 2 for c in equation.channels) * 8
+        self.most = int(np.clip(MOST_BYTES / (2 * size), 16, MOST_BLOCKS))
+        self.has_stops = len(equation.shapes.widths) > 0
+
+    def begin_log(self) -> None:
+        self.settling.append(tuple(ChannelFactor.empty(len(c.columns)) for c in self.equation.channels))
+        self.first_block = len(self.blocks)
+        self.key = None
+
+    def end_log(self) -> bool:
+        """Close the log; whether it had any rows."""
+        self._close()
+        self._keep_joints_that_never_move()
+        return len(self.blocks) > self.first_block
+
+    def add(self, rows: Rows) -> None:
+        """Take the next rows of the log, cut them at the bounds of blocks."""
+        self._keep(rows)
+        if self.key is None or self.key[0] != rows.segment:
+            self._close()
+            self.origin = float(rows.t[0])
+        number = np.floor((rows.t - self.origin) / self.length).astype(np.int64)
+        bounds = [0, *(np.flatnonzero(np.diff(number)) + 1), len(rows.t)]
+        for start, stop in itertools.pairwise(bounds):
+            key = (rows.segment, int(number[start]))
+            if self.key is not None and key != self.key:
+                self._close()
+            self.key = key
+            self.waiting.append(_part(rows, slice(start, stop)))
+
+    def _close(self) -> None:
+        """Make a block of the waiting rows."""
+        if not self.waiting:
+            return
+        wide = np.concatenate([rows.wide for rows in self.waiting])
+        settled = np.concatenate([rows.settled for rows in self.waiting])
+        log = len(self.settling) - 1
+        factors, unsettled = [], []
+        for channel, before in zip(self.equation.channels, self.settling[log], strict=True):
+            rows = channel.row(wide)
+            good = settled[:, channel.joint] if self.has_stops else np.ones(len(wide), dtype=np.bool_)
+            if good.all():
+                factors.append(ChannelFactor.of(rows))
+                unsettled.append(before)
+            else:
+                factors.append(ChannelFactor.of(rows[good]))
+                unsettled.append(merge([before, ChannelFactor.of(rows[~good])]))
+        self.settling[log] = tuple(unsettled)
+        start, stop = float(self.waiting[0].t[0]), float(self.waiting[-1].t[-1])
+        self.blocks.append(Block(log, start, stop, tuple(factors)))
+        self.waiting = []
+        if len(self.blocks) - self.first_block > 2 * self.most:
+            merged = merge_neighbours(self.blocks[self.first_block :])
+            self.blocks[self.first_block :] = merged
+            self.length *= 2.0
+            self.key = None
+
+    def _keep_joints_that_never_move(self) -> None:
+        """Where most rows of a joint never settled, it did not move: its rows belong to the blocks after all."""
+        log = len(self.settling) - 1
+        mine = [k for k in range(self.first_block, len(self.blocks))]
+        if not mine:
+            return
+        for c, factor in enumerate(self.settling[log]):
+            settled = sum(self.blocks[k].factors[c].count for k in mine)
+            if factor.count > settled:
+                place = mine[len(mine) // 2]
+                block = self.blocks[place]
+                factors = list(block.factors)
+                factors[c] = merge([factors[c], factor])
+                self.blocks[place] = Block(block.log, block.start, block.stop, tuple(factors))
+                rest = list(self.settling[log])
+                rest[c] = ChannelFactor.empty(factor.R.shape[1] - 1)
+                self.settling[log] = tuple(rest)
+
+    def _keep(self, rows: Rows) -> None:
+        self.seen += 1
+        if self.seen % self.kept_every:
+            return
+        self.kept.append(rows)
+        while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
+            self.kept = self.kept[::2]
+            self.kept_every *= 2
+
+
+def merge_neighbours(blocks: list[Block]) -> list[Block]:
+    """Merge blocks in pairs; those of different logs stay apart."""
+    merged: list[Block] = []
+    k = 0
+    while k < len(blocks):
+        left = blocks[k]
+        if k + 1 < len(blocks) and blocks[k + 1].log == left.log:
+            right = blocks[k + 1]
+            factors = tuple(merge(pair) for pair in zip(left.factors, right.factors, strict=True))
+            merged.append(Block(left.log, left.start, right.stop, factors))
+            k += 2
+        else:
+            merged.append(left)
+            k += 1
+    return merged
+
+
+def _part(rows: Rows, part: slice) -> Rows:
+    return Rows(rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part])
+
+
+def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[ChannelFactor, ...]]:
+    """One factor per channel for every log."""
+    logs = sorted({block.log for block in blocks})
+    return {
+        log: tuple(merge(list(column)) for column in zip(*(b.factors for b in blocks if b.log == log), strict=True))
+        for log in logs
+    }

@@ -1,0 +1,191 @@
+"""The result: parameters with honest deviations, how well they predict, and whether to trust them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import IdentificationError
+from dynid.estimation.equation import Equation
+from dynid.estimation.factor import ChannelFactor
+from dynid.estimation.gate import Trial
+from dynid.estimation.lost import Lost
+from dynid.estimation.residuals import ChannelCheck, Delay
+from dynid.estimation.rows import LEAD
+from dynid.estimation.score import Score
+from dynid.estimation.verdict import Verdict
+from dynid.robot.motion import Motion, check_motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+CHUNK = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Perturbation bounds of least squares (Gautier & Khalil 1992, eq. 12-13, in Lawson and Hanson's form).
+
+    of_measurement: bound on |dX| / |X| by the residual, cond * |residual| / |W X|; per_matrix_error: factor from a
+    relative error |dW| / |W| to |dX| / |X|, cond + cond^2 |residual| / |W X|.
+    """
+
+    of_measurement: float
+    per_matrix_error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Identification:
+    """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.
+
+    sigma and covariance come from the delete-block jackknife with `groups` blocks, so that values +- quantile *
+    sigma are 95 % intervals (`intervals`); white_sigma is the textbook deviation, too small on coloured residuals.
+    rank and condition are those of the weighted matrix that was solved (friction included); base_rank counts the
+    inertial parameters. rmse and nrmse per channel are on the data used, `validation` on others. noise: standard
+    deviation of each channel's rows. factors: one triangular factor per log and channel on the columns `names`.
+    """
+
+    equation: Equation
+    model: str
+    estimator: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: Array
+    sigma: Array
+    white_sigma: Array
+    covariance: Array
+    quantile: float
+    groups: int
+    rank: int
+    base_rank: int
+    condition: float
+    base_condition: float
+    bounds: Bounds
+    noise: Array
+    fit: Score
+    validation: Score
+    cutoff: float | None
+    cutoff_reason: str
+    delay: float
+    found_delay: Delay | None
+    friction: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    essential: tuple[str, ...]
+    essential_values: Array
+    lost: tuple[Lost, ...]
+    checks: tuple[ChannelCheck, ...]
+    findings: tuple[tuple[str, tuple[str, ...]], ...]
+    notes: tuple[str, ...]
+    verdict: Verdict
+    warnings: tuple[str, ...]
+    factors: tuple[tuple[ChannelFactor, ...], ...]
+    version: str
+
+    @property
+    def robot(self) -> Robot:
+        """The robot in question."""
+        return self.equation.robot
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Joints whose torques were used."""
+        return tuple(self.robot.joint_names[channel.joint] for channel in self.equation.channels)
+
+    @property
+    def rmse(self) -> Array:
+        """RMSE per channel on the data used for fitting."""
+        return self.fit.rmse
+
+    @property
+    def nrmse(self) -> Array:
+        """NRMSE per channel on the data used for fitting."""
+        return self.fit.nrmse
+
+    @property
+    def relative_sigma(self) -> Array:
+        """Sigma over |value|."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.sigma / np.abs(self.values))
+
+    @property
+    def intervals(self) -> Array:
+        """95 % intervals, (parameters, 2)."""
+        half = self.quantile * self.sigma
+        return np.column_stack([self.values - half, self.values + half])
+
+    @property
+    def correlation(self) -> Array:
+        """Correlation matrix of the parameters."""
+        scale = np.where(self.sigma > 0.0, self.sigma, 1.0)
+        return np.asarray(self.covariance / np.outer(scale, scale))
+
+    @cached_property
+    def _column_values(self) -> Array:
+        """Values in the order of the equation's columns; offsets of several logs are averaged."""
+        return self._averaging @ self.values
+
+    @cached_property
+    def _averaging(self) -> Array:
+        place = {name: k for k, name in enumerate(self.equation.names)}
+        matrix = np.zeros((len(self.equation.names), len(self.names)))
+        for k, name in enumerate(self.names):
+            matrix[place[name.partition("@")[0] if name not in place else name], k] = 1.0
+        count = matrix.sum(axis=1, keepdims=True)
+        return np.asarray(matrix / np.maximum(count, 1.0))
+
+    def predict(self, motion: Motion) -> Array:
+        """Torques (N, n) along a motion, friction included; its memory begins with the motion.
+
+        Joints whose torque was not used are NaN.
+        """
+        return self._along(motion)[0]
+
+    def band(self, motion: Motion) -> Array:
+        """Half width (N, n) of the 95 % band on measured torques: uncertain parameters and noise together."""
+        return self._along(motion, band=True)[1]
+
+    def _along(self, motion: Motion, band: bool = False) -> tuple[Array, Array]:
+        check_motion(self.robot, motion)
+        equation = self.equation
+        N, n = motion.q.shape
+        torque, width = np.full((N, n), np.nan), np.full((N, n), np.nan)
+        step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
+        positions = equation.motor(motion.q)
+        state = equation.shapes.settle(positions, int(LEAD / step))
+        covariance = self._averaging @ self.covariance @ self._averaging.T if band else np.zeros((0, 0))
+        for start in range(0, N, CHUNK):
+            first = max(0, start - 1)
+            stops = equation.shapes.run(positions[first : start + CHUNK], state)
+            state = stops[-1]
+            part = motion[start : start + CHUNK]
+            wide = equation.write(part, stops[start - first :], None)
+            for c, channel in enumerate(equation.channels):
+                rows = channel.row(wide)[:, :-1]
+                inside = slice(start, start + len(rows))
+                torque[inside, channel.joint] = rows @ self._column_values[channel.columns]
+                if band:
+                    own = covariance[np.ix_(channel.columns, channel.columns)]
+                    variance = np.einsum("Ni,ij,Nj->N", rows, own, rows, optimize=True)
+                    width[inside, channel.joint] = self.quantile * np.sqrt(variance + self.noise[c] ** 2)
+        return torque, width
+
+    def value(self, name: str) -> float:
+        """Value of one parameter."""
+        if name not in self.names:
+            raise IdentificationError(f"there is no parameter '{name}' in this result")
+        return float(self.values[self.names.index(name)])
+
+    def save(self, path: str | Path) -> None:
+        """Write the result as versioned JSON; `Identification.load` gives it back exactly."""
+        from dynid.estimation.files import write_identification
+
+        write_identification(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Identification:
+        """Read a result that `save` wrote."""
+        from dynid.estimation.files import read_identification
+
+        return read_identification(Path(path))

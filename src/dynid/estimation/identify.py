@@ -1,0 +1,121 @@
+"""The front door: a robot and logs in, parameters with deviations out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dynid.data.log import Log
+from dynid.data.read import read_log
+from dynid.errors import IdentificationError
+from dynid.estimation.collecting import Wishes, collect, collect_like
+from dynid.estimation.estimating import Method, estimate
+from dynid.estimation.identification import Identification
+from dynid.models.friction import find_block
+from dynid.robot.joint_column import JointColumn
+from dynid.robot.robot import Robot
+
+Logs = Log | str | Path | Sequence[Log | str | Path]
+
+
+def identify(
+    robot: Robot,
+    logs: Logs,
+    *,
+    model: str = "torque",
+    friction: str | Sequence[str] = "auto",
+    rotor_inertia: bool = True,
+    estimator: str = "wls",
+    cutoff: float | None = None,
+    validate: Logs | float | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
+    columns: Sequence[JointColumn] = (),
+    joints: Sequence[str] | None = None,
+    known: Mapping[str, float] | None = None,
+    tied: Sequence[tuple[str, str]] = (),
+    offsets_per_log: bool = False,
+    delay: float = 0.0,
+    intervals: str = "jackknife",
+) -> Identification:
+    """Estimate the base parameters and friction of a robot from one or several logs.
+
+    friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
+    ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
+    "ridge" (towards nominal values). cutoff in Hz, chosen from the data where missing. validate: other logs, or the
+    share of every log to hold out at its end; where missing, held-out stretches of time. columns: further torques
+    of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal. delay (s):
+    how much later torques were recorded than positions. intervals: "jackknife", or "white" for the textbook ones.
+    """
+    if model != "torque":
+        raise IdentificationError(f"there is no model '{model}' here yet; identify from joint torques: model='torque'")
+    if robot.floating:
+        raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
+    wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns)
+    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, wishes.is_recipe, intervals)
+    used = _logs(robot, logs)
+    others: tuple[Log, ...] = ()
+    name = ""
+    if isinstance(validate, float | int):
+        used, others, name = _held_back(used, float(validate))
+    elif validate is not None:
+        others = _logs(robot, validate)
+        name = ", ".join(log.name for log in others)
+    state = collect(robot, used, wishes, on_progress=on_progress)
+    checked = (collect_like(state, others, delay=delay, on_progress=on_progress), name) if others else None
+    if on_progress is not None:
+        on_progress("solving", 1.0)
+    return estimate(state, method, checked, delay=delay)
+
+
+def _wishes(
+    robot: Robot,
+    friction: str | Sequence[str],
+    rotor_inertia: bool,
+    cutoff: float | None,
+    delay: float,
+    joints: Sequence[str] | None,
+    columns: Sequence[JointColumn],
+) -> Wishes:
+    if friction == "auto":
+        blocks = None
+    else:
+        blocks = (friction,) if isinstance(friction, str) else tuple(friction)
+        for name in blocks:
+            find_block(name)
+        if len(set(blocks)) < len(blocks):
+            raise IdentificationError(f"a friction block is named twice: {', '.join(blocks)}")
+    if cutoff is not None and not (np.isfinite(cutoff) and cutoff > 0.0):
+        raise IdentificationError(f"the cut-off must be a positive number of Hz, got {cutoff}")
+    if not np.isfinite(delay):
+        raise IdentificationError(f"the delay must be a number of seconds, got {delay}")
+    chosen = tuple(range(robot.n)) if joints is None else _joints(robot, joints)
+    own = (*robot.columns, *columns)
+    if len({column.name for column in own}) < len(own):
+        raise IdentificationError("two columns have the same name")
+    own = tuple(column for column in own if robot.joint_names.index(column.joint) in chosen) if joints else own
+    return Wishes(blocks, rotor_inertia, cutoff, delay, chosen, own)
+
+
+def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:
+    unknown = [str(name) for name in joints if str(name) not in robot.joint_names]
+    if unknown or not joints:
+        what = f"no joint '{unknown[0]}'" if unknown else "no joint named"
+        raise IdentificationError(f"{what}; joints are {', '.join(robot.joint_names)}")
+    wanted = {str(name) for name in joints}
+    return tuple(j for j, name in enumerate(robot.joint_names) if name in wanted)
+
+
+def _logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
+    several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
+    if not several:
+        raise IdentificationError("there is no log to identify from")
+    return tuple(log if isinstance(log, Log) else read_log(log, robot) for log in several)
+
+
+def _held_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
+    if not 0.0 < share < 1.0:
+        raise IdentificationError(f"the share of the logs to hold out must lie between 0 and 1, got {share}")
+    first, rest = tuple(log.part(0.0, 1.0 - share) for log in logs), tuple(log.part(1.0 - share) for log in logs)
+    return first, rest, f"the last {100.0 * share:.3g} % of every log"

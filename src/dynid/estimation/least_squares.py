@@ -1,0 +1,177 @@
+"""Weighted least squares on factors: one weight per channel, rank decided on the data, constraints exact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from dynid.base.numeric import find_by_qr
+from dynid.base.regrouping import Regrouping
+from dynid.errors import IdentificationError
+from dynid.estimation.factor import ChannelFactor
+from dynid.estimation.unknowns import Unknowns
+from dynid.robot.transform import Array
+
+Factors = dict[int, tuple[ChannelFactor, ...]]
+"""One factor per channel for every log."""
+
+ITERATIONS = 30
+SETTLED = 1e-4
+FLOOR = 1e-10
+"""Noise of a channel is at least this share of its signal: data without noise keep finite weights."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraints:
+    """Linear equations matrix @ x = right that the solution satisfies exactly."""
+
+    matrix: Array
+    right: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """Values x = free @ u + fixed of all unknowns; noise (channels,): standard deviation of each channel's rows.
+
+    R (r, r) is the triangular factor of the weighted rows in u, so that the covariance of u is (R'R)^-1;
+    singular: singular values of the weighted rows in x; kept, lost: what the data could tell apart, as a
+    regrouping of the unknowns (None: all of them).
+    """
+
+    values: Array
+    noise: Array
+    free: Array
+    fixed: Array
+    R: Array
+    singular: Array
+    regrouping: Regrouping | None
+    residual_squares: Array
+    counts: Array
+
+    @property
+    def rank(self) -> int:
+        """Rank of the weighted matrix."""
+        return len(self.R)
+
+    @property
+    def condition(self) -> float:
+        """2-norm condition number of the weighted matrix, of what was kept."""
+        return float(self.singular[0] / self.singular[-1]) if len(self.singular) else np.inf
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the values if residuals were white: the naive one."""
+        inverse = scipy.linalg.solve_triangular(self.R, np.eye(len(self.R)))
+        half = self.free @ inverse
+        return np.asarray(half @ half.T)
+
+
+def solve(
+    unknowns: Unknowns,
+    factors: Factors,
+    *,
+    weighted: bool = True,
+    constraints: Constraints | None = None,
+    prior: tuple[Array, Array] | None = None,
+    noise: Array | None = None,
+) -> Solution:
+    """Solve for the unknowns; the noise of every channel is found by iteration where `weighted`.
+
+    prior (matrix (k, unknowns), right (k,)): further rows, already weighted (ridge).
+    """
+    channels = len(unknowns.channels)
+    counts = np.array([sum(f[c].count for f in factors.values()) for c in range(channels)], dtype=np.float64)
+    squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(channels)])
+    if not counts.any():
+        raise IdentificationError("there are no rows to solve")
+    floor = FLOOR * np.sqrt(squares / np.maximum(counts, 1.0)) + 1e-300
+    fixed_noise = noise is not None
+    noise = np.ones(channels) if noise is None else noise
+    regrouping, known = None, False
+    solution = None
+    for _ in range(1 if fixed_noise else ITERATIONS if weighted else 2):
+        A, b = stacked(unknowns, factors, noise)
+        if prior is not None:
+            A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
+        if not known:
+            regrouping, known = _rank(A, constraints), True
+        solution = _solve_once(A, b, noise, regrouping, constraints, unknowns, factors, counts)
+        found = np.maximum(_noise(solution, counts, weighted), floor)
+        change = np.abs(np.log(found / noise)).max()
+        if fixed_noise or change < SETTLED:
+            break
+        noise = found
+    assert solution is not None
+    return solution
+
+
+def stacked(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
+    """All rows, each divided by the noise of its channel."""
+    parts = [
+        (rows / noise[c], right / noise[c])
+        for log, of_log in factors.items()
+        for c, factor in enumerate(of_log)
+        for rows, right in [unknowns.rows(log, c, factor)]
+    ]
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([right for _, right in parts])
+
+
+def _rank(A: Array, constraints: Constraints | None) -> Regrouping | None:
+    """How the data regroup the unknowns; None where they tell all of them apart."""
+    if constraints is not None and len(constraints.matrix):
+        size = np.abs(A).max()
+        A = np.concatenate([A, constraints.matrix * size])
+    found = find_by_qr(A)
+    return None if len(found.regrouping.kept) == A.shape[1] else found.regrouping
+
+
+def _solve_once(
+    A: Array,
+    b: Array,
+    noise: Array,
+    regrouping: Regrouping | None,
+    constraints: Constraints | None,
+    unknowns: Unknowns,
+    factors: Factors,
+    counts: Array,
+) -> Solution:
+    free, fixed = _free_directions(len(unknowns), regrouping, constraints)
+    reduced, right = A @ free, b - A @ fixed
+    scale = np.linalg.norm(reduced, axis=0)
+    scale[scale == 0.0] = 1.0
+    Q, R = np.linalg.qr(reduced / scale)
+    u = scipy.linalg.solve_triangular(R, Q.T @ right) / scale
+    values = free @ u + fixed
+    squares = np.zeros(len(noise))
+    for log, of_log in factors.items():
+        for c, factor in enumerate(of_log):
+            squares[c] += factor.residual_squares(unknowns.of_channel(log, c, values))
+    R = R * scale
+    singular = np.linalg.svd(R, compute_uv=False)
+    return Solution(values, noise, free, fixed, R, singular, regrouping, squares, counts)
+
+
+def _free_directions(count: int, regrouping: Regrouping | None, constraints: Constraints | None) -> tuple[Array, Array]:
+    """Directions (unknowns, u) that are free, and one point that satisfies the constraints."""
+    free = np.eye(count)
+    if regrouping is not None:
+        free = free[:, list(regrouping.kept)]
+    fixed = np.zeros(count)
+    if constraints is None or not len(constraints.matrix):
+        return free, fixed
+    C = constraints.matrix @ free
+    u, *_ = np.linalg.lstsq(C, constraints.right, rcond=None)
+    if not np.allclose(C @ u, constraints.right, rtol=1e-8, atol=1e-10 * (1.0 + np.abs(constraints.right).max())):
+        raise IdentificationError("the known and tied parameters contradict each other")
+    return np.asarray(free @ scipy.linalg.null_space(C)), np.asarray(free @ u)
+
+
+def _noise(solution: Solution, counts: Array, weighted: bool) -> Array:
+    """Standard deviation per channel; the parameters' share of the degrees of freedom is taken off."""
+    freedom = np.maximum(counts - solution.rank * counts / counts.sum(), 1.0)
+    if weighted:
+        return np.asarray(np.sqrt(solution.residual_squares / freedom))
+    pooled = np.sqrt(solution.residual_squares.sum() / max(counts.sum() - solution.rank, 1.0))
+    return np.full(len(counts), pooled)

@@ -1,0 +1,99 @@
+"""Combinations that the data cannot tell apart, and which motion would reveal them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.base.regrouping import Regrouping
+from dynid.estimation.equation import Equation
+from dynid.estimation.unknowns import Unknowns
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """One parameter that was set to zero: what the data see in its place, and the remedy."""
+
+    name: str
+    seen: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.name} is lost in these data ({self.seen}); {self.remedy}"
+
+
+def describe_lost(
+    equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array
+) -> tuple[Lost, ...]:
+    """One entry per unknown that was not kept; posture (n,): the mean position in the logs."""
+    if regrouping is None:
+        return ()
+    kept = list(regrouping.kept)
+    found = []
+    for k, name in enumerate(unknowns.names):
+        if k in kept:
+            continue
+        shares = regrouping.matrix[:, k]
+        terms = [
+            (share, unknowns.names[i])
+            for i, share in zip(kept, shares, strict=True)
+            if abs(share) > 1e-6 * _size(shares)
+        ]
+        direction = np.zeros(len(unknowns))
+        direction[k] = 1.0
+        direction[kept] -= shares
+        seen = "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
+        found.append(Lost(name, seen, _remedy(equation, unknowns, direction, posture)))
+    return tuple(found)
+
+
+def _size(shares: Array) -> float:
+    return max(float(np.abs(shares).max()), 1e-12)
+
+
+def _sum(terms: list[tuple[float, str]], name: str) -> str:
+    parts = []
+    for share, other in terms[:6]:
+        factor = "" if abs(abs(share) - 1.0) < 1e-6 else f"{abs(share):.3g} "
+        parts.append(f"{other} {'+' if share > 0 else '-'} {factor}{name}")
+    more = f" and {len(terms) - 6} more" if len(terms) > 6 else ""
+    return ", ".join(parts) + more
+
+
+def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> str:
+    """Try motions of single joints, then of pairs, around the posture of the logs, and name one that shows it."""
+    place = unknowns.place[0]
+    columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
+    rigid = columns[: equation.rigid_count]
+    names = equation.robot.joint_names
+    if not np.any(rigid):
+        j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.channels]))
+        return f"move joint {names[equation.channels[j].joint]} faster, slower and in both directions"
+    n = equation.robot.n
+    single = [_shown(equation, rigid, posture, (j,)) for j in range(n)]
+    best = int(np.argmax(single))
+    whole = _shown(equation, rigid, posture, tuple(range(n)))
+    if single[best] > 1e-3 * max(whole, 1e-300):
+        return f"move joint {names[best]} more (position, speed and acceleration)"
+    pairs = {(i, j): _shown(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
+    if pairs:
+        pair = max(pairs, key=lambda key: pairs[key])
+        if pairs[pair] > 1e-3 * max(whole, 1e-300):
+            return f"move joints {names[pair[1]]} and {names[pair[0]]} at the same time"
+    return "move all joints at the same time, with other combinations of positions and speeds"
+
+
+def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
+    """Torque that the direction causes when only some joints move."""
+    rng = np.random.default_rng(0)
+    n, N = equation.robot.n, 30
+    q, v, a = np.tile(posture, (N, 1)), np.zeros((N, n)), np.zeros((N, n))
+    for j in joints:
+        scale = equation.shapes.scale[j]
+        q[:, j] += scale * rng.uniform(-1.5, 1.5, N)
+        v[:, j], a[:, j] = scale * rng.uniform(-2.0, 2.0, N), scale * rng.uniform(-5.0, 5.0, N)
+    rows = equation.rigid_rows(Motion(np.arange(float(N)), q, v, a))
+    return float(np.abs(equation.rigid_torque(rows, rigid)).max())

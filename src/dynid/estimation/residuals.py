@@ -1,0 +1,157 @@
+"""What the residual still knows: colour, dependence on velocity and position, and a delay of the torques."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.estimation.equation import Equation
+from dynid.estimation.factor import ChannelFactor, merge
+from dynid.estimation.least_squares import Solution
+from dynid.estimation.rows import Rows
+from dynid.estimation.unknowns import Unknowns
+from dynid.robot.transform import Array
+
+BINS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCheck:
+    """One channel's residual on the rows that were kept.
+
+    colour: autocorrelation after two periods of the cut-off (one sample where nothing is filtered), 0 for white
+    noise; velocity, position: share of its variance that a curve over v or q of this joint explains (0 to 1),
+    chance taken off.
+    """
+
+    channel: str
+    colour: float
+    velocity: float
+    position: float
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Torques were recorded `seconds` after the positions (negative: before), with a standard deviation."""
+
+    seconds: float
+    sigma: float
+
+
+def residuals_of(equation: Equation, unknowns: Unknowns, values: Array, rows: Rows) -> tuple[Array, Array]:
+    """Predicted and residual torques (K, channels) of some rows."""
+    predicted, left = [], []
+    for c, channel in enumerate(equation.channels):
+        own = channel.row(rows.wide)
+        y = own[:, :-1] @ unknowns.of_channel(rows.log, c, values)
+        predicted.append(y)
+        left.append(own[:, -1] - y)
+    return np.column_stack(predicted), np.column_stack(left)
+
+
+def check_channels(
+    equation: Equation, unknowns: Unknowns, values: Array, kept: tuple[Rows, ...], cutoff: float | None
+) -> tuple[ChannelCheck, ...]:
+    """Look at the residual of every channel."""
+    if not kept:
+        return ()
+    pieces = [residuals_of(equation, unknowns, values, rows)[1] for rows in kept]
+    step = _step(kept)
+    lag = 1 if cutoff is None or step is None else max(1, round(2.0 / (cutoff * step)))
+    q, v = np.concatenate([rows.q for rows in kept]), np.concatenate([rows.v for rows in kept])
+    whole = np.concatenate(pieces)
+    checks = []
+    for c, channel in enumerate(equation.channels):
+        colour = _autocorrelation([piece[:, c] for piece in pieces], lag)
+        j = channel.joint
+        loss = _correlation_time([piece[:, c] for piece in pieces])
+        names = equation.robot.joint_names
+        checks.append(
+            ChannelCheck(
+                names[j], colour, _explained(v[:, j], whole[:, c], loss), _explained(q[:, j], whole[:, c], loss)
+            )
+        )
+    return tuple(checks)
+
+
+def estimate_delay(
+    equation: Equation, unknowns: Unknowns, solution: Solution, kept: tuple[Rows, ...], inflation: float
+) -> Delay | None:
+    """Let the data choose a common shift: y(t) = p(t - d) = p - d p', with p' a further column of every channel."""
+    step = _step(kept)
+    if step is None:
+        return None
+    factors: dict[int, list[list[ChannelFactor]]] = {}
+    for rows in kept:
+        if len(rows.t) < 5:
+            continue
+        predicted, _ = residuals_of(equation, unknowns, solution.values, rows)
+        slope = np.gradient(predicted, step, axis=0)
+        of_log = factors.setdefault(rows.log, [[] for _ in equation.channels])
+        for c, channel in enumerate(equation.channels):
+            own = channel.row(rows.wide)
+            of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], own[:, -1]])[2:-2]))
+    if not factors:
+        return None
+    A, b = _with_slope(unknowns, {log: [merge(f) for f in fs] for log, fs in factors.items()}, solution)
+    scale = np.linalg.norm(A, axis=0)
+    if scale[-1] == 0.0:
+        return None
+    scale[scale == 0.0] = 1.0
+    Q, R = np.linalg.qr(A / scale)
+    if abs(R[-1, -1]) < 1e-8:
+        return None
+    shift = -float((Q[:, -1] @ b) / R[-1, -1] / scale[-1])
+    return Delay(shift, float(np.sqrt(inflation) / abs(R[-1, -1]) / scale[-1]))
+
+
+def _with_slope(unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution) -> tuple[Array, Array]:
+    rows, right = [], []
+    for log, of_log in factors.items():
+        for c, factor in enumerate(of_log):
+            own = ChannelFactor(np.delete(factor.R, -2, axis=1), factor.count, factor.total)
+            A, b = unknowns.rows(log, c, own)
+            rows.append(np.column_stack([A @ solution.free, factor.R[:, -2]]) / solution.noise[c])
+            right.append((b - A @ solution.fixed) / solution.noise[c])
+    return np.concatenate(rows), np.concatenate(right)
+
+
+def _step(kept: tuple[Rows, ...]) -> float | None:
+    steps = [np.diff(rows.t) for rows in kept if len(rows.t) > 1]
+    return float(np.median(np.concatenate(steps))) if steps else None
+
+
+def _autocorrelation(pieces: list[Array], lag: int) -> float:
+    """Correlation of samples `lag` apart, inside the pieces."""
+    mean = float(np.concatenate(pieces).mean())
+    power = sum(float(((x - mean) ** 2).sum()) for x in pieces)
+    pairs = sum(float(((x[lag:] - mean) * (x[:-lag] - mean)).sum()) for x in pieces if len(x) > lag)
+    return pairs / power if power > 0.0 else 0.0
+
+
+def _correlation_time(pieces: list[Array]) -> float:
+    """How many samples count as one, by the first zero crossing of the autocorrelation."""
+    total = 1.0
+    for lag in range(1, 200):
+        rho = _autocorrelation(pieces, lag)
+        if rho <= 0.05:
+            break
+        total += 2.0 * rho
+    return total
+
+
+def _explained(x: Array, residual: Array, samples_per_one: float) -> float:
+    """Share of the residual's variance between bins of x, minus what chance gives."""
+    if float(np.ptp(x)) == 0.0 or len(x) < 4 * BINS:
+        return 0.0
+    edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, BINS + 1)[1:-1]))
+    place = np.searchsorted(edges, x)
+    count = np.bincount(place, minlength=len(edges) + 1).astype(float)
+    mean = np.bincount(place, residual, minlength=len(edges) + 1) / np.maximum(count, 1.0)
+    centre, variance = residual.mean(), residual.var()
+    if variance == 0.0:
+        return 0.0
+    share = float((count * (mean - centre) ** 2).sum() / len(x) / variance)
+    chance = len(edges) * samples_per_one / len(x)
+    return max(0.0, share - chance)

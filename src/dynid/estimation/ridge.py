@@ -1,0 +1,53 @@
+"""Ridge towards nominal values: further rows that pull every parameter, as strongly as held-out data like it."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from dynid.estimation.gate import Folds
+from dynid.estimation.least_squares import Solution
+from dynid.estimation.state import State
+from dynid.estimation.unknowns import Unknowns
+from dynid.robot.transform import Array
+
+STRENGTHS = np.concatenate([[0.0], np.logspace(-8.0, 0.0, 17)])
+
+
+def ridge_rows(state: State, unknowns: Unknowns, plain: Solution) -> tuple[Array, Array]:
+    """Rows sqrt(strength) * column norm * (x - nominal), the strength by blocked cross validation."""
+    nominal = nominal_values(state, unknowns)
+    folds = Folds.of(unknowns, state.blocks, plain.noise)
+    weights = 1.0 / plain.noise**2
+    gram = np.einsum("fcij,c->fij", folds.gram, weights)
+    pull = np.einsum("fci,c->fi", folds.pull, weights)
+    size = np.diag(gram.sum(axis=0))
+    errors = [_held_out(folds, gram, pull, size, nominal, float(strength)) for strength in STRENGTHS]
+    scale = np.sqrt(float(STRENGTHS[int(np.argmin(errors))]) * size)
+    return np.diag(scale), scale * nominal
+
+
+def nominal_values(state: State, unknowns: Unknowns) -> Array:
+    """Nominal base values and friction of the robot, zero where unknown."""
+    equation = state.equation
+    robot = equation.robot
+    base = equation.base.values(robot.parameters)
+    values = dict(zip(equation.base.names, np.nan_to_num(base), strict=True))
+    for k in robot.active_links:
+        for kind, value in robot.links[k].friction:
+            symbol = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}[kind]
+            values[symbol + robot.links[k].label] = value
+    return np.array([values.get(name.partition("@")[0], 0.0) for name in unknowns.names])
+
+
+def _held_out(folds: Folds, gram: Array, pull: Array, size: Array, nominal: Array, strength: float) -> float:
+    whole, right = gram.sum(axis=0), pull.sum(axis=0)
+    scale = 1.0 / np.sqrt(np.maximum(size, 1e-300))
+    squares = np.zeros(folds.squares.shape)
+    for f in range(len(gram)):
+        A = (whole - gram[f]) * scale[:, None] * scale
+        A[np.diag_indices_from(A)] += strength + 1e-11
+        b = scale * (right - pull[f]) + strength * nominal / scale
+        x = scale * scipy.linalg.solve(A, b, assume_a="sym")
+        squares[f] = folds.squares[f] - 2.0 * folds.pull[f] @ x + np.einsum("cij,i,j->c", folds.gram[f], x, x)
+    return float(np.sqrt(np.maximum(squares, 0.0).sum(axis=0) / folds.spread).mean())

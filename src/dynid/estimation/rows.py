@@ -1,0 +1,113 @@
+"""From a log to rows of the equation: prepared motion, friction states, parallel filter, decimation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.data.findings import Findings
+from dynid.data.log import Log
+from dynid.data.survey import Survey
+from dynid.data.treatment import Prepared, Treatment, decimated, kept_indices, prepare
+from dynid.data.windows import Splitting, Window, windows
+from dynid.estimation.equation import Equation
+from dynid.robot.transform import Array
+
+LEAD = 0.5
+"""Seconds by which a motion is continued backwards to settle the friction states."""
+
+TRAVEL = 2e-3
+"""Travel (rad) after which a joint's dry friction does not remember what was before the recording."""
+
+STILL = 1e-3
+"""Velocity (rad/s) below which a joint stands still."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Filtered, decimated rows of a log: t (K,), q, v (K, n), wide (K, width), settled (K, n).
+
+    settled: the joint has travelled far enough since the segment began.
+    """
+
+    log: int
+    segment: int
+    t: Array
+    q: Array
+    v: Array
+    wide: Array
+    settled: NDArray[np.bool_]
+
+
+def rows_of(
+    equation: Equation, number: int, log: Log, seen: Survey, treatment: Treatment, found: Findings
+) -> Iterator[Rows]:
+    """Yield the rows of a log in order of time."""
+    gap = max(5.0 / treatment.rate, 0.025)
+    cut = Splitting(treatment.context, gap, treatment.shortest, treatment.cutoff is not None)
+    begin, end = log.interval
+    guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
+    friction: _FrictionState | None = None
+    for window in windows(log, seen, cut, found):
+        assert window.samples.tau is not None
+        prepared = prepare(window, treatment, window.samples.tau)
+        if friction is None or window.starts:
+            friction = _FrictionState(equation, prepared, treatment.rate)
+        stops = friction.run(prepared)
+        core = _core(window, treatment.trim)
+        wanted = kept_indices(core, treatment)
+        if not len(wanted):
+            continue
+        places = wanted - prepared.first
+        t = prepared.motion.t[places]
+        inside = (t >= begin + guard) & (t < end - guard)
+        if not inside.any():
+            continue
+        wide = equation.write(prepared.motion, stops, prepared.measured)
+        rows = decimated(wide, prepared.first, core, (window.starts, window.ends), treatment)
+        q, v = prepared.motion.q[places], prepared.motion.v[places]
+        settled = wanted[:, None] > friction.reached
+        found.used += float(inside.sum()) * treatment.decimation / treatment.rate
+        still = (np.abs(v) < STILL * equation.shapes.scale).all(axis=1) & inside
+        found.standstill += float(still.sum()) * treatment.decimation / treatment.rate
+        if inside.all():
+            yield Rows(number, window.segment, t, q, v, rows, settled)
+        else:
+            yield Rows(number, window.segment, t[inside], q[inside], v[inside], rows[inside], settled[inside])
+
+
+def _core(window: Window, trim: int) -> tuple[int, int]:
+    """Indices in the segment for which rows are wanted, without the filter's edges."""
+    start, stop = window.first + window.core.start, window.first + window.core.stop
+    if window.starts:
+        start = max(start, trim)
+    if window.ends:
+        stop = min(stop, window.first + len(window.samples) - trim)
+    return start, max(start, stop)
+
+
+class _FrictionState:
+    """Stop operators of one segment, carried from window to window."""
+
+    def __init__(self, equation: Equation, prepared: Prepared, rate: float) -> None:
+        self.equation = equation
+        q = equation.motor(prepared.motion.q)
+        self.state = equation.shapes.settle(q, int(LEAD * rate))
+        self.first = prepared.first
+        self.stops: Array | None = None
+        self.origin = prepared.motion.q[0].copy()
+        self.reached = np.full(q.shape[1], np.iinfo(np.int64).max)
+
+    def run(self, prepared: Prepared) -> Array:
+        """Values along the next window, which may overlap the one before."""
+        if self.stops is not None:
+            self.state = self.stops[prepared.first - self.first]
+        self.stops = self.equation.shapes.run(self.equation.motor(prepared.motion.q), self.state)
+        self.first = prepared.first
+        far = np.abs(prepared.motion.q - self.origin) > TRAVEL * self.equation.shapes.scale
+        some = far.any(axis=0) & (self.reached == np.iinfo(np.int64).max)
+        self.reached[some] = prepared.first + far.argmax(axis=0)[some]
+        return self.stops

@@ -1,0 +1,62 @@
+"""All that an identification knows of its logs: factors per block, small, mergeable, and writable to a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.data.findings import Findings
+from dynid.errors import IdentificationError
+from dynid.estimation.equation import Equation
+from dynid.estimation.factor import ChannelFactor
+from dynid.estimation.gathering import Block, Gathered
+from dynid.estimation.rows import Rows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """One equation and the factors that logs left in it.
+
+    cutoff in Hz (None: nothing was filtered) with its reason; settling: rows before friction settled, per log;
+    kept: some rows for checks of the residual (not written to files); findings per log.
+    """
+
+    equation: Equation
+    cutoff: float | None
+    reason: str
+    blocks: tuple[Block, ...]
+    settling: tuple[tuple[ChannelFactor, ...], ...]
+    kept: tuple[Rows, ...]
+    findings: tuple[Findings, ...]
+
+    @staticmethod
+    def of(equation: Equation, cutoff: float | None, reason: str, gathered: Gathered) -> State:
+        """Name what one pass gathered."""
+        return State(equation, cutoff, reason, gathered.blocks, gathered.settling, gathered.kept, gathered.findings)
+
+    @property
+    def logs(self) -> int:
+        """How many logs took part."""
+        return len(self.settling)
+
+
+def merge_states(states: list[State]) -> State:
+    """One state from several of the same equation: the same result as if one had read all logs."""
+    first = states[0]
+    for other in states[1:]:
+        if other.equation.names != first.equation.names or other.cutoff != first.cutoff:
+            raise IdentificationError("only states of the same robot, columns and cut-off can be merged")
+        a, b = first.equation.rigid, other.equation.rigid
+        if (a is None) != (b is None) or (a is not None and b is not None and not np.array_equal(a, b)):
+            raise IdentificationError("states to be merged must share the first estimate behind the load friction")
+    blocks: list[Block] = []
+    kept: list[Rows] = []
+    before = 0
+    for state in states:
+        blocks += [replace(block, log=block.log + before) for block in state.blocks]
+        kept += [replace(rows, log=rows.log + before) for rows in state.kept]
+        before += state.logs
+    settling = tuple(factors for state in states for factors in state.settling)
+    findings = tuple(found for state in states for found in state.findings)
+    return State(first.equation, first.cutoff, first.reason, tuple(blocks), settling, tuple(kept), findings)
