@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dynid.errors import DynidError
+from dynid.identification_commands import identify, simulate
 
 app = typer.Typer(
     add_completion=True,
@@ -170,6 +171,10 @@ def excite(
     terminal.finish(found.warnings)
 
 
+app.command()(simulate)
+app.command()(identify)
+
+
 @app.command()
 def demo(
     robot: Annotated[str, typer.Argument(help="a bundled robot or a file")] = "puma560",
@@ -195,13 +200,26 @@ def demo(
 def main() -> None:
     """Run the command line; a mistake of the user becomes a line or two and exit code 2."""
     try:
-        app()
+        code = app(standalone_mode=False)
     except DynidError as error:
         sys.stderr.write(f"dynid: {error}\n")
         sys.exit(2)
     except KeyboardInterrupt:
+        code = 130
+    except Exception as error:
+        sys.exit(_misused(error))
+    if code == 130:
         sys.stderr.write("dynid: interrupted\n")
-        sys.exit(130)
+    sys.exit(code or 0)
+
+
+def _misused(error: Exception) -> int:
+    """Say in one line what is wrong with the options; anything else is a bug and goes on."""
+    if not hasattr(error, "format_message"):
+        raise error
+    message = str(error.format_message())
+    sys.stderr.write(message + "\n" if message.lstrip().startswith("Usage") else f"dynid: {message} (see --help)\n")
+    return 2
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -156,3 +157,31 @@ def parse_locks(words: Sequence[str]) -> dict[str, float]:
         except ValueError:
             raise DynidError(f"--lock {word}: write NAME=POSITION, in rad or m") from None
     return locks
+
+
+def parse_numbers(text: str, option: str, what: str) -> list[float]:
+    """Finite numbers separated by commas."""
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(map(math.isfinite, values)):
+        raise DynidError(f"{option} {text}: give {what}, separated by commas")
+    return values
+
+
+def check_place(option: str, path: Path | None, *, suffixes: Sequence[str] = (), keep: Sequence[Path] = ()) -> None:
+    """See before the work that a file can be written there: folder, suffix, and that it is none of the inputs."""
+    if path is None:
+        return
+    folder = path.parent
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise DynidError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
+    if not folder.is_dir():
+        raise DynidError(f"{option} {path}: there is no folder '{folder}'; make it first")
+    if path.is_dir():
+        raise DynidError(f"{option} {path}: this is a folder; name a file in it")
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise DynidError(f"{option} {path}: no permission to write there")
+    if any(path.exists() and other.exists() and path.samefile(other) for other in keep):
+        raise DynidError(f"{option} {path}: this is one of the inputs; choose another name")

@@ -55,7 +55,7 @@ def _read(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), f"this is no Parquet file, or a damaged one ({reason}){content_hint(path)}"

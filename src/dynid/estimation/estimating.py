@@ -22,6 +22,7 @@ from dynid.estimation.residuals import check_channels, estimate_delay
 from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
+from dynid.estimation.structure import structural_columns
 from dynid.estimation.unknowns import Unknowns
 from dynid.estimation.verdict import judge
 from dynid.robot.transform import Array
@@ -57,6 +58,13 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     factors = total_factors(state.blocks)
     friction, trials = _choose(state, method, factors)
     unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=method.offsets_per_log)
+    independent, joined = structural_columns(equation, unknowns)
+    same = tuple(
+        f"{unknowns.names[k]} is the same as {_names(unknowns, independent, joined[:, k])} on every motion: left out"
+        for k in range(len(unknowns))
+        if k not in independent
+    )
+    unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
     constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
     solution = _solve(state, unknowns, factors, method, constraints)
     deviations = jackknife(unknowns, solution, state.blocks) if method.intervals == "jackknife" else None
@@ -64,7 +72,15 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True
     )
     checked = _validate(state, unknowns, solution, validation)
-    return _result(state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, notes, delay)
+    return _result(
+        state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, (*same, *notes), delay
+    )
+
+
+def _names(unknowns: Unknowns, kept: tuple[int, ...], shares: Array) -> str:
+    """Unknowns that a column joins."""
+    some = [unknowns.names[k] for k, share in zip(kept, shares, strict=True) if abs(share) > 1e-9]
+    return " and ".join(some) if some else "nothing"
 
 
 def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:

@@ -3,6 +3,7 @@
 Residuals of real robots are coloured and depend on the motion, so the textbook covariance claims two to four times
 too much precision. Leaving out one block of time after the other asks the data instead. In coordinates where the
 weighted matrix is orthonormal, leaving out block g is (I - Z'Z)^-1 Z'e with Z, e its rows: no refit from scratch.
+Where residuals remember longer than a block, neighbours shift the values alike, and the variance grows with that.
 """
 
 from __future__ import annotations
@@ -71,7 +72,17 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
         shifts[g] = -(inverse @ step)
     G = len(groups)
     centred = shifts - shifts.mean(axis=0)
-    return Jackknife(shifts, (G - 1.0) / G * centred.T @ centred, G, essential)
+    return Jackknife(shifts, _memory(centred) * (G - 1.0) / G * centred.T @ centred, G, essential)
+
+
+def _memory(shifts: Array) -> float:
+    """Growth of the variance where neighbouring blocks err alike: 1 + 2 rho, rho pooled over the unknowns."""
+    power = (shifts**2).sum(axis=0)
+    seen = power > 0.0
+    if not seen.any():
+        return 1.0
+    rho = (shifts[1:] * shifts[:-1]).sum(axis=0)[seen] / power[seen]
+    return 1.0 + 2.0 * max(0.0, float(np.median(rho)))
 
 
 def _left_out(gram: Array, pull: Array) -> tuple[Array, bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +48,15 @@ class Unknowns:
             for k in offsets:
                 names[place[0, k]] += "@1"
         return Unknowns(tuple(names), tuple(units), place, tuple(c.columns for c in equation.channels))
+
+    def without(self, dropped: Sequence[int]) -> Unknowns:
+        """Leave some out."""
+        gone = set(dropped)
+        kept = [k for k in range(len(self)) if k not in gone]
+        new = np.full(len(self) + 1, -1, dtype=np.int64)
+        new[kept] = np.arange(len(kept))
+        place = new[self.place]  # -1 stays -1: the last entry
+        return Unknowns(tuple(self.names[k] for k in kept), tuple(self.units[k] for k in kept), place, self.channels)
 
     def rows(self, log: int, channel: int, factor: ChannelFactor) -> tuple[Array, Array]:
         """Rows (k, unknowns) and right sides (k,) of one channel's factor."""

@@ -1,0 +1,118 @@
+"""The commands `simulate` and `identify`: parse, call, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.errors import DynidError
+
+RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
+LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
+GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]
+SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]
+
+
+def simulate(
+    robot: RobotArgument,
+    trajectory: Annotated[Path, typer.Argument(help="a motion with t, q, v, a, as dynid excite --out writes it")],
+    out: Annotated[Path | None, typer.Option("--out", help="the log to write: .csv, .parquet or .npz")] = None,
+    rate: Annotated[float | None, typer.Option(help="samples per second; those of the trajectory if missing")] = None,
+    noise: Annotated[str, typer.Option(help="deviation of the torques, N m: one number, or one per joint")] = "0",
+    seed: Annotated[int, typer.Option(help="of the noise")] = 0,
+    gravity: GravityOption = None,
+    lock: LockOption = None,
+    snap: SnapOption = True,
+    json: JsonOption = None,
+) -> None:
+    """Simulate the log that a robot with its nominal parameters would give along a trajectory.
+
+    Example: dynid simulate puma560 traj.csv --noise 0.1 --out log.csv
+    """
+    from dynid import log_options, simulation_face, terminal
+    from dynid.data.simulate import simulate as simulated
+
+    log_options.check_outputs(out, json, suffixes=simulation_face.SUFFIXES, keep=[trajectory])
+    loaded = log_options.load(robot, gravity, lock or [], snap)
+    motion = simulation_face.read_motion(trajectory, loaded)
+    if rate is not None:
+        motion = simulation_face.resample(motion, rate)
+    deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
+    if seed < 0:
+        raise DynidError(f"--seed {seed}: give a whole number from 0 on")
+    log = simulated(loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations, seed=seed)
+    screen = terminal.console()
+    terminal.show_notes(loaded, screen)
+    simulation_face.show(log, loaded, screen)
+    if out:
+        simulation_face.write_log(out, log)
+    if json:
+        terminal.write_json(json, simulation_face.facts(log, loaded, deviations, seed, out))
+    screen.print(
+        f"wrote {terminal.escaped(str(out))}" if out else "nothing was written; --out log.csv keeps the log",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def identify(
+    robot: RobotArgument,
+    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part")],
+    validate: Annotated[list[str] | None, typer.Option(help="other LOGs, or a share to hold out: 35%")] = None,
+    friction: Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")] = "auto",
+    rotor_inertia: Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")] = True,
+    estimator: Annotated[str, typer.Option(help="wls, ols or ridge")] = "wls",
+    cutoff: Annotated[float | None, typer.Option(help="of the filter, Hz; chosen from the data if missing")] = None,
+    delay: Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")] = 0.0,
+    joints: Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")] = None,
+    known: Annotated[list[str] | None, typer.Option(help="a parameter that is known: NAME=VALUE, repeatable")] = None,
+    tie: Annotated[list[str] | None, typer.Option(help="two parameters that are equal: A=B, repeatable")] = None,
+    offsets_per_log: Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")] = False,
+    column: Annotated[
+        list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
+    ] = None,
+    units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
+    gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
+    gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
+    topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    gravity: GravityOption = None,
+    lock: LockOption = None,
+    snap: SnapOption = True,
+    out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Identify the parameters of a robot from logs, with intervals, validation and a verdict.
+
+    Example: dynid identify puma560 log.csv@0%:65% --validate log.csv@65%: --out result.json
+    """
+    from dynid import identification_face, log_options, terminal
+    from dynid.estimation.identify import identify as identified
+
+    files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
+    log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
+    loaded = log_options.load(robot, gravity, lock or [], snap)
+    screen = terminal.console()
+    with log_options.spoken_for_the_command_line():
+        reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
+        with identification_face.progress(screen) as tell:
+            result = identified(
+                loaded, [reader.read(word) for word in logs], friction=log_options.parse_friction(friction),
+                rotor_inertia=rotor_inertia, estimator=estimator, cutoff=cutoff, delay=delay,
+                validate=log_options.parse_validate(validate or [], reader),
+                joints=None if joints is None else [name for name in joints.split(",") if name],
+                known=log_options.parse_known(known or []), tied=log_options.parse_ties(tie or []),
+                offsets_per_log=offsets_per_log, on_progress=tell,
+            )  # fmt: skip
+    if out:
+        result.save(out)
+    if json:
+        terminal.write_json(json, identification_face.facts(result))
+    terminal.show_notes(loaded, screen)
+    identification_face.show(result, screen)
+    written = [str(path) for path in (out, json) if path]
+    if written:
+        screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
+    terminal.finish(result.warnings)
