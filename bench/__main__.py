@@ -12,7 +12,13 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-TOPICS = {"kernel": "bench.kernel", "base": "bench.base", "startup": "bench.startup", "excitation": "bench.excitation"}
+TOPICS = {
+    "kernel": "bench.kernel",
+    "base": "bench.base",
+    "startup": "bench.startup",
+    "excitation": "bench.excitation",
+    "identification": "bench.identification",
+}
 """Modules with a function tables() -> Iterator[Table]."""
 
 # One thread per library: only dynid's own threads are compared.

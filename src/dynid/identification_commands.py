@@ -115,4 +115,4 @@ def identify(
     written = [str(path) for path in (out, json) if path]
     if written:
         screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
-    terminal.finish(result.warnings)
+    terminal.finish([terminal.spoken(warning) for warning in result.warnings])

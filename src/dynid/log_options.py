@@ -19,15 +19,6 @@ from dynid.robot.robot import Robot
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
-_SPEECH = (
-    (re.compile(r"columns=\{'(\w+)': [^{}]*\}"), r"--column \1=NAME,..."),
-    (re.compile(r"units=\{'(\w+)': '([^{}',]*)'(?:, '(\w+)': '([^{}',]*)')?\}"), None),
-    (re.compile(r"units=\{'(\w+)': [^{}]*\}"), r"--units \1=UNIT"),
-    (re.compile(r"joints=\[\.\.\.\], "), ""),
-    (re.compile(r"\b(gain|topic)= ?(?=is|gives)"), r"--\1 "),
-    (re.compile(r"\bcolumns= ?(?=$|[;,.])"), "--column"),
-    (re.compile(r"\bdelay=\S+ \(--delay\)"), "--delay"),
-)
 
 
 def load(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
@@ -50,7 +41,8 @@ def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str
 
 def split_range(word: str) -> tuple[str, tuple[str, ...]]:
     """Split `log.csv@2.5:20` into the file and its ranges; a name that exists is taken as it is."""
-    name, ranges = word, []
+    name = word
+    ranges: list[str] = []
     while "@" in name and not Path(name).exists():
         rest, _, text = name.rpartition("@")
         if not rest or text.strip() in ("", ":") or not _RANGE.fullmatch(text.strip()):
@@ -231,16 +223,4 @@ def spoken_for_the_command_line() -> Iterator[None]:
     try:
         yield
     except LogError as error:
-        raise LogError(error.log, spoken(error.problem)) from error
-
-
-def spoken(text: str) -> str:
-    """Return a remedy with options in place of Python's arguments."""
-    for pattern, option in _SPEECH:
-        text = pattern.sub(option if option is not None else _units_option, text)
-    return text
-
-
-def _units_option(match: re.Match[str]) -> str:
-    second = f",{match[3]}={match[4]}" if match[3] else ""
-    return f"--units {match[1]}={match[2]}{second}"
+        raise LogError(error.log, terminal.spoken(error.problem)) from error

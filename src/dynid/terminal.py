@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,21 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dynid.robot.robot import Robot
+
+
+_SPEECH = (
+    (r"units=\{[^{}]*\} \((--units [^)]*)\)", r"\1"),
+    (r"units=\{'(\w+)': '([^{}',]*)', '(\w+)': '([^{}',]*)'\}", r"--units \1=\2,\3=\4"),
+    (r"units=\{'(\w+)': [^{}]*\}", r"--units \1=UNIT"),
+    (r"columns=\{'(\w+)': None\}", r"--column \1="),
+    (r"columns=\{'(\w+)': [^{}]*\}", r"--column \1=NAME,..."),
+    (r"\bcolumns=$", "--column"),
+    (r"^columns (?=names|has no|gives)", "--column "),
+    (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
+    (r"\b(gain|topic)=(?= |$)", r"--\1"),
+    (r"\bdelay=(\S+) \(--delay\)", r"--delay \1"),
+)
+"""Remedies in Python's words, and in those of the command line."""
 
 
 def console() -> Console:
@@ -155,7 +171,9 @@ def parse_locks(words: Sequence[str]) -> dict[str, float]:
         try:
             locks[name] = float(value)
         except ValueError:
-            raise DynidError(f"--lock {word}: write NAME=POSITION, in rad or m") from None
+            locks[name] = math.nan
+        if not name or not math.isfinite(locks[name]):
+            raise DynidError(f"--lock {word}: write NAME=POSITION, in rad or m")
     return locks
 
 
@@ -185,3 +203,10 @@ def check_place(option: str, path: Path | None, *, suffixes: Sequence[str] = (),
         raise DynidError(f"{option} {path}: no permission to write there")
     if any(path.exists() and other.exists() and path.samefile(other) for other in keep):
         raise DynidError(f"{option} {path}: this is one of the inputs; choose another name")
+
+
+def spoken(text: str) -> str:
+    """Return a remedy in the words of the command line: `--column q=...` for Python's `columns={'q': ...}`."""
+    for pattern, option in _SPEECH:
+        text = re.sub(pattern, option, text)
+    return text

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.data.log import Samples
 from dynid.data.survey import Survey
 from dynid.robot.transform import Array
 
@@ -13,29 +14,57 @@ HARMONICS = 20.0
 """Cut-off over the frequency below which 99 % of the velocity's power lies: room for friction and harmonics."""
 
 LEAST = 4.0
+SIMPSON = 24.0
+"""Pieces of the band's period over which recorded derivatives are integrated to check them."""
+
 NOISE_SHARE = 0.05
 """Noise that a derived acceleration may have, as a share of the acceleration itself."""
 
 CLEAN = 1e-3
-"""Share of noise up to which recorded accelerations are taken as they are."""
+"""Share by which recorded derivatives of a motion without noise may differ from its differences."""
+
+FEWEST = 16
+"""Samples below which a spectrum says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A cut-off in Hz, why, and whether recorded velocities and accelerations are free of noise."""
+    """A cut-off in Hz, why, and what the rows are.
+
+    clean: recorded velocities and accelerations are free of noise and can be taken as they are. series: the rows
+    follow one another in time; where they do not (random postures with the row's number as time) a filter makes no
+    sense, and velocities and accelerations have to be taken as given.
+    """
 
     cutoff: float
     reason: str
     clean: bool
+    series: bool = True
 
 
 def choose_cutoff(seen: Survey) -> Choice:
-    """Choose from the spectra of the first rows of a log."""
-    x, rate = seen.samples, seen.rate
+    """Choose from the spectra of the first rows of a log: of its piece without gaps that moves most.
+
+    The band of the motion ends where 99 % of the velocity's power lies below. The cut-off is 20 times that, less
+    where noise would be felt in accelerations or where the sampling rate forbids it, but at least 4 times.
+
+    Rows are no time series where positions jump about at random (steps from row to row are as large as between any
+    two rows) and recorded velocities have nothing to do with the jumps. A motion is clean where integrals of the
+    recorded velocities and accelerations, by Simpson's rule over 1/24 of the band's period, agree to 1e-3 with the
+    differences of positions and velocities: exact derivatives do, measured and filtered ones do not.
+    """
+    x, rate = _longest_travel(seen), seen.rate
+    if _is_random(x):
+        given = x.v is not None and x.a is not None
+        reason = "rows are postures in no order of time: nothing can be filtered"
+        return Choice(_rounded(rate / 5.0), reason, given, series=False)
+    highest = rate / 5.0
+    if len(x) < FEWEST:
+        reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
+        return Choice(_rounded(highest), reason, _is_clean(x, highest / LEAST, rate))
     f, S = _spectrum(x.t, x.q, rate)
     floor = _floor(f, S)
     band = _fastest(f, S, floor)
-    highest = rate / 5.0
     wanted = min(HARMONICS * band, highest)
     derivative, noise = (4, floor) if x.v is None else (2, _floor(*_spectrum(x.t, x.v, rate)))
     bound = _noise_bound(f, S, floor, band, derivative, noise)
@@ -48,7 +77,64 @@ def choose_cutoff(seen: Survey) -> Choice:
         reason += f"; a fifth of the sampling rate of {rate:.4g} Hz is the limit"
     else:
         reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
-    return Choice(_rounded(cutoff), reason, _is_clean(seen, band))
+    return Choice(_rounded(cutoff), reason, _is_clean(x, band, rate))
+
+
+def _longest_travel(seen: Survey) -> Samples:
+    """The piece without gaps along which the joints travel most, each measured by its range."""
+    x = seen.samples
+    gaps = np.flatnonzero(np.diff(x.t) > max(5.0 / seen.rate, 0.025)) + 1
+    if not len(gaps):
+        return x
+    span = x.q.max(axis=0) - x.q.min(axis=0)
+    steps = np.abs(np.diff(x.q, axis=0, prepend=x.q[:1])) @ (1.0 / np.where(span > 0.0, span, np.inf))
+    steps[gaps] = 0.0
+    bounds = np.concatenate([[0], gaps, [len(x)]])
+    best = int(np.argmax(np.add.reduceat(steps, bounds[:-1]) + 1e-9 * np.diff(bounds)))
+    return x.take(slice(int(bounds[best]), int(bounds[best + 1])))
+
+
+def _is_random(x: Samples) -> bool:
+    """Whether rows do not follow one another in time."""
+    spread = x.q.var(axis=0)
+    moving = spread > 0.0
+    if len(x) < 4 or not moving.any():
+        return False
+    jumps = (np.diff(x.q, axis=0) ** 2).mean(axis=0)[moving] / (2.0 * spread[moving])  # 1 - autocorrelation at lag 1
+    if np.median(jumps) < 0.5:
+        return False
+    return x.v is None or bool(np.median(_disagreement(x.t, x.q, x.v, 1)[moving]) > 0.5)
+
+
+def _is_clean(x: Samples, band: float, rate: float) -> bool:
+    """Whether recorded velocities and accelerations carry no noise to speak of."""
+    if x.v is None or x.a is None:
+        return False
+    stride = max(1, min(int(rate / (2.0 * SIMPSON * band)), (len(x) - 1) // 4))
+    if len(x) < 2 * stride + 1:
+        return False
+    error = (2.0 * np.pi * band * stride / rate) ** 4 / 90.0  # of Simpson's rule, for what is twice the mean square
+    worst = max(_disagreement(x.t, *pair, stride).max() for pair in ((x.q, x.v), (x.v, x.a)))
+    return bool(worst <= max(CLEAN, min(error, 0.05)))
+
+
+def _disagreement(t: Array, x: Array, slope: Array, stride: int) -> Array:
+    """How much integrals of the slope differ from differences of x, as a share (n,), over twice `stride` samples.
+
+    By the 80 % quantile: a few jumps of the slope are allowed. Simpson's rule for unequal steps.
+    """
+    first, second = (t[stride:-stride] - t[: -2 * stride])[:, None], (t[2 * stride :] - t[stride:-stride])[:, None]
+    whole = first + second
+    mean = ((2.0 - second / first) * slope[: -2 * stride] + (2.0 - first / second) * slope[2 * stride :]) / 6.0
+    mean += whole**2 / (6.0 * first * second) * slope[stride:-stride]
+    rise = (x[2 * stride :] - x[: -2 * stride]) / whole
+    size = np.sqrt((mean**2).mean(axis=0) + (rise**2).mean(axis=0))
+    moving = np.abs(rise) + np.abs(mean) > 0.01 * size  # standstill says nothing
+    off = np.where(moving, np.abs(mean - rise), np.nan)
+    share = np.zeros(x.shape[1])
+    for j in np.flatnonzero(moving.any(axis=0)):
+        share[j] = np.nanquantile(off[:, j], 0.8) / size[j]
+    return share
 
 
 def _rounded(cutoff: float) -> float:
@@ -63,7 +149,7 @@ def _spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
     grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
     even = np.column_stack([np.interp(grid, t, column) for column in x.T])
     length = min(len(grid), max(16, int(8.0 * rate)))
-    f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")
+    f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
     return np.asarray(f, dtype=np.float64), np.asarray(S, dtype=np.float64)
 
 
@@ -75,11 +161,11 @@ def _floor(f: Array, S: Array) -> Array:
 def _fastest(f: Array, S: Array, floor: Array) -> float:
     """Frequency below which the fastest joint has 99 % of its velocity's power, noise taken off."""
     power = np.maximum(S - 2.0 * floor, 0.0) * (2.0 * np.pi * f[:, None]) ** 2
-    noisy = S < 4.0 * floor
     for j in range(S.shape[1]):
-        places = np.flatnonzero(noisy[1:, j])
-        if len(places):
-            power[places[0] + 1 :, j] = 0.0
+        places = np.flatnonzero(S[1:, j] < 4.0 * floor[j])
+        if len(places):  # beyond the first dip into the noise only lines count that noise does not have by chance
+            beyond = slice(places[0] + 1, None)
+            power[beyond, j] *= S[beyond, j] > 20.0 * floor[j]
     total = power.sum(axis=0)
     moving = total > 1e-6 * total.max()
     if total.max() == 0.0:
@@ -93,18 +179,7 @@ def _noise_bound(f: Array, S: Array, floor: Array, band: float, derivative: int,
     signal = np.where(f[:, None] <= LEAST * band, np.maximum(S - floor, 0.0) * (2.0 * np.pi * f[:, None]) ** 4, 0.0)
     power = signal.sum(axis=0) * (f[1] - f[0])
     order = derivative + 1
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         bounds = (order * NOISE_SHARE**2 * power / (noise * (2.0 * np.pi) ** derivative)) ** (1.0 / order)
     moving = power > 1e-6 * power.max()
     return float(np.median(bounds[moving])) if moving.any() else np.inf
-
-
-def _is_clean(seen: Survey, band: float) -> bool:
-    """Whether recorded velocities and accelerations carry no noise to speak of."""
-    x = seen.samples
-    if x.v is None or x.a is None:
-        return False
-    f, S = _spectrum(x.t, x.a, seen.rate)
-    above = S[f > 0.5 * f[-1]].sum(axis=0)
-    whole = S.sum(axis=0)
-    return bool(np.all(2.0 * above <= CLEAN**2 * np.maximum(whole, 1e-300)) or 0.5 * f[-1] < LEAST * band)

@@ -17,6 +17,8 @@ class Findings:
     samples: int = 0
     used: float = 0.0
     repeated_times: int = 0
+    spread_times: int = 0
+    late: int = 0
     repeated_positions: int = 0
     out_of_order: int = 0
     not_finite: int = 0
@@ -41,26 +43,43 @@ class Findings:
                 f"{self.rate:.6g} Hz"
             )
         if self.repeated_times:
-            told.append(f"{_rows(self.repeated_times)} with a time stamp that was there before: left out")
+            told.append(f"{_rows(self.repeated_times)} with the time stamp and positions of the row before: left out")
+        if self.spread_times:
+            told.append(
+                f"{_rows(self.spread_times)} with the time stamp of the row before but other positions (a rounded "
+                "clock): spread evenly up to the next stamp"
+            )
         if self.out_of_order:
             told.append(f"{_rows(self.out_of_order)} out of order: sorted by time")
+        if self.late:
+            told.append(f"{_rows(self.late)} out of order by too much to be sorted: left out")
         if self.restarts:
-            told.append(f"the clock jumps back {self.restarts} times: split there")
+            told.append(f"the clock is set back {_times(self.restarts)}: split there")
         if self.not_finite:
             told.append(f"{_rows(self.not_finite)} with missing or infinite values: left out")
         if self.saturated:
             told.append(f"{_rows(self.saturated)} with a torque at its limit (saturation): left out")
         if self.gaps:
-            told.append(f"{self.gaps} gaps, the longest of {self.longest_gap:.3g} s: the log is split there")
+            told.append(f"{_many(self.gaps, 'gap')}, the longest of {self.longest_gap:.3g} s: the log is split there")
         if self.short_segments:
-            told.append(f"{self.short_segments} pieces shorter than the filter: left out")
+            told.append(f"{_many(self.short_segments, 'piece')} shorter than the filter: left out")
         if self.samples and self.repeated_positions > 0.01 * self.samples:
             share = 100.0 * self.repeated_positions / self.samples
-            told.append(f"{share:.0f} % of the rows repeat the positions of the row before (held samples)")
+            told.append(
+                f"{share:.0f} % of the rows repeat the positions of the row before (held samples, or standstill)"
+            )
         if self.used and self.standstill > 0.2 * self.used:
             told.append(f"all joints stand still for {100.0 * self.standstill / self.used:.0f} % of the time")
         return tuple(told)
 
 
+def _many(count: int, thing: str) -> str:
+    return f"1 {thing}" if count == 1 else f"{count} {thing}s"
+
+
 def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count} rows"
+    return _many(count, "row")
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

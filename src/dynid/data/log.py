@@ -14,7 +14,7 @@ from dynid.errors import LogError
 from dynid.robot.transform import Array
 
 CHANNELS = ("v", "a", "tau", "reaction")
-CHUNK = 65_536
+CHUNK = 16_384
 AFTER = 10.0
 
 

@@ -28,7 +28,8 @@ class Lowpass:
     @cached_property
     def _responses(self) -> tuple[Array, Array, Array]:
         """Impulse responses (2 half + 1,) of the filter and of its first two time derivatives."""
-        size = int(2 ** np.ceil(np.log2(128.0 * max(4.0, self.rate / self.cutoff))))
+        longest = 2.0 * np.pi / min(self._corner, np.pi - self._corner)  # it rings near half the sampling rate too
+        size = int(2 ** np.ceil(np.log2(128.0 * max(4.0, longest))))
         w = np.pi * np.arange(size // 2 + 1) / (size // 2)
         with np.errstate(over="ignore"):
             gain = 1.0 / (1.0 + (np.tan(np.minimum(w, np.pi - 1e-9) / 2.0) / np.tan(self._corner / 2.0)) ** 8)

@@ -5,26 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
+from dynid.data.ordering import finite, join, split_at_restarts, spread
 from dynid.errors import LogError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 ROWS = 131_072
 DEGREES = 180.0 / np.pi
+TURNS = 4.0 * np.pi
+"""Room (rad) from which on a joint may be one that turns and turns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
-    """rate (Hz) by the median step; samples: what was looked at, finite and in order of time.
+    """rate (Hz) by the usual step; samples: what was looked at, finite and in order of time.
 
-    saturation (n,): level at which a joint's torque is cut off, infinite where it is not.
+    saturation (n,): level at which a joint's torque is cut off, infinite where it is not. notes: what a person
+    should know.
     """
 
     rate: float
     samples: Samples
     saturation: Array
+    notes: tuple[str, ...] = ()
 
 
 def survey(log: Log, robot: Robot, *, measured: str = "tau", joints: tuple[int, ...] | None = None) -> Survey:
@@ -32,97 +39,127 @@ def survey(log: Log, robot: Robot, *, measured: str = "tau", joints: tuple[int, 
 
     joints: those whose torque counts, all where missing.
     """
-    first = _first_rows(log)
-    if first.q.shape[1] != robot.n:
-        raise LogError(log.name, f"it has {first.q.shape[1]} joints, '{robot.name}' has {robot.n}")
-    if getattr(first, measured) is None:
-        what = "joint torques" if measured == "tau" else "base reactions"
-        raise LogError(log.name, f"it has no {what}; name the columns with columns={{'{measured}': [...]}}")
-    clean = _in_order(log, first)
-    steps = np.diff(clean.t)
-    rate = float(1.0 / np.median(steps))
-    near = steps[np.abs(steps * rate - 1.0) < 0.01]
-    if len(near) > 0.9 * len(steps):
-        rate = float(1.0 / near.mean())
-    _check_angles(log, robot, clean)
+    samples = _in_order(log, _first_rows(log, robot, measured))
+    notes = _check_angles(log, robot, samples)
     saturation = np.full(robot.n, np.inf)
     if measured == "tau":
-        assert clean.tau is not None
-        _check_torques(log, robot, clean.tau, tuple(range(robot.n)) if joints is None else joints)
-        saturation = np.array([_saturation(clean.tau[:, j]) for j in range(robot.n)])
-    return Survey(rate, clean, saturation)
+        assert samples.tau is not None
+        _check_torques(log, robot, samples.tau, tuple(range(robot.n)) if joints is None else joints)
+        saturation = np.array([_saturation(samples.tau[:, j], samples.q) for j in range(robot.n)])
+    return Survey(_rate(samples.t), samples, saturation, notes)
 
 
-def _first_rows(log: Log) -> Samples:
+def _rate(t: Array) -> float:
+    """Samples per second: by the mean of the steps within 1 % of the median one where these are most, else by it."""
+    steps = np.diff(t)
+    usual = float(np.median(steps))
+    near = steps[np.abs(steps - usual) < 0.01 * usual]
+    return float(1.0 / near.mean()) if len(near) > 0.5 * len(steps) else 1.0 / usual
+
+
+def _first_rows(log: Log, robot: Robot, measured: str) -> Samples:
+    """Finite rows from the beginning of the log."""
     pieces: list[Samples] = []
+    empty: Samples | None = None
+    count = rows = 0
     for samples in log.surroundings():
-        pieces.append(samples)
-        if sum(map(len, pieces)) >= ROWS:
+        if samples.q.shape[1] != robot.n:
+            raise LogError(log.name, f"it has {samples.q.shape[1]} joints, '{robot.name}' has {robot.n}")
+        if getattr(samples, measured) is None:
+            what = "joint torques" if measured == "tau" else "base reactions"
+            raise LogError(log.name, f"it has no {what}; name the columns with columns={{'{measured}': [...]}}")
+        good = finite(samples)
+        rows += len(samples)
+        if good.any():
+            pieces.append(samples if good.all() else samples.take(np.flatnonzero(good)))
+        elif len(samples):
+            empty = samples
+        count += int(good.sum())
+        if count >= ROWS:
             break
-    if sum(map(len, pieces)) < 2:
+    if rows < 2:
         raise LogError(log.name, "there are fewer than two samples in it")
-    if len(pieces) == 1:
-        return pieces[0]
-    names = ("t", "q", *(name for name in ("v", "a", "tau", "reaction") if name in log.channels))
-    return Samples(**{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names})
+    if not pieces:
+        assert empty is not None
+        raise LogError(log.name, f"every row has a missing value; leave out {_empty_columns(empty, robot)}")
+    return join(pieces)
+
+
+def _empty_columns(samples: Samples, robot: Robot) -> str:
+    """Which columns have no value at all."""
+    if not np.isfinite(samples.t).any():
+        return "the column of time, which is empty"
+    for name in ("q", "v", "a", "tau", "reaction"):
+        x = getattr(samples, name)
+        gone = [] if x is None else np.flatnonzero(~np.isfinite(x).any(axis=0)).tolist()
+        if gone:
+            who = robot.joint_names if name != "reaction" else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+            return f"the column of {name} of {', '.join(who[j] for j in gone)}, which is empty"
+    return "the column that is empty"
 
 
 def _in_order(log: Log, samples: Samples) -> Samples:
-    """Finite rows with increasing time."""
-    keep = np.isfinite(samples.t)
-    for x in (samples.q, samples.v, samples.a, samples.tau):
-        if x is not None:
-            keep &= np.isfinite(x).all(axis=1)
-    if not keep.any():
-        raise LogError(log.name, "every row has a missing value; leave out the column that is empty")
-    order = np.flatnonzero(keep)
-    if np.any(np.diff(samples.t[order]) <= 0.0):
-        _, places = np.unique(samples.t[order], return_index=True)
-        order = order[places]
-    if len(order) < 2:
-        raise LogError(log.name, f"time is constant ({samples.t[order[0]]:.9g} s); name the column of time")
-    return samples.take(order) if len(order) < len(samples) or not keep.all() else samples
+    """Rows with increasing time: the longest run between two restarts of the clock."""
+    steps = np.abs(np.diff(samples.t))
+    usual = float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else 0.0
+    parts = [part for _, part in split_at_restarts(samples, -np.inf, usual)]
+    longest = max(parts, key=len)
+    if np.any(np.diff(longest.t) <= 0.0):
+        longest = longest.take(np.argsort(longest.t, kind="stable"))
+    if longest.t[0] == longest.t[-1]:
+        if len(samples) == 1:
+            raise LogError(log.name, "only one row of it has no missing value")
+        raise LogError(log.name, f"time is constant ({longest.t[0]:.9g} s); name the column of time")
+    return spread(longest, np.inf, usual, Findings(log.name, 0.0))
 
 
-def _check_angles(log: Log, robot: Robot, samples: Samples) -> None:
-    """Degrees given as radians: positions beyond all sense, or velocities that are 57 times too slow."""
+def _check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
+    """Raise for degrees given as radians; return notes on velocities that do not follow the positions.
+
+    Degrees show where positions leave the limits by far and would fit as degrees, in most of the joints that have
+    limits (a joint that may turn twice or more says nothing alone: it may be free to go on), or where velocities
+    are 57 times the slope of the positions, or the other way round.
+    """
     revolute = np.array([robot.links[k].kind == "revolute" for k in robot.active_links])
-    if not revolute.any():
-        return
-    lower, upper = robot.limits.position.T
-    q = samples.q[:, revolute]
+    q = samples.q
     span, reach = q.max(axis=0) - q.min(axis=0), np.abs(q).max(axis=0)
-    room = np.where(np.isfinite(upper - lower), upper - lower, 4.0 * np.pi)[revolute]
-    fits = (span / DEGREES <= room) & (reach / DEGREES <= 4.0 * np.pi)
-    if np.any((span > 2.0 * room) & (span > 10.0)) and fits.all():
-        j = int(np.argmax(span / room))
-        name = np.array(robot.joint_names)[revolute][j]
+    room = robot.limits.position[:, 1] - robot.limits.position[:, 0]
+    judged = revolute & np.isfinite(room) & (span > 0.0)
+    beyond = judged & (span > np.maximum(2.0 * np.where(judged, room, 0.0), 10.0))
+    fits = (span <= 1.1 * DEGREES * room) & (reach <= DEGREES * TURNS)
+    certain = beyond.sum() > 1 or bool(np.any(beyond & (room < 0.99 * TURNS)))
+    if certain and 2 * beyond.sum() > judged.sum() and fits[judged].all():
+        j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
-            log.name, f"joint {name} moves over {span[j]:.4g} rad, which looks like degrees; "
+            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, which looks like degrees; "
             "say units={'q': 'deg'} (--units q=deg) if it is, and the same for v"
         )  # fmt: skip
-    if samples.v is not None and len(samples) > 20:
-        ratio = _velocity_ratio(samples, revolute)
+    return _check_velocities(log, robot, samples, revolute & (span > 0.0))
+
+
+def _check_velocities(log: Log, robot: Robot, samples: Samples, turning: NDArray[np.bool_]) -> tuple[str, ...]:
+    if samples.v is None or len(samples) <= 20:
+        return ()
+    wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
+    slope = (samples.q[wide:] - samples.q[:-wide]) / (samples.t[wide:] - samples.t[:-wide])[:, None]
+    middle = 0.5 * (samples.v[wide:] + samples.v[:-wide])
+    power, size = (slope * middle).sum(axis=0), (slope**2).sum(axis=0)
+    norm = np.sqrt(size * (middle**2).sum(axis=0))
+    alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)
+    together = turning & (alike > 0.8)
+    if together.any():
+        ratio = float(np.median(power[together] / size[together]))
         for factor, q_unit, v_unit in ((DEGREES, "rad", "deg/s"), (1.0 / DEGREES, "deg", "rad/s")):
-            if np.isfinite(ratio) and abs(np.log(ratio / factor)) < 0.1:
+            if abs(np.log(ratio / factor)) < 0.1:
                 raise LogError(
                     log.name, f"velocities are {ratio:.3g} times the slope of the positions: one of them is in "
                     f"degrees (perhaps units={{'q': '{q_unit}', 'v': '{v_unit}'}})"
                 )  # fmt: skip
-
-
-def _velocity_ratio(samples: Samples, chosen: Array) -> float:
-    """How large measured velocities are compared with the slope of the positions."""
-    assert samples.v is not None
-    wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
-    slope = (samples.q[wide:] - samples.q[:-wide]) / (samples.t[wide:] - samples.t[:-wide])[:, None]
-    middle = 0.5 * (samples.v[wide:] + samples.v[:-wide])
-    slope, middle = slope[:, chosen], middle[:, chosen]
-    power = (slope * middle).sum()
-    size = (slope**2).sum()
-    if size == 0.0 or power <= 0.5 * np.sqrt(size * (middle**2).sum()):
-        return float("nan")  # they do not go together: no statement
-    return float(power / size)
+    strange = [robot.joint_names[j] for j in np.flatnonzero((alike < 0.3) & (norm > 0.0))]
+    smooth = (np.diff(samples.q, axis=0) ** 2).sum(axis=0) < 0.5 * samples.q.var(axis=0) * len(samples)
+    if not strange or not smooth.any():
+        return ()
+    return (f"velocities of {', '.join(strange)} do not follow the positions (sign, or order of the joints?)",)
 
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
@@ -136,14 +173,21 @@ def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) 
         )  # fmt: skip
 
 
-def _saturation(tau: Array) -> float:
-    """Level at which a torque is cut off: a long run of exactly the largest value, unlike the rest of the signal."""
+def _saturation(tau: Array, q: Array) -> float:
+    """Level at which a torque is cut off: a long run of exactly the largest value while the robot moves.
+
+    Long: 5 rows, and 10 times the runs before and after it, which are long too where a torque is coarsely rounded.
+    Moving: the runs at the level make up 1 % of a joint's range, which standstill does not.
+    """
     level = float(np.abs(tau).max())
-    same = np.flatnonzero(np.diff(tau) != 0.0)
-    runs = np.diff(np.concatenate([[-1], same, [len(tau) - 1]]))
-    values = tau[np.concatenate([same, [len(tau) - 1]])]
-    at_level = np.abs(values) == level
-    others = runs[~at_level]
-    if not len(others) or level == 0.0:
+    last = np.append(np.flatnonzero(np.diff(tau) != 0.0), len(tau) - 1)  # of every run of equal values
+    runs = np.diff(last, prepend=-1)
+    at_level = np.flatnonzero(np.abs(tau[last]) == level)
+    longest = at_level[np.argmax(runs[at_level])]
+    around = runs[[k for k in (longest - 1, longest + 1) if 0 <= k < len(runs)]]
+    if level == 0.0 or not len(around) or runs[longest] < max(5.0, 10.0 * around.mean()):
         return np.inf
-    return level if runs[at_level].max() >= 5 and runs[at_level].max() > 10.0 * others.mean() else np.inf
+    inside = np.flatnonzero(np.abs(tau) == level)
+    inside = inside[1:][np.diff(inside) == 1]
+    travel = np.abs(q[inside] - q[inside - 1]).sum(axis=0)
+    return level if np.any(travel > 0.01 * (q.max(axis=0) - q.min(axis=0))) else np.inf

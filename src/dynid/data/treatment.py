@@ -42,7 +42,12 @@ class Treatment:
     def context(self) -> int:
         """Samples needed on each side of those for which rows are wanted."""
         filters = (self.motion_filter, self.row_filter)
-        return sum(f.half for f in filters if f is not None) + int(np.ceil(abs(self.delay) * self.rate))
+        return max(sum(f.half for f in filters if f is not None) + self.lag, self.trim)
+
+    @property
+    def lag(self) -> int:
+        """Samples at an end of a segment for which the delay leaves no torque."""
+        return int(np.ceil(abs(self.delay) * self.rate))
 
     @property
     def decimation(self) -> int:
@@ -51,14 +56,17 @@ class Treatment:
 
     @property
     def trim(self) -> int:
-        """Samples at each end of a segment where derivatives rest on the filter's continuation: 2 periods."""
-        return int(2.0 * self.rate / self.cutoff) if self.cutoff is not None and self.smooth else 0
+        """Samples at each end of a segment that give no rows.
+
+        Derivatives rest on the filter's continuation there (2 periods), or the delay leaves no torque.
+        """
+        return self.lag + (int(2.0 * self.rate / self.cutoff) if self.cutoff is not None and self.smooth else 0)
 
     @property
     def shortest(self) -> int:
         """Samples below which a segment gives no row worth having."""
         if self.cutoff is None:
-            return 2
+            return 1 + 2 * self.trim
         return 2 * self.trim + max(2 * self.decimation, int(self.rate / self.cutoff))
 
 
@@ -78,7 +86,7 @@ def prepare(window: Window, treatment: Treatment, measured: Array) -> Prepared:
     if filter_ is None:
         assert x.v is not None
         assert x.a is not None
-        return Prepared(window.first, Motion(x.t, x.q, x.v, x.a), _shifted(measured, treatment))
+        return _with_torques(window, treatment, window.first, Motion(x.t, x.q, x.v, x.a), _shifted(measured, treatment))
     half = filter_.half
     before, after = (half if window.starts else 0), (half if window.ends else 0)
     q = extend(x.q, before, after)
@@ -92,7 +100,16 @@ def prepare(window: Window, treatment: Treatment, measured: Array) -> Prepared:
     skip = half - before
     inside = slice(skip, skip + len(smooth))
     motion = Motion(x.t[inside], smooth, velocity, acceleration)
-    return Prepared(window.first + skip, motion, _shifted(measured, treatment)[inside])
+    return _with_torques(window, treatment, window.first + skip, motion, _shifted(measured, treatment)[inside])
+
+
+def _with_torques(window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array) -> Prepared:
+    """Leave out the samples at the segment's end (its start, for a negative delay) that have no torque."""
+    start = treatment.lag if window.starts and treatment.delay < 0.0 else 0
+    stop = len(motion) - (treatment.lag if window.ends and treatment.delay > 0.0 else 0)
+    if start == 0 and stop == len(motion):
+        return Prepared(first, motion, measured)
+    return Prepared(first + start, motion[start:stop], measured[start:stop])
 
 
 def _shifted(measured: Array, treatment: Treatment) -> Array:
@@ -101,7 +118,7 @@ def _shifted(measured: Array, treatment: Treatment) -> Array:
     if shift == 0.0:
         return measured
     k = np.clip(np.arange(len(measured)) + shift, 0.0, len(measured) - 1.0)
-    low = np.minimum(k.astype(np.int64), len(measured) - 2)
+    low = np.minimum(k.astype(np.int64), max(0, len(measured) - 2))
     share = (k - low)[:, None]
     return np.asarray(measured[low] * (1.0 - share) + measured[low + 1] * share)
 

@@ -10,11 +10,14 @@ import numpy as np
 
 from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
+from dynid.data.ordering import changed, in_order, join
 from dynid.data.survey import Survey
-from dynid.robot.transform import Array
 
 SIZE = 16_384
+"""Samples in the core of a window; more where the context is long."""
+
 REGULAR = 0.01
+"""Share of the usual step by which steps may differ in a log that is taken as recorded."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +38,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Splitting:
-    """How a log is cut: context samples on each side of a core, gaps (s) that split, shortest segment (samples)."""
+    """How a log is cut: context samples on each side of a core, gaps (s) that split, shortest segment (samples).
+
+    regular: samples are wanted on a regular grid. A segment is taken as recorded up to its first step that differs
+    from the usual one by more than 1 %; from there on it is interpolated linearly at the usual step.
+    """
 
     context: int
     gap: float
@@ -44,37 +51,46 @@ class Splitting:
 
 
 def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Window]:
-    """Yield the windows of a log in order; what was found on the way is counted in `found`."""
+    """Yield the windows of a log in order; what was found on the way is counted in `found`.
+
+    The windows do not depend on the chunks in which the log is read.
+    """
+    found.notes.extend(seen.notes)
     for segment, pieces in enumerate(_segments(log, seen, cut, found)):
         yield from _windows_of(segment, pieces, cut, found)
 
 
 def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: Findings) -> Iterator[Window]:
-    """Cut one segment; the last window takes what is left."""
+    """Cut one segment into cores of one size; the last window takes what is left."""
+    size = max(SIZE, 4 * cut.context)
     held: list[Samples] = []
-    first, done = 0, 0  # index of the first sample held; rows before `done` have been handed out
-    counted = False
+    first, done, length = 0, 0, 0  # indices in the segment: first sample held, first one not handed out, end
     for piece in pieces:
         held.append(piece)
-        length = first + sum(map(len, held))
-        if length - cut.context - done >= SIZE and length >= cut.shortest:
-            samples = join(held)
-            stop = length - cut.context
-            yield Window(segment, first, slice(done - first, stop - first), first == 0, False, samples)
-            counted = True
-            keep = max(first, stop - cut.context)
-            held = [samples.take(slice(keep - first, None))]
-            first, done = keep, stop
-    if not held:
-        return
-    samples = join(held)
-    length = first + len(samples)
-    if length < cut.shortest and not counted:
+        length += len(piece)
+        enough = max(done + size + cut.context, cut.shortest)
+        if length <= enough:
+            continue
+        samples = join(held)
+        while length > enough:  # one more: the last window has something to give
+            start, stop = first, done + size
+            part = samples.take(slice(start - first, stop + cut.context - first))
+            yield Window(segment, start, slice(done - start, stop - start), start == 0, False, part)
+            samples = samples.take(slice(max(first, stop - cut.context) - first, None))
+            first, done = max(first, stop - cut.context), stop
+            enough = done + size + cut.context
+        held = [_own(samples)]
+    if length < cut.shortest:
         found.short_segments += 1
         return
     found.segments += 1
-    if length > done:
-        yield Window(segment, first, slice(done - first, length - first), first == 0, True, samples)
+    samples = join(held)
+    yield Window(segment, first, slice(done - first, length - first), first == 0, True, samples)
+
+
+def _own(samples: Samples) -> Samples:
+    """A copy, so that the large arrays of which these are a view can go."""
+    return changed(samples, samples.t.copy(), np.copy)
 
 
 def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Iterator[Samples]]:
@@ -99,123 +115,69 @@ def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterat
 
 
 def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[tuple[bool, Samples]]:
-    """Yield (a new segment begins here, regular samples)."""
+    """Yield (a new segment begins here, samples as the splitting wants them)."""
     step = 1.0 / seen.rate
-    last: Samples | None = None  # what resampling goes on from
-    for restart, samples in _clean(log, seen, found):
-        if last is None or restart:
-            joined, new = samples, True
-        else:
-            joined, new = join([last, samples]), False
-        steps = np.diff(joined.t)
-        places = np.flatnonzero(steps > cut.gap)
-        found.gaps += len(places)
-        if len(places):
+    line: _Line | None = None
+    newest = -np.inf
+    for restart, samples in in_order(log.surroundings(), step, seen.saturation, found):
+        steps = np.diff(samples.t, prepend=newest)
+        if line is None or restart:
+            steps[0] = 0.0
+        breaks = np.flatnonzero(steps > cut.gap).tolist()
+        if breaks:
+            found.gaps += len(breaks)
             found.longest_gap = max(found.longest_gap, float(steps.max()))
-        bounds = [0, *(int(k) + 1 for k in places), len(joined)]
-        for number, (start, stop) in enumerate(itertools.pairwise(bounds)):
-            part = joined.take(slice(start, stop)) if len(bounds) > 2 else joined
-            continued = number == 0 and not new
-            even = _regular(part, step, continued, cut.regular, found)
-            if len(even):
-                yield (number > 0 or new), even
-            last = _left_over(part, even)
+        if line is None or restart:
+            breaks.insert(0, 0)
+        for start, stop in itertools.pairwise(sorted({0, *breaks, len(samples)})):
+            begins = start in breaks
+            if line is None or begins:
+                line = _Line(step, cut.regular, found)
+            piece = line.go_on(samples.take(slice(start, stop)))
+            if len(piece):
+                yield begins, piece
+        newest = float(samples.t[-1])
 
 
-def _left_over(part: Samples, even: Samples) -> Samples:
-    """What the next piece goes on from: the last sample on the grid and the recorded ones after it."""
-    if not len(even):
-        return part
-    after = part.take(slice(int(np.searchsorted(part.t, even.t[-1], side="right")), None))
-    return join([even.take(slice(-1, None)), after]) if len(after) else even.take(slice(-1, None))
+class _Line:
+    """One segment on its way to a regular grid: as recorded until a step is irregular, interpolated from there on."""
 
+    def __init__(self, step: float, regular: bool, found: Findings) -> None:
+        self.step, self.regular, self.found = step, regular, found
+        self.last: Samples | None = None  # the last recorded sample
+        self.origin: float | None = None  # where the grid begins; `count` of its instants are done
+        self.count = 0
 
-def _regular(part: Samples, step: float, continued: bool, wanted: bool, found: Findings) -> Samples:
-    """Samples on the grid; the first one of a continued piece was handed out before."""
-    skip = 1 if continued else 0
-    steps = np.diff(part.t)
-    off = float(np.abs(steps - step).max()) if len(steps) else 0.0
-    if not wanted or off <= REGULAR * step:
-        return part.take(slice(skip, None))
-    found.jitter = max(found.jitter, off)
-    count = int(np.floor((part.t[-1] - part.t[0]) / step + 1e-9))
-    t = part.t[0] + step * np.arange(skip, count + 1)
-    found.resampled += len(t)
-    return Samples(t, *(_interpolated(t, part.t, x) for x in _channels(part)))
+    def go_on(self, part: Samples) -> Samples:
+        """Samples of the segment up to the last one given."""
+        before, self.last = self.last, _own(part.take(slice(-1, None)))
+        if not self.regular:
+            return part
+        steps = np.diff(part.t, prepend=part.t[0] - self.step if before is None else before.t[0])
+        off = np.abs(steps - self.step)
+        if self.origin is not None:
+            assert before is not None
+            self.found.jitter = max(self.found.jitter, float(off.max()))
+            return self._interpolate(join([before, part]))
+        if off.max() <= REGULAR * self.step:
+            return part
+        self.found.jitter = max(self.found.jitter, float(off.max()))
+        place = int(np.argmax(off > REGULAR * self.step))
+        as_recorded = part.take(slice(0, place))
+        if place:
+            before = part.take(slice(place - 1, place))
+        assert before is not None
+        self.origin, self.count = float(before.t[0]), 1
+        return join([as_recorded, self._interpolate(join([before, part.take(slice(place, None))]))])
 
-
-def _interpolated(t: Array, known: Array, x: Array | None) -> Array | None:
-    if x is None:
-        return None
-    k = np.clip(np.searchsorted(known, t, side="right") - 1, 0, len(known) - 2)
-    share = ((t - known[k]) / (known[k + 1] - known[k]))[:, None]
-    return np.asarray(x[k] * (1.0 - share) + x[k + 1] * share)
-
-
-def _clean(log: Log, seen: Survey, found: Findings) -> Iterator[tuple[bool, Samples]]:
-    """Yield (the clock was set back here, finite samples in order of time without repetition)."""
-    last = -np.inf
-    back = max(1.0, 100.0 / seen.rate)
-    for samples in log.surroundings():
-        found.samples += len(samples)
-        for restart, part in _split_at_restarts(_finite(samples, seen, found), last, back):
-            found.restarts += restart
-            ordered = _ordered(part, -np.inf if restart else last, found)
-            if len(ordered):
-                held = (np.diff(ordered.q, axis=0) == 0.0).all(axis=1)
-                found.repeated_positions += int(held.sum())
-                yield restart, ordered
-                last = float(ordered.t[-1])
-
-
-def _finite(samples: Samples, seen: Survey, found: Findings) -> Samples:
-    good = np.isfinite(samples.t)
-    for x in _channels(samples):
-        if x is not None:
-            sums = x.sum(axis=1)  # an infinity or NaN anywhere shows in the sum
-            good &= np.isfinite(sums)
-    found.not_finite += int((~good).sum())
-    if samples.tau is not None and np.isfinite(seen.saturation).any():
-        cut = (np.abs(samples.tau) >= seen.saturation).any(axis=1) & good
-        found.saturated += int(cut.sum())
-        good &= ~cut
-    return samples if good.all() else samples.take(np.flatnonzero(good))
-
-
-def _split_at_restarts(samples: Samples, last: float, back: float) -> Iterator[tuple[bool, Samples]]:
-    if not len(samples):
-        return
-    t = np.concatenate([[last], samples.t])
-    places = [int(k) for k in np.flatnonzero(np.diff(t) < -back)]
-    bounds = sorted({0, *places, len(samples)})
-    for start, stop in itertools.pairwise(bounds):
-        yield start in places, samples.take(slice(start, stop)) if len(bounds) > 2 else samples
-
-
-def _ordered(samples: Samples, last: float, found: Findings) -> Samples:
-    steps = np.diff(samples.t)
-    if len(steps) == 0 or steps.min() > 0.0:
-        return samples if samples.t[0] > last else _after(samples, last, found)
-    found.out_of_order += int((steps < 0.0).sum())
-    _, places = np.unique(samples.t, return_index=True)
-    found.repeated_times += len(samples) - len(places)
-    return _after(samples.take(places), last, found)
-
-
-def _after(samples: Samples, last: float, found: Findings) -> Samples:
-    late = samples.t > last
-    found.repeated_times += int((~late).sum())
-    return samples if late.all() else samples.take(np.flatnonzero(late))
-
-
-def _channels(samples: Samples) -> tuple[Array | None, ...]:
-    return samples.q, samples.v, samples.a, samples.tau, samples.reaction
-
-
-def join(pieces: list[Samples]) -> Samples:
-    """One run of samples from several."""
-    if len(pieces) == 1:
-        return pieces[0]
-    columns = zip(*(_channels(piece) for piece in pieces), strict=True)
-    joined = (None if any(x is None for x in column) else np.concatenate(column) for column in columns)  # type: ignore[arg-type]
-    return Samples(np.concatenate([piece.t for piece in pieces]), *joined)
+    def _interpolate(self, known: Samples) -> Samples:
+        """Values at the instants of the grid that lie between the samples; times count from the origin."""
+        assert self.origin is not None
+        t = known.t - self.origin
+        stop = int(t[-1] / self.step) + 1
+        grid = self.step * np.arange(self.count, stop, dtype=np.float64)
+        self.count = stop
+        self.found.resampled += len(grid)
+        k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
+        share = ((grid - t[k]) / (t[k + 1] - t[k]))[:, None]
+        return changed(known, self.origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.data.cutoff import Choice, choose_cutoff
+from dynid.data.cutoff import choose_cutoff
 from dynid.data.log import Log
 from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
@@ -71,7 +71,7 @@ def collect_like(state: State, logs: Sequence[Log], *, delay: float, on_progress
     joints = tuple(channel.joint for channel in state.equation.channels)
     surveys = tuple(survey(log, state.equation.robot, joints=joints) for log in logs)
     treatments = tuple(
-        Treatment(s.rate, state.cutoff, _must_smooth(choose_cutoff(s), s), delay) if state.cutoff is not None
+        Treatment(s.rate, state.cutoff, not choose_cutoff(s).clean, delay) if state.cutoff is not None
         else _unfiltered(s, delay)
         for s in surveys
     )  # fmt: skip
@@ -98,15 +98,8 @@ def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tupl
         best = min(choices, key=lambda choice: choice.cutoff)
         cutoff, reason = best.cutoff, best.reason
     return tuple(
-        Treatment(s.rate, cutoff, _must_smooth(choice, s), wishes.delay)
-        for s, choice in zip(surveys, choices, strict=True)
+        Treatment(s.rate, cutoff, not choice.clean, wishes.delay) for s, choice in zip(surveys, choices, strict=True)
     ), reason
-
-
-def _must_smooth(choice: Choice, seen: Survey) -> bool:
-    """Recorded velocities and accelerations without noise are taken as they are."""
-    del seen
-    return not choice.clean
 
 
 def _unfiltered(seen: Survey, delay: float) -> Treatment:

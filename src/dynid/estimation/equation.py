@@ -1,7 +1,7 @@
 """The linear equation of an identification: base, user and friction columns of every joint torque.
 
-Rows are written wide: the base columns that each channel can see, then the user columns, then all friction values,
-then the measured torques, so that one filter call serves all; `ChannelColumns` pick a channel's own row from it.
+Rows are written wide, channel beside channel: the base columns that a channel can see, its user columns, its friction
+and its measured torque, so that one filter call serves all and a channel's own row is a slice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dynid.errors import IdentificationError
 from dynid.models.columns import standard_columns
 from dynid.models.friction import FrictionShapes, find_block, friction_columns
 from dynid.models.scene import Stage
-from dynid.models.torque import Torque
+from dynid.models.torque import Torque, write_picked
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -31,20 +31,24 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelColumns:
-    """What one channel's row is made of: global columns, their places in the wide row, and factors."""
+    """One channel's row [W | y] inside the wide row, from start to stop: base, user, friction, measured.
+
+    columns: its entries as columns of the equation; rigid: how many of them are base and user columns; motors and
+    factors (motors,): friction columns come block by block, for the motors that drive this joint.
+    """
 
     joint: int
+    start: int
+    stop: int
     columns: Indices
-    places: Indices
+    base: int
+    extra: Indices
+    motors: Indices
     factors: Array
-    measured: int
 
     def row(self, wide: Array) -> Array:
-        """Rows [W | y] (N, columns + 1) of this channel."""
-        picked = wide[:, np.append(self.places, self.measured)]
-        if np.any(self.factors != 1.0):
-            picked[:, :-1] *= self.factors
-        return picked
+        """Rows [W | y] (N, columns + 1) of this channel, a view."""
+        return wide[:, self.start : self.stop]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,76 +148,79 @@ class Equation:
         return Torque().support(self.robot, self._stage.columns)[:, list(self.base.kept)]
 
     @cached_property
-    def _packed(self) -> Indices:
-        """Entries of a standard regressor's sample (n * columns) that the wide row keeps."""
-        kept, p = np.array(self.base.kept, dtype=np.int64), len(self._stage.columns)
-        return np.concatenate([j * p + kept[self._support[j]] for j in range(self.robot.n)])
+    def channels(self) -> tuple[ChannelColumns, ...]:
+        """One per joint in use."""
+        count, n = self.shapes.count, self.robot.n
+        channels: list[ChannelColumns] = []
+        start = 0
+        for j in self.joints:
+            base = np.flatnonzero(self._support[j])
+            own = [k for k, column in enumerate(self.extra) if self.robot.joint_names.index(column.joint) == j]
+            extra = np.array(own, dtype=np.int64)
+            motors = np.flatnonzero(self.transmission[:, j])
+            friction = (np.arange(count)[:, None] * n + motors).ravel()
+            columns = np.concatenate([base, self.base_count + extra, self.rigid_count + friction])
+            stop = start + len(columns) + 1
+            channels.append(
+                ChannelColumns(j, start, stop, columns, len(base), extra, motors, self.transmission[motors, j])
+            )
+            start = stop
+        return tuple(channels)
 
     @property
     def width(self) -> int:
         """Entries of a wide row."""
-        return len(self._packed) + len(self.extra) + (self.shapes.count + 1) * self.robot.n
+        return self.channels[-1].stop
 
     @cached_property
-    def channels(self) -> tuple[ChannelColumns, ...]:
-        """One per joint."""
-        n, extra_at = self.robot.n, len(self._packed)
-        friction_at = extra_at + len(self.extra)
-        starts = np.concatenate([[0], np.cumsum(self._support.sum(axis=1))])
-        channels = []
-        for j in self.joints:
-            own = [k for k, column in enumerate(self.extra) if self.robot.joint_names.index(column.joint) == j]
-            motors = np.flatnonzero(self.transmission[:, j])
-            local = (np.arange(self.shapes.count)[:, None] * n + motors).ravel()
-            columns = [np.flatnonzero(self._support[j]), self.base_count + np.array(own, dtype=np.int64)]
-            places = [np.arange(starts[j], starts[j + 1]), extra_at + np.array(own, dtype=np.int64)]
-            factors = np.concatenate([
-                np.ones(len(columns[0]) + len(own)), np.tile(self.transmission[motors, j], self.shapes.count)
-            ])  # fmt: skip
-            channels.append(
-                ChannelColumns(
-                    j,
-                    np.concatenate([*columns, self.rigid_count + local]),
-                    np.concatenate([*places, friction_at + local]),
-                    factors,
-                    friction_at + self.shapes.count * n + j,
-                )
-            )
-        return tuple(channels)
-
-    def rigid_rows(self, motion: Motion) -> Array:
-        """Base and user entries of the wide rows, (N, packed + user)."""
-        rows = Torque().rows(self._stage.scene(motion))
-        flat = np.take(rows.reshape(len(rows), -1), self._packed, axis=1)
-        if not self.extra:
-            return flat
-        names = self.robot.joint_names
-        own = [column.values(names, motion.q, motion.v)[:, None] for column in self.extra]
-        return np.concatenate([flat, *own], axis=1)
-
-    def rigid_torque(self, rows: Array, values: Array) -> Array:
-        """Torque (N, n) of the base and user parameters."""
-        coefficients = np.zeros((rows.shape[1], self.robot.n))
-        for channel in self.channels:
-            j = channel.joint
-            mine = channel.columns < self.rigid_count
-            coefficients[channel.places[mine], j] = values[channel.columns[mine]]
-        return np.asarray(rows @ coefficients)
+    def _picks(self) -> tuple[Indices, Indices]:
+        """Which entries of a standard regressor's sample (n * columns) go where in the wide row."""
+        kept, p = np.array(self.base.kept, dtype=np.int64), len(self._stage.columns)
+        pick = [c.joint * p + kept[c.columns[: c.base]] for c in self.channels]
+        place = [np.arange(c.start, c.start + c.base) for c in self.channels]
+        return np.concatenate(pick), np.concatenate(place)
 
     def write(self, motion: Motion, stops: Array, measured: Array | None) -> Array:
         """Wide rows (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions."""
-        N, n = motion.q.shape
-        rigid = self.rigid_rows(motion)
-        wide = np.empty((N, self.width))
-        wide[:, : rigid.shape[1]] = rigid
+        wide = np.empty((len(motion), self.width))
+        self._write_rigid(motion, wide)
         load = None
         if "load" in self.friction and self.rigid is not None:
-            torque = self.rigid_torque(rigid, self.rigid)
+            torque = self.rigid_torque(wide, self.rigid)
             load = torque if self.is_direct else np.asarray(np.linalg.solve(self.transmission.T, torque.T).T)
         values = self.shapes.values(self.motor(motion.q), self.motor(motion.v), stops, load)
-        wide[:, rigid.shape[1] : -n] = values.reshape(N, -1)
-        wide[:, -n:] = 0.0 if measured is None else measured
+        for channel in self.channels:
+            first = channel.start + channel.base + len(channel.extra)
+            if len(channel.motors) == 1 and channel.factors[0] == 1.0:
+                wide[:, first : channel.stop - 1] = values[:, :, channel.motors[0]]
+            else:
+                wide[:, first : channel.stop - 1] = (values[:, :, channel.motors] * channel.factors).reshape(
+                    len(wide), -1
+                )
+            wide[:, channel.stop - 1] = 0.0 if measured is None else measured[:, channel.joint]
         return wide
+
+    def rigid_rows(self, motion: Motion) -> Array:
+        """Wide rows of which only base and user entries are written, the others zero."""
+        wide = np.zeros((len(motion), self.width))
+        self._write_rigid(motion, wide)
+        return wide
+
+    def _write_rigid(self, motion: Motion, wide: Array) -> None:
+        pick, place = self._picks
+        write_picked(self._stage.scene(motion), pick, place, wide)
+        for channel in self.channels:
+            for position, k in enumerate(channel.extra, start=channel.start + channel.base):
+                wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
+
+    def rigid_torque(self, wide: Array, values: Array) -> Array:
+        """Torque (N, n) of the base and user parameters."""
+        torque = np.zeros((len(wide), self.robot.n))
+        for channel in self.channels:
+            rigid = channel.base + len(channel.extra)
+            own = wide[:, channel.start : channel.start + rigid]
+            torque[:, channel.joint] = own @ values[channel.columns[:rigid]]
+        return torque
 
     def motor(self, x: Array) -> Array:
         """Positions or velocities where friction acts."""

@@ -24,7 +24,8 @@ from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
 from dynid.estimation.structure import structural_columns
 from dynid.estimation.unknowns import Unknowns
-from dynid.estimation.verdict import judge
+from dynid.estimation.verdict import Evidence, judge
+from dynid.models.friction import PLAIN
 from dynid.robot.transform import Array
 
 ESTIMATORS = ("ols", "wls", "ridge")
@@ -143,12 +144,19 @@ def _result(
     weak = [unknowns.names[k] for k in base if sigma[k] > 0.5 * _size_of(unknowns.units[k], unknowns, solution, base)]
     channels = tuple(equation.robot.joint_names[channel.joint] for channel in equation.channels)
     base_condition = _condition(unknowns, factors, solution.noise, base)
-    verdict, serious = judge(
-        channels=channels, fit=fit, validation=validation, lost=lost, base_condition=base_condition,
-        groups=groups if deviations is not None else 1000,
-        essential_groups=0 if deviations is None else deviations.essential_groups, delay=found_delay, weak=weak,
+    half = sigma * (1.959963984540054 if deviations is None else deviations.quantile)
+    verdict = judge(
+        Evidence(
+            channels=channels, fit=fit, validation=validation, lost=lost, base_condition=base_condition,
+            groups=None if deviations is None else deviations.groups,
+            essential_groups=0 if deviations is None else deviations.essential_groups, delay=found_delay, weak=weak,
+            impossible=[
+                unknowns.names[k] for k in kept
+                if solution.values[k] + half[k] < 0.0 and _cannot_be_negative(unknowns.names[k], friction)
+            ],
+        )
     )  # fmt: skip
-    warnings = (*equation.base.warnings, *map(str, lost), *serious)
+    warnings = (*equation.base.warnings, *map(str, lost), *(verdict.reasons if verdict.level != "good" else ()))
     if deviations is None and method.intervals == "jackknife":
         warnings = (*warnings, "there are too few blocks of time for the jackknife: deviations are the textbook ones")
     names = tuple(unknowns.names[k] for k in kept)
@@ -189,6 +197,11 @@ def _result(
         factors=_factors(unknowns, factors, kept),
         version=__version__,
     )
+
+
+def _cannot_be_negative(name: str, friction: tuple[str, ...]) -> bool:
+    """Rotor inertias never; viscous and Coulomb friction where they are not one of several terms over velocity."""
+    return name.startswith("Ia") or (name.startswith(("Fv", "Fc")) and set(friction) <= set(PLAIN))
 
 
 def _inflation(sigma: Array, white: Array) -> float:

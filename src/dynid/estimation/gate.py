@@ -57,16 +57,18 @@ class Folds:
         gram, pull, squares = np.zeros((F, C, u, u)), np.zeros((F, C, u)), np.zeros((F, C))
         sums, counts = np.zeros((F, C)), np.zeros((F, C))
         for f, group in enumerate(groups):
-            for block in group:
-                for c, factor in enumerate(block.factors):
-                    place = unknowns.place[block.log, unknowns.channels[c]]
+            for log in sorted({block.log for block in group}):
+                for c in range(C):
+                    factors = [block.factors[c] for block in group if block.log == log]
+                    place = unknowns.place[log, unknowns.channels[c]]
                     used = place >= 0
-                    R, y = factor.R[:, :-1][:, used], factor.R[:, -1]
+                    rows = np.concatenate([factor.R for factor in factors])
+                    R, y = rows[:, :-1][:, used], rows[:, -1]
                     gram[f, c][np.ix_(place[used], place[used])] += R.T @ R
                     pull[f, c, place[used]] += R.T @ y
-                    squares[f, c] += factor.squares
-                    sums[f, c] += factor.total
-                    counts[f, c] += factor.count
+                    squares[f, c] += float(y @ y)
+                    sums[f, c] += sum(factor.total for factor in factors)
+                    counts[f, c] += sum(factor.count for factor in factors)
         total = counts.sum(axis=0)
         spread = squares.sum(axis=0) - sums.sum(axis=0) ** 2 / np.maximum(total, 1.0)
         return Folds(unknowns, gram, pull, squares, np.maximum(spread, 1e-300), counts, noise)
@@ -128,7 +130,7 @@ def choose_blocks(
         if not tried:
             break
         best = min(tried, key=lambda name: tried[name])
-        good = tried[best] <= (1.0 - GAIN) * now
+        good = tried[best] <= min((1.0 - GAIN) * now, 1.0)  # above 1 nothing is explained, and nothing is learned
         trials += [Trial(name, value, now, good and name == best) for name, value in tried.items()]
         if not good:
             break

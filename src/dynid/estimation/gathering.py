@@ -22,7 +22,7 @@ BLOCK = 1.0
 
 MOST_BLOCKS = 128
 MOST_BYTES = 128_000_000
-KEPT_BYTES = 48_000_000
+KEPT_BYTES = 16_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,7 +40,7 @@ class Gathered:
     """What one pass leaves.
 
     settling: factors per log of the rows before a joint's friction had settled, which are no part of the blocks;
-    kept: rows for checks of the residual, at most 48 MB of them, spread over the logs.
+    kept: rows for checks of the residual, at most 16 MB of them, spread over the logs.
     """
 
     blocks: tuple[Block, ...]

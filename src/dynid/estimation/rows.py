@@ -98,15 +98,21 @@ class _FrictionState:
         self.state = equation.shapes.settle(q, int(LEAD * rate))
         self.first = prepared.first
         self.stops: Array | None = None
+        self.last = q[-1:]
         self.origin = prepared.motion.q[0].copy()
         self.reached = np.full(q.shape[1], np.iinfo(np.int64).max)
 
     def run(self, prepared: Prepared) -> Array:
         """Values along the next window, which may overlap the one before."""
-        if self.stops is not None:
-            self.state = self.stops[prepared.first - self.first]
-        self.stops = self.equation.shapes.run(self.equation.motor(prepared.motion.q), self.state)
-        self.first = prepared.first
+        q = self.equation.motor(prepared.motion.q)
+        done = prepared.first - self.first
+        if self.stops is None:
+            self.stops = self.equation.shapes.run(q, self.state)
+        elif done < len(self.stops):
+            self.stops = self.equation.shapes.run(q, self.stops[done])
+        else:
+            self.stops = self.equation.shapes.run(np.concatenate([self.last, q]), self.stops[-1])[1:]
+        self.first, self.last = prepared.first, q[-1:].copy()
         far = np.abs(prepared.motion.q - self.origin) > TRAVEL * self.equation.shapes.scale
         some = far.any(axis=0) & (self.reached == np.iinfo(np.int64).max)
         self.reached[some] = prepared.first + far.argmax(axis=0)[some]

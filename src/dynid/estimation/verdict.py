@@ -18,6 +18,9 @@ GOOD_MEAN, GOOD_WORST = 0.1, 0.3
 USABLE_MEAN = 0.5
 HOPELESS = 0.9
 HIGH_CONDITION = 1000.0
+FEW_GROUPS = 8
+LEAST_DELAY = 1e-3
+"""Seconds below which a delay is not worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,76 +35,124 @@ class Verdict:
         return f"{self.level}: {'; '.join(self.reasons)}"
 
 
-def judge(
-    *,
-    channels: Sequence[str],
-    fit: Score,
-    validation: Score,
-    lost: Sequence[Lost],
-    base_condition: float,
-    groups: int,
-    essential_groups: int,
-    delay: Delay | None,
-    weak: Sequence[str],
-) -> tuple[Verdict, tuple[str, ...]]:
-    """Weigh the figures; also return the reasons that must be read as warnings."""
-    bad: list[str] = []
-    doubts: list[str] = []
-    steps: list[str] = []
-    _judge_errors(channels, fit, validation, bad, doubts, steps)
-    if lost:
-        names = ", ".join(item.name for item in lost[:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else "")
-        doubts.append(f"the data cannot tell {len(lost)} parameters apart ({names})")
-        steps.append("record a motion that reveals what is lost (dynid excite designs one)")
-    if base_condition > HIGH_CONDITION:
-        doubts.append(
-            f"the base columns have a condition number of {base_condition:.0f}: small errors of model or motion "
-            "become large errors of single parameters"
-        )
-        steps.append("record a more exciting motion (dynid excite)")
-    if groups < 8:
-        doubts.append(f"the deviations rest on {groups} blocks of time only: record longer")
-    if essential_groups:
-        doubts.append(f"{essential_groups} of {groups} blocks of time hold all there is to know of some combination")
-    if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > 1e-3:
-        doubts.append(
-            f"torques seem to come {1e3 * delay.seconds:.2g} ms (+- {1e3 * delay.sigma:.1g}) after the positions; "
-            f"delay={delay.seconds:.4f} (--delay) corrects it"
-        )
-    if weak:
-        names = ", ".join(weak[:8]) + (f" and {len(weak) - 8} more" if len(weak) > 8 else "")
-        doubts.append(f"{len(weak)} inertial parameters are known to no better than their own size ({names})")
-    level: Level = "do not trust" if bad else "usable" if doubts else "good"
-    reasons = (*bad, *doubts) if bad or doubts else (_praise(validation),)
-    next_step = steps[0] if steps else "use it: predict torques, or save it with --out"
-    serious = (*bad, *doubts)
-    return Verdict(level, tuple(reasons), next_step), tuple(serious)
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The figures that a verdict rests on.
+
+    weak: inertial parameters that are not known to half of the largest of their kind; impossible: parameters whose
+    whole interval is negative although nature does not allow it; groups: blocks behind the jackknife, None without.
+    """
+
+    channels: Sequence[str]
+    fit: Score
+    validation: Score
+    lost: Sequence[Lost]
+    base_condition: float
+    groups: int | None
+    essential_groups: int
+    delay: Delay | None
+    weak: Sequence[str]
+    impossible: Sequence[str]
 
 
-def _judge_errors(
-    channels: Sequence[str], fit: Score, validation: Score, bad: list[str], doubts: list[str], steps: list[str]
-) -> None:
-    mean = validation.mean
-    hopeless = [c for c, x in zip(channels, validation.nrmse, strict=True) if x > HOPELESS]
-    weak = [f"{c} ({x:.2f})" for c, x in zip(channels, validation.nrmse, strict=True) if GOOD_WORST < x <= HOPELESS]
-    if not np.isfinite(mean) or mean > USABLE_MEAN:
-        alike = float(np.nanmean(fit.nrmse)) > USABLE_MEAN
+def judge(evidence: Evidence) -> Verdict:
+    """Weigh the figures."""
+    bad = _damning(evidence)
+    doubts = [] if bad else _poor_prediction(evidence)
+    doubts += [*_doubtful_data(evidence), *_doubtful_values(evidence)]
+    if bad:
+        return Verdict("do not trust", tuple(text for text, _ in (*bad, *doubts)), bad[0][1])
+    if doubts:
+        return Verdict("usable", tuple(text for text, _ in doubts), doubts[0][1])
+    worst = float(np.nanmax(evidence.validation.nrmse))
+    praise = f"validation NRMSE {evidence.validation.mean:.3f} on average, {worst:.3f} at worst"
+    return Verdict("good", (praise,), "use it: predict torques, or keep it in a file")
+
+
+Doubt = tuple[str, str]
+"""What is doubtful, and the next step."""
+
+
+def _damning(evidence: Evidence) -> list[Doubt]:
+    mean = evidence.validation.mean
+    if np.isfinite(mean) and mean <= USABLE_MEAN:
+        return []
+    if float(np.nanmean(evidence.fit.nrmse)) > USABLE_MEAN:
         why = (
             "the model does not explain the torques even where it was fitted: is this the right robot, are units, "
             "signs and the order of joints right?"
-            if alike
-            else "the fit does not carry over to data it has not seen: record longer and more exciting motion"
         )
-        bad.append(f"the residual is as large as {100.0 * mean:.0f} % of the signal on validation data; {why}")
-        steps.append("check robot, units, signs and joint order" if alike else "record more data")
-    elif mean > GOOD_MEAN:
-        doubts.append(f"validation NRMSE is {mean:.2f} on average, more than {GOOD_MEAN}")
-        steps.append("look at the residuals joint by joint: friction, backlash or elasticity may be missing")
-    if hopeless and not bad:
-        doubts.append(f"the torque of joint {', '.join(hopeless)} is not explained")
-    if weak and not bad:
-        doubts.append(f"joints are predicted poorly (NRMSE above {GOOD_WORST}): {', '.join(weak)}")
+        return [(f"{_as_large(mean)}; {why}", "check robot, units, signs and joint order")]
+    why = "the fit does not carry over to data it has not seen: too little or too dull motion, or wrong units or joints"
+    return [(f"{_as_large(mean)}; {why}", "check units and joint order, then record longer and more exciting motion")]
 
 
-def _praise(validation: Score) -> str:
-    return f"validation NRMSE {validation.mean:.3f} on average, {np.nanmax(validation.nrmse):.3f} at worst"
+def _as_large(mean: float) -> str:
+    return f"the residual is as large as {100.0 * mean:.0f} % of the signal on validation data"
+
+
+def _poor_prediction(evidence: Evidence) -> list[Doubt]:
+    step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
+    doubts = []
+    if evidence.validation.mean > GOOD_MEAN:
+        text = f"validation NRMSE is {evidence.validation.mean:.2f} on average, more than {GOOD_MEAN}"
+        doubts.append((text, step))
+    figures = list(zip(evidence.channels, evidence.validation.nrmse, strict=True))
+    hopeless = [channel for channel, x in figures if x > HOPELESS]
+    if hopeless:
+        doubts.append((f"the torque of joint {_some(hopeless)} is not explained", step))
+    poor = [f"{channel} ({x:.2f})" for channel, x in figures if GOOD_WORST < x <= HOPELESS]
+    if poor:
+        doubts.append((f"joints are predicted poorly (NRMSE above {GOOD_WORST}): {_some(poor)}", step))
+    return doubts
+
+
+def _doubtful_data(evidence: Evidence) -> list[Doubt]:
+    doubts = []
+    if evidence.lost:
+        names = _some([item.name for item in evidence.lost])
+        text = f"the data cannot tell {_count(len(evidence.lost), 'parameter')} from others ({names})"
+        doubts.append((text, "record a motion that reveals what is lost (dynid excite designs one)"))
+    if evidence.base_condition > HIGH_CONDITION:
+        text = (
+            f"the base columns have a condition number of {evidence.base_condition:.0f}: small errors of model or "
+            "motion become large errors of single parameters"
+        )
+        doubts.append((text, "record a more exciting motion (dynid excite)"))
+    if evidence.groups is not None and evidence.groups < FEW_GROUPS:
+        text = f"the deviations rest on {_count(evidence.groups, 'block')} of time only"
+        doubts.append((text, "record longer"))
+    if evidence.essential_groups:
+        text = f"{_count(evidence.essential_groups, 'block')} of time alone shows some combination of parameters"
+        doubts.append((text, "repeat the motion, so that every part of it is there twice"))
+    delay = evidence.delay
+    if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
+        when = "after" if delay.seconds > 0.0 else "before"
+        text = (
+            f"torques seem to be recorded {1e3 * abs(delay.seconds):.2g} ms (+- {1e3 * delay.sigma:.1g}) {when} the "
+            f"positions; delay={delay.seconds:.4f} corrects it"
+        )
+        doubts.append((text, f"identify again with delay={delay.seconds:.4f} and compare the validation error"))
+    return doubts
+
+
+def _doubtful_values(evidence: Evidence) -> list[Doubt]:
+    doubts = []
+    if evidence.weak:
+        text = (
+            f"{_count(len(evidence.weak), 'inertial parameter')} not known to half of the largest of the kind "
+            f"({_some(evidence.weak)})"
+        )
+        doubts.append((text, "record a more exciting motion (dynid excite), or fix what is known"))
+    if evidence.impossible:
+        text = f"negative beyond doubt, which nature does not allow: {_some(evidence.impossible)}"
+        doubts.append((text, "the model lacks something at these joints; physical parameters will not fit as well"))
+    return doubts
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -105,34 +105,89 @@ def write_joint_rows(
     column (L,) is where a link's ten begin, rotor (joints,) where Ia stands or -1; base (N or 1, BASE).
     """
     L = geometry.parent.shape[0]
-    joints = q.shape[1]
-    width = channels + joints
     rows, p = out.shape[1], out.shape[2]
-    with_joints = rows > channels
     flat = out.reshape(-1)
     state = np.empty(L * STATE)
-    twist = np.empty(L * width * 6)
+    twist = np.empty(L * (channels + q.shape[1]) * 6)
     for n in range(q.shape[0]):
-        move_links(geometry, base, n if base.shape[0] > 1 else 0, q, v, a, n, state)
-        sheet = n * rows * p
-        for i in range(L):
-            o = i * STATE
-            if mode == TORQUE:
-                body = body_of(load(state, o + W), load(state, o + WD), load(state, o + ACC))
-            else:
-                body = body_of(REST, load(state, o + W), load(state, o + V))
-            count = channel_count(geometry, i, channels) if with_joints else channels
-            for position in range(count):
-                k = channel_of(geometry, i, position, channels)
-                u, y = channel_twist(geometry, i, k, channels, width, state, twist)
-                at = (i * width + k) * 6
-                store(twist, at, u)
-                store(twist, at + 3, y)
-                write_row(body, u, y, flat, sheet + k * p + column[i])
-        if with_joints:
-            for j in range(joints):
-                if rotor[j] >= 0:
-                    flat[sheet + (channels + j) * p + rotor[j]] = a[n, j] if mode == TORQUE else v[n, j]
+        write_sample(
+            geometry, mode, channels, column, rotor, base, q, v, a, n, rows, p, state, twist, flat, n * rows * p
+        )
+
+
+@compiled
+def write_picked_rows(
+    geometry: Geometry,
+    column: Integers,
+    rotor: Integers,
+    p: int,
+    base: Array,
+    q: Array,
+    v: Array,
+    a: Array,
+    pick: Integers,
+    place: Integers,
+    out: Array,
+) -> None:
+    """Torque rows of which only some entries are wanted: out[n, place[e]] = row[pick[e]], row (joints * p,).
+
+    A sample is written to a small sheet that stays in the cache; what nobody picks never reaches memory.
+    """
+    L = geometry.parent.shape[0]
+    joints = q.shape[1]
+    state = np.empty(L * STATE)
+    twist = np.empty(L * joints * 6)
+    sheet = np.zeros(joints * p)
+    flat = out.reshape(-1)
+    for n in range(q.shape[0]):
+        write_sample(geometry, TORQUE, 0, column, rotor, base, q, v, a, n, joints, p, state, twist, sheet, 0)
+        row = n * out.shape[1]
+        for e in range(pick.shape[0]):
+            flat[row + place[e]] = sheet[pick[e]]
+
+
+@inlined
+def write_sample(
+    geometry: Geometry,
+    mode: int,
+    channels: int,
+    column: Integers,
+    rotor: Integers,
+    base: Array,
+    q: Array,
+    v: Array,
+    a: Array,
+    n: int,
+    rows: int,
+    p: int,
+    state: Array,
+    twist: Array,
+    flat: Array,
+    sheet: int,
+) -> None:
+    """Write the rows of sample n into flat from `sheet` on."""
+    joints = q.shape[1]
+    width = channels + joints
+    with_joints = rows > channels
+    move_links(geometry, base, n if base.shape[0] > 1 else 0, q, v, a, n, state)
+    for i in range(geometry.parent.shape[0]):
+        o = i * STATE
+        if mode == TORQUE:
+            body = body_of(load(state, o + W), load(state, o + WD), load(state, o + ACC))
+        else:
+            body = body_of(REST, load(state, o + W), load(state, o + V))
+        count = channel_count(geometry, i, channels) if with_joints else channels
+        for position in range(count):
+            k = channel_of(geometry, i, position, channels)
+            u, y = channel_twist(geometry, i, k, channels, width, state, twist)
+            at = (i * width + k) * 6
+            store(twist, at, u)
+            store(twist, at + 3, y)
+            write_row(body, u, y, flat, sheet + k * p + column[i])
+    if with_joints:
+        for j in range(joints):
+            if rotor[j] >= 0:
+                flat[sheet + (channels + j) * p + rotor[j]] = a[n, j] if mode == TORQUE else v[n, j]
 
 
 @inlined

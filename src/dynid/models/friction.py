@@ -51,8 +51,8 @@ FRICTION = {
     ),
     "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
     "spring": FrictionBlock(("Ks",), "N m", "N/m", lambda q, v: (q,), "q"),
-    "sine": FrictionBlock(("Ps", "Pc"), "N m", "N", lambda q, v: (np.sin(q), np.cos(q)), "sin q, cos q"),
-    "sine2": FrictionBlock(("Ps2", "Pc2"), "N m", "N", lambda q, v: (np.sin(2 * q), np.cos(2 * q)), "sin 2q, cos 2q"),
+    "sine": FrictionBlock(("Psin", "Pcos"), "N m", "N", lambda q, v: (np.sin(q), np.cos(q)), "sin q, cos q"),
+    "sine2": FrictionBlock(("Psin2q", "Pcos2q"), "N m", "N", lambda q, v: (np.sin(2 * q), np.cos(2 * q)), "sin 2q, cos 2q"),
 }
 
 PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.kernel.adjoint import joint_rows_adjoint
-from dynid.kernel.rows import TORQUE, write_joint_rows
+from dynid.kernel.geometry import Integers
+from dynid.kernel.rows import TORQUE, write_joint_rows, write_picked_rows
 from dynid.kernel.threads import share_samples
 from dynid.models.columns import ColumnSet
 from dynid.models.model import joint_channels, joint_support, project, to_active, unproject
@@ -53,6 +54,22 @@ class JointRows:
 
 class Torque(JointRows):
     """Joint torques; of a floating base also the wrench on it, in its own frame."""
+
+
+def write_picked(scene: Scene, pick: Integers, place: Integers, out: Array) -> None:
+    """Write chosen entries of the torque rows: out[n, place[e]] is entry pick[e] of sample n's (n * columns,) row."""
+    if scene.tree is not None:
+        rows = project(scene, write_tree_rows(scene, TORQUE))
+        out[:, place] = rows.reshape(len(rows), -1)[:, pick]
+        return
+
+    def work(start: int, stop: int) -> None:
+        write_picked_rows(
+            scene.geometry, scene.column, scene.rotor, len(scene.columns), scene.base_part(start, stop),
+            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], pick, place, out[start:stop],
+        )  # fmt: skip
+
+    share_samples(len(scene), work)
 
 
 def write_tree_rows(scene: Scene, mode: int) -> Array:

@@ -13,11 +13,15 @@ def write_text(path: Path, text: str) -> None:
     """Write beside, then rename: never a half-written file."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, path)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            umask = os.umask(0)
+            os.umask(umask)
+            os.chmod(name, 0o666 & ~umask)
+            os.replace(name, path)
+        except BaseException:  # also Ctrl-C: nothing stays behind
+            os.unlink(name)
+            raise
     except OSError as error:
         raise DynidError(f"cannot write {path}: {error.strerror or error}") from error

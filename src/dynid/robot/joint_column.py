@@ -57,4 +57,4 @@ class JointColumn:
 
         assert self.positions is not None
         x = np.clip(q[:, joint_names.index(self.of)], self.positions[0], self.positions[-1])
-        return np.asarray(CubicSpline(self.positions, self.torque)(x))
+        return np.asarray(CubicSpline(self.positions, np.asarray(self.torque))(x))

@@ -31,7 +31,8 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     links = tuple(_locked(link, held[link.joint]) if link.joint in held else link for link in robot.links)
     if not any(link.moves for link in links):
         raise DynidError(f"locking {', '.join(held)} leaves '{robot.name}' without a moving joint")
-    return replace(robot, links=links, couplings=couplings, closures=closures)
+    columns = tuple(column for column in robot.columns if not {column.joint, column.of} & set(held))
+    return replace(robot, links=links, couplings=couplings, closures=closures, columns=columns)
 
 
 def _reduced(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[Coupling, ...]:

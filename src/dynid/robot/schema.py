@@ -90,6 +90,16 @@ class LinkTable(_Strict):
     Ia: Number | None = None
 
 
+class ColumnTable(_Strict):
+    """A torque of known shape and unknown size at one joint, over the position of a joint."""
+
+    name: str
+    joint: str
+    of: str | None = None
+    positions: Annotated[list[Number], Field(min_length=2)]
+    torque: Annotated[list[Number], Field(min_length=2)]
+
+
 class RobotTable(_Strict):
     """A whole robot file."""
 
@@ -102,6 +112,7 @@ class RobotTable(_Strict):
     joint: Annotated[list[JointTable], Field(min_length=1)]
     coupling: list[CouplingTable] = []
     closure: list[ClosureTable] = []
+    column: list[ColumnTable] = []
     link: dict[str, LinkTable] = {}
 
 
@@ -111,6 +122,7 @@ _KEYS: dict[str, type[BaseModel]] = {
     "limits": LimitsTable,
     "coupling": CouplingTable,
     "closure": ClosureTable,
+    "column": ColumnTable,
     "link": LinkTable,
     "friction": FrictionTable,
 }

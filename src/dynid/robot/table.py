@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dynid.errors import ExpressionError, RobotFileError
+from dynid.errors import DynidError, ExpressionError, RobotFileError
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
+from dynid.robot.joint_column import JointColumn
 from dynid.robot.limits import JointLimits
 from dynid.robot.link_values import LinkValues, read_link_values
 from dynid.robot.loops import Closure, Coupling
@@ -82,6 +83,7 @@ class _Builder:
         couplings = tuple(self._coupling(k, c) for k, c in enumerate(table.coupling, 1))
         closures = tuple(self._closure(k, c) for k, c in enumerate(table.closure, 1))
         self._check_passive(couplings, closures)
+        columns = self._columns(couplings, closures)
         values = [self._link_values(j) for j in range(len(table.joint))]
         for unknown in set(table.link) - set(self.names):
             self.problems.append(f"link.{unknown}: no joint has this name; joints are {', '.join(self.names)}")
@@ -116,7 +118,37 @@ class _Builder:
             symbols=dict(table.symbols),
             source=table.source,
             notes=tuple(self.notes),
+            columns=columns,
         )
+
+    def _columns(self, couplings: tuple[Coupling, ...], closures: tuple[Closure, ...]) -> tuple[JointColumn, ...]:
+        """Torques of known shape; positions are angles as the file gives them."""
+        passive = {c.passive for c in couplings}.union(*(c.passive for c in closures))
+        active = [
+            name for name, joint in zip(self.names, self.table.joint, strict=True)
+            if joint.type != "fixed" and name not in passive
+        ]  # fmt: skip
+        columns = []
+        for k, column in enumerate(self.table.column, 1):
+            of = column.of or column.joint
+            strangers = [name for name in (column.joint, of) if name not in active]
+            if strangers:
+                self.problems.append(f"column {k}: no active joint '{strangers[0]}'; they are {', '.join(active)}")
+                continue
+            turns = self.table.joint[self.names.index(of)].type == "revolute"
+            scale = math.pi / 180.0 if turns and self.table.angles == "deg" else 1.0
+            try:
+                columns.append(
+                    JointColumn(
+                        column.name, column.joint, of, scale * np.array(column.positions), np.array(column.torque)
+                    )
+                )
+            except DynidError as error:
+                self.problems.append(f"column {k}: {error}")
+        names = [column.name for column in columns]
+        for name in dict.fromkeys(n for n in names if names.count(n) > 1):
+            self.problems.append(f"column: two columns are named '{name}'; give each its own name")
+        return tuple(columns)
 
     def _check_names(self) -> None:
         for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):

@@ -74,6 +74,13 @@ def _loop_lines(robot: Robot) -> list[str]:
         lines.append(f"start = {[float(x) for x in closure.start]}")
         if closure.at is not None:
             lines.append(f"at = {[float(x) for x in closure.at]}")
+    for column in robot.columns:
+        if column.positions is None or column.torque is None:
+            continue  # a Python function
+        lines += ["", "[[column]]", f"name = {_quoted(column.name)}", f"joint = {_quoted(column.joint)}"]
+        lines.append(f"of = {_quoted(column.of)}")
+        lines.append(f"positions = {column.positions.tolist()}")
+        lines.append(f"torque = {column.torque.tolist()}")
     return lines
 
 

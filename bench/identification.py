@@ -1,0 +1,263 @@
+"""From a log to parameters: against a pinocchio loop with lstsq, against polars, with growing logs, and in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from bench.kernel import with_threads
+from bench.pinocchio_loop import PinocchioLoop
+from bench.robots import robot_of
+from bench.timing import Spent, Table, Verdict, best_of
+from dynid.data.log import Log
+from dynid.data.read import read_log
+from dynid.data.simulate import simulate
+from dynid.estimation.identification import Identification
+from dynid.estimation.identify import identify
+from dynid.robot.inertia import Body, from_body
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+PLAIN = ("viscous", "coulomb", "offset")
+RATE = 1000.0
+SAMPLES = 100_000
+GROWTH = (10_000, 100_000, 1_000_000)
+CSV_ROWS = 1_000_000
+MEMORY = 0.4
+LOGS = 100
+ROUNDS = 3
+
+
+def tables() -> Iterator[Table]:
+    """Measure and return the tables, one by one."""
+    yield against_pinocchio()
+    yield growth()
+    yield from_csv()
+    yield merging()
+
+
+def against_pinocchio() -> Table:
+    """Plain weighted least squares and the whole recipe at 1e5 samples."""
+    robot, log = recorded(SAMPLES)
+    loop = PinocchioLoop(robot)
+    spent = best_of(
+        ROUNDS,
+        {
+            "plain": with_threads(1, partial(run_plain, robot, log)),
+            "jackknife": with_threads(1, partial(run_plain, robot, log, "jackknife")),
+            "recipe": with_threads(1, partial(run_recipe, robot, log)),
+            "all": with_threads(1, partial(run_lstsq, loop, log, None)),
+            "base": with_threads(1, partial(run_lstsq, loop, log, base_columns(robot))),
+        },
+    )
+    plain = spent["plain"].cpu
+    rows = (
+        ("dynid, plain weighted least squares", *_each(spent["plain"]), 1.0, "-"),
+        ("dynid, the same with jackknife intervals", *_each(spent["jackknife"]), spent["jackknife"].cpu / plain, "-"),
+        ("dynid, recipe with gate and jackknife", *_each(spent["recipe"]), spent["recipe"].cpu / plain,
+         Verdict(spent["recipe"].cpu / plain, 6.0)),
+        ("pinocchio loop + lstsq, all columns", *_each(spent["all"]), spent["all"].cpu / plain,
+         Verdict(spent["all"].cpu / plain, 8.0, least=True)),
+        ("pinocchio loop + lstsq, base columns known", *_each(spent["base"]), spent["base"].cpu / plain, "-"),
+    )  # fmt: skip
+    return Table(
+        f"Identification of 7 joints from q, v, a and torques, {SAMPLES:,} samples",
+        ("way", "us per sample", "s", "over plain", "target"),
+        rows,
+        f"CPU time on one core, best of {ROUNDS} interleaved rounds. lstsq: rigid columns and viscous, Coulomb and "
+        "offset columns, unweighted, no deviations; 'all columns' is what the loop gives, 'base columns known' takes "
+        "dynid's choice of 43.",
+    )
+
+
+def _each(spent: Spent) -> tuple[float, float]:
+    return spent.cpu / SAMPLES * 1e6, spent.cpu
+
+
+def growth() -> Table:
+    """Time and memory with the number of samples."""
+    rows = []
+    per_sample = []
+    for samples in GROWTH:
+        seconds, peak = in_own_process(samples)
+        per_sample.append(seconds / samples * 1e6)
+        limit = Verdict(peak, MEMORY) if samples == GROWTH[-1] else peak
+        rows.append((f"{samples:,}", seconds, per_sample[-1], limit))
+    rows.append(("slowest / fastest of the last two", "", Verdict(max(per_sample[1:]) / min(per_sample[1:]), 1.3), ""))
+    return Table(
+        "Plain weighted least squares, 7 joints, growing logs",
+        ("samples", "s", "us per sample", "GB beyond imports and arrays"),
+        tuple(rows),
+        "Each in a process of its own, one thread; the second call is timed, the peak is that of the resident set.",
+    )
+
+
+def from_csv() -> Table:
+    """A CSV file of a million rows and 22 columns, from file to result."""
+    import polars as pl
+
+    robot, log = recorded(CSV_ROWS)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.csv"
+        names = ["t", *(f"{c}{j}" for c in ("q", "v", "tau") for j in range(1, 8))]
+        assert log.v is not None
+        assert log.tau is not None
+        data = np.column_stack([log.t, log.q, log.v, log.tau])
+        pl.DataFrame({name: data[:, k] for k, name in enumerate(names)}).write_csv(path, float_precision=9)
+        megabytes = path.stat().st_size / 1e6
+        del data
+        spent = best_of(
+            2,
+            {
+                "polars": lambda: use_all(pl.read_csv(path)),
+                "plain": with_threads(2, lambda: use_all(identify(robot, read_log(path, robot), friction=PLAIN))),
+                "recipe": with_threads(2, lambda: use_all(identify(robot, read_log(path, robot)))),
+            },
+        )
+    read = spent["polars"].wall
+    rows = (
+        ("polars reads the file", read, 1.0, "-"),
+        ("dynid, file to plain result", spent["plain"].wall, spent["plain"].wall / read,
+         Verdict(spent["plain"].wall / read, 4.0)),
+        ("dynid, file to recipe", spent["recipe"].wall, spent["recipe"].wall / read, "-"),
+    )  # fmt: skip
+    return Table(
+        f"CSV of {CSV_ROWS:,} rows and 22 columns ({megabytes:.0f} MB)",
+        ("way", "s", "over polars", "target"),
+        rows,
+        "Wall clock, best of 2 rounds, polars and dynid on all cores; accelerations are not in the file.",
+    )
+
+
+def merging() -> Table:
+    """The factors of a hundred logs against one log."""
+    robot, log = recorded(SAMPLES)
+    whole = run_plain(robot, log)
+    size = SAMPLES // LOGS
+    parts = [
+        Log(log.t[k : k + size], log.q[k : k + size], v=_rows(log.v, k, size), a=_rows(log.a, k, size),
+            tau=_rows(log.tau, k, size))
+        for k in range(0, SAMPLES, size)
+    ]  # fmt: skip
+    joined = identify(robot, parts, friction=PLAIN, intervals="white")
+    worst = float(np.abs(joined.values - whole.values).max() / np.abs(whole.values).max())
+    return Table(
+        f"{LOGS} logs merged against one log of the same {SAMPLES:,} samples",
+        ("largest difference over largest parameter", "target"),
+        ((worst, Verdict(worst, 1e-10)),),
+        "Plain weighted least squares on given q, v, a.",
+    )
+
+
+def recorded(samples: int) -> tuple[Robot, Log]:
+    """A Panda with invented bodies along a Fourier series of 10 s, at 1 kHz, with noise."""
+    rng = np.random.default_rng(0)
+    robot = robot_of(7)
+    bodies = []
+    for _ in range(7):
+        A = rng.standard_normal((3, 3))
+        S = 0.1 * A @ A.T
+        body = Body(rng.uniform(0.5, 5.0), rng.uniform(-0.3, 0.3, 3), np.trace(S) * np.eye(3) - S)
+        bodies.append(np.append(from_body(body), 0.1))
+    robot = robot.with_parameters(np.concatenate(bodies))
+    t = np.arange(samples) / RATE
+    q, v, a = (np.zeros((samples, 7)) for _ in range(3))
+    for k in range(1, 6):
+        w = 2.0 * np.pi * k / 10.0
+        A, B = 0.5 * rng.standard_normal((2, 7)) / np.sqrt(k)
+        s, c = np.sin(w * t)[:, None], np.cos(w * t)[:, None]
+        q += A * s + B * c
+        v += w * (A * c - B * s)
+        a -= w**2 * (A * s + B * c)
+    return robot, simulate(robot, Motion(t, q, v, a), noise=0.1)
+
+
+def run_plain(robot: Robot, log: Log, intervals: str = "white") -> Identification:
+    """Plain weighted least squares."""
+    return identify(robot, log, friction=PLAIN, intervals=intervals)
+
+
+def run_recipe(robot: Robot, log: Log) -> Identification:
+    """The default."""
+    return identify(robot, log)
+
+
+def base_columns(robot: Robot) -> Array:
+    """Columns of pinocchio's regressor that lstsq keeps when it is told which ones are independent."""
+    from dynid.base.numeric import find_by_qr
+
+    rng = np.random.default_rng(0)
+    q, v, a = rng.standard_normal((3, 100, robot.n))
+    W = np.empty((100, robot.n, 10 * robot.n))
+    PinocchioLoop(robot).write_regressor(Motion(np.arange(100.0), q, v, a), W)
+    return np.array(find_by_qr(W.reshape(-1, W.shape[2])).regrouping.kept)
+
+
+def run_lstsq(loop: PinocchioLoop, log: Log, columns: Array | None) -> None:
+    """What one writes today: the loop, three friction columns per joint, lstsq."""
+    assert log.v is not None
+    assert log.a is not None
+    assert log.tau is not None
+    N, n = log.q.shape
+    W = np.empty((N, n, 10 * n))
+    loop.write_regressor(Motion(log.t, log.q, log.v, log.a), W)
+    if columns is not None:
+        W = W[:, :, columns]
+    friction = np.zeros((N, n, 3 * n))
+    for j in range(n):
+        friction[:, j, j], friction[:, j, n + j], friction[:, j, 2 * n + j] = log.v[:, j], np.sign(log.v[:, j]), 1.0
+    np.linalg.lstsq(np.concatenate([W, friction], axis=2).reshape(N * n, -1), log.tau.reshape(-1))
+
+
+def in_own_process(samples: int) -> tuple[float, float]:
+    """Seconds of the second call and peak memory (GB) beyond imports and arrays."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.identification", str(samples)], capture_output=True, text=True, check=True
+    )
+    seconds, peak = done.stdout.split()
+    return float(seconds), float(peak)
+
+
+def alone(samples: int) -> None:
+    """Print what `in_own_process` reads."""
+    import resource
+    import time
+
+    from dynid.kernel.threads import use_threads
+
+    use_threads(1)
+    robot, small = recorded(3000)
+    run_plain(robot, small)
+    robot, log = recorded(samples)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak of the resident set begins again here
+    before = _resident("VmRSS")
+    run_plain(robot, log)
+    peak = _resident("VmHWM")
+    start = time.process_time()
+    run_plain(robot, log)
+    del resource
+    print(time.process_time() - start, (peak - before) / 1e9)  # noqa: T201
+
+
+def _resident(what: str) -> float:
+    line = next(x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(what))
+    return float(line.split()[1]) * 1024.0
+
+
+def use_all(result: object) -> None:
+    """Take a result and forget it."""
+
+
+def _rows(x: Array | None, start: int, size: int) -> Array | None:
+    return None if x is None else x[start : start + size]
+
+
+if __name__ == "__main__":
+    alone(int(sys.argv[1]))

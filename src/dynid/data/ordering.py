@@ -1,0 +1,163 @@
+"""Rows of a log in order of time: what cannot be used is left out, late rows are sorted in, equal stamps are spread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.data.findings import Findings
+from dynid.data.log import Samples
+from dynid.robot.transform import Array
+
+LATE = 64
+"""Rows by which a row may come late and still find its place."""
+
+MOST = 65_536
+"""Rows that may share one time stamp; a clock that stands longer gives no time at all."""
+
+
+def in_order(
+    chunks: Iterator[Samples], step: float, saturation: Array, found: Findings
+) -> Iterator[tuple[bool, Samples]]:
+    """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s."""
+    queue = _Queue(step, found)
+    restarted = False
+    for samples in chunks:
+        found.samples += len(samples)
+        for restart, part in split_at_restarts(_usable(samples, saturation, found), queue.newest, step):
+            if restart:
+                found.restarts += 1
+                ready = queue.flush()
+                if len(ready):
+                    yield restarted, ready
+                restarted = True
+            ready = queue.put(part)
+            if len(ready):
+                yield restarted, ready
+                restarted = False
+    ready = queue.flush()
+    if len(ready):
+        yield restarted, ready
+
+
+def finite(samples: Samples) -> NDArray[np.bool_]:
+    """Which rows have a finite time and nothing but finite values."""
+    good = np.isfinite(samples.t)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for x in channels(samples):
+            if x is not None:
+                good &= np.isfinite(x.sum(axis=1))  # an infinity or NaN anywhere shows in the sum
+    return good
+
+
+def _usable(samples: Samples, saturation: Array, found: Findings) -> Samples:
+    good = finite(samples)
+    found.not_finite += len(good) - int(good.sum())
+    if samples.tau is not None and np.isfinite(saturation).any():
+        cut = (np.abs(samples.tau) >= saturation).any(axis=1) & good
+        found.saturated += int(cut.sum())
+        good &= ~cut
+    return samples if good.all() else samples.take(np.flatnonzero(good))
+
+
+def split_at_restarts(samples: Samples, newest: float, step: float) -> Iterator[tuple[bool, Samples]]:
+    """Yield (the clock was set back before these, samples): back by more than 1 s and 100 steps."""
+    if not len(samples):
+        return
+    places = np.flatnonzero(np.diff(samples.t, prepend=newest) < -max(1.0, 100.0 * step)).tolist()
+    if not places:
+        yield False, samples
+        return
+    for start, stop in itertools.pairwise(sorted({0, *places, len(samples)})):
+        yield start in places, samples.take(slice(start, stop))
+
+
+class _Queue:
+    """Rows on their way: the last ones wait for rows that come late, and for the next time stamp."""
+
+    def __init__(self, step: float, found: Findings) -> None:
+        self.step, self.found = step, found
+        self._start()
+
+    def _start(self) -> None:
+        self.held: Samples | None = None
+        self.newest = self.given = -np.inf  # time of the last row that came, and that was handed out
+        self.position: Array | None = None
+
+    def put(self, part: Samples) -> Samples:
+        """Take the next rows, which are not empty, and return those that are ready."""
+        self.found.out_of_order += int((np.diff(part.t, prepend=self.newest) < 0.0).sum())
+        self.newest = float(part.t[-1])
+        rows = part if self.held is None else join([self.held, part])
+        if np.any(np.diff(rows.t) < 0.0):
+            rows = rows.take(np.argsort(rows.t, kind="stable"))
+        late = int(np.searchsorted(rows.t, self.given, side="right"))
+        self.found.late += late
+        stop = max(late, int(np.searchsorted(rows.t, rows.t[-LATE]))) if len(rows) > LATE else late
+        self.held = rows.take(slice(stop, None))
+        if len(self.held) > MOST:
+            self.found.repeated_times += len(self.held) - 1
+            self.held = self.held.take(slice(-1, None))
+        return self._ready(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
+
+    def flush(self) -> Samples:
+        """Return what was held and begin anew."""
+        rows = _NOTHING if self.held is None else self._ready(self.held, np.inf)
+        self._start()
+        return rows
+
+    def _ready(self, rows: Samples, following: float) -> Samples:
+        if not len(rows):
+            return rows
+        rows = spread(rows, following, self.step, self.found)
+        self.given = float(rows.t[-1])
+        same = (rows.q[1:] == rows.q[:-1]).all(axis=1)
+        before = self.position is not None and bool((rows.q[0] == self.position).all())
+        self.found.repeated_positions += int(same.sum()) + before
+        self.position = rows.q[-1].copy()
+        return rows
+
+
+def spread(rows: Samples, following: float, step: float, found: Findings) -> Samples:
+    """Sorted rows with strictly increasing time: a clock that was rounded gives several rows one stamp.
+
+    Where positions are the same too, the row is a repetition and left out; else the rows are spread evenly up to
+    the next stamp (`following` after the last one), at most the usual step apart.
+    """
+    same = np.diff(rows.t) <= 0.0
+    if not same.any():
+        return rows
+    again = np.append(False, same & (rows.q[1:] == rows.q[:-1]).all(axis=1))
+    found.repeated_times += int(again.sum())
+    rows = rows.take(np.flatnonzero(~again))
+    stamps, starts, counts = np.unique(rows.t, return_index=True, return_counts=True)
+    found.spread_times += len(rows) - len(stamps)
+    apart = np.minimum(np.diff(stamps, append=following) / counts, step)
+    rank = np.arange(len(rows)) - np.repeat(starts, counts)
+    return changed(rows, rows.t + rank * np.repeat(apart, counts), lambda x: x)
+
+
+def channels(samples: Samples) -> tuple[Array | None, ...]:
+    """All channels but time."""
+    return samples.q, samples.v, samples.a, samples.tau, samples.reaction
+
+
+def changed(samples: Samples, t: Array, change: Callable[[Array], Array]) -> Samples:
+    """Samples with another time, and `change` made to every channel."""
+    rest = (samples.v, samples.a, samples.tau, samples.reaction)
+    return Samples(t, change(samples.q), *(None if x is None else change(x) for x in rest))
+
+
+def join(pieces: list[Samples]) -> Samples:
+    """One run of samples from several."""
+    if len(pieces) == 1:
+        return pieces[0]
+    t, q = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("t", "q"))
+    rest = zip(*((p.v, p.a, p.tau, p.reaction) for p in pieces), strict=True)
+    return Samples(t, q, *(None if any(x is None for x in xs) else np.concatenate([*xs]) for xs in rest))
+
+
+_NOTHING = Samples(np.zeros(0), np.zeros((0, 0)))

@@ -1,0 +1,209 @@
+"""A motion file in, a simulated log out: reading, writing, and what a person sees."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.data.log import Log
+from dynid.data.read import read_log
+from dynid.errors import DynidError, LogError, MotionError
+from dynid.excitation.quintics import Quintics
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+from dynid.terminal import escaped
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SUFFIXES = (".csv", ".parquet", ".npz")
+MOST = 10_000_000
+"""Samples of a resampled motion; more is a mistake in the rate."""
+
+_KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
+_YAML_FORM = "this is not the YAML that dynid excite writes; use its .csv or .json"
+
+
+def read_motion(path: Path, robot: Robot) -> Motion:
+    """Read t, q, v, a: a JointTrajectory as .json or .yaml, else columns that are matched as those of a log."""
+    suffix = path.suffix.lower()
+    if suffix in (".json", ".yaml", ".yml"):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise LogError(str(path), f"cannot be read: {reason}") from error
+        arrays = _from_trajectory(str(path), _parsed(str(path), text, suffix), robot)
+    else:
+        log = read_log(path, robot)
+        missing = [what for key, what in (("v", "velocities"), ("a", "accelerations")) if key not in log.channels]
+        if missing:
+            raise LogError(
+                str(path),
+                f"a motion needs {' and '.join(missing)} (columns v1.., a1..); dynid excite --out writes them",
+            )
+        assert log.v is not None and log.a is not None  # noqa: PT018
+        arrays = log.t, log.q, log.v, log.a
+    try:
+        return Motion(*arrays)
+    except MotionError as error:
+        raise LogError(str(path), str(error)) from error
+
+
+def _parsed(name: str, text: str, suffix: str) -> Any:
+    if suffix != ".json":
+        return _parse_yaml(name, text)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise LogError(name, f"this is no JSON: {error}") from error
+
+
+def _parse_yaml(name: str, text: str) -> dict[str, Any]:
+    """Read the YAML that `dynid excite` writes: one key per line, lists of numbers in brackets."""
+    names: list[str] = []
+    points: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        word = line.strip()
+        try:
+            if word.startswith('- "'):
+                names.append(json.loads(word[2:]))
+            elif match := re.fullmatch(r"(- )?(\w+): (\[.*\])", word):
+                if match[1]:
+                    points.append({})
+                points[-1][match[2]] = json.loads(match[3])
+            elif match := re.fullmatch(r"time_from_start: \{sec: (\d+), nanosec: (\d+)\}", word):
+                points[-1]["time_from_start"] = {"sec": int(match[1]), "nanosec": int(match[2])}
+            elif word not in ("", "joint_names:", "points:"):
+                raise LogError(name, _YAML_FORM)
+        except (ValueError, IndexError) as error:
+            raise LogError(name, _YAML_FORM) from error
+    return {"joint_names": names, "points": points}
+
+
+def _from_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Array, Array, Array]:
+    """Arrays of a trajectory_msgs/JointTrajectory, its joints brought into the robot's order."""
+    lists = isinstance(data, Mapping) and all(isinstance(data.get(key), list) for key in ("joint_names", "points"))
+    if not lists or not data["points"]:
+        raise LogError(name, "this is no JointTrajectory: it needs joint_names and points")
+    given = [str(joint) for joint in data["joint_names"]]
+    missing = [joint for joint in robot.joint_names if joint not in given]
+    if missing or len(given) != robot.n:
+        raise LogError(name, f"its joints are {', '.join(given)}; '{robot.name}' has {', '.join(robot.joint_names)}")
+    order = [given.index(joint) for joint in robot.joint_names]
+    rows: dict[str, list[list[float]]] = {"q": [], "v": [], "a": []}
+    times = []
+    for k, point in enumerate(data["points"]):
+        try:
+            for key, letter in _KEYS.items():
+                values = [float(x) for x in point[key]]
+                if len(values) != robot.n:
+                    raise LogError(name, f"point {k} has {len(values)} {key} for {robot.n} joints")
+                rows[letter].append([values[j] for j in order])
+            stamp = point["time_from_start"]
+            times.append(float(stamp["sec"]) + 1e-9 * float(stamp["nanosec"]))
+        except KeyError as error:
+            raise LogError(
+                name, f"point {k} has no {error.args[0]}; a motion needs all of {', '.join(_KEYS)}"
+            ) from None
+        except (TypeError, ValueError) as error:
+            raise LogError(name, f"point {k} is not made of numbers: {error}") from error
+    return np.array(times), *(np.array(rows[letter]) for letter in "qva")  # type: ignore[return-value]
+
+
+def resample(motion: Motion, rate: float) -> Motion:
+    """Sample the quintics that join the samples' positions, velocities and accelerations."""
+    if not (math.isfinite(rate) and rate > 0.0):
+        raise DynidError(f"--rate {rate:g}: give a positive number of samples per second")
+    length = float(motion.t[-1] - motion.t[0])
+    count = math.floor(length * rate + 1e-6) + 1
+    if not 2 <= count <= MOST:
+        raise DynidError(f"--rate {rate:g}: the motion of {length:.6g} s would have {count} samples")
+    t = np.minimum(np.arange(count) / rate, length)
+    part = Quintics(np.diff(motion.t), motion.q, motion.v, motion.a).sample(t)
+    return Motion(motion.t[0] + np.arange(count) / rate, part.q, part.v, part.a)
+
+
+def show(log: Log, robot: Robot, screen: Console) -> None:
+    """Print what was simulated."""
+    from rich.table import Table
+
+    first, last = log.span
+    screen.print(
+        f"{escaped(robot.name)}: {len(log)} samples over {last - first:.6g} s, torques of the nominal parameters",
+        style="bold",
+        highlight=False,
+    )
+    table = Table("joint", "torque, rms", "torque, peak", "unit", box=None)
+    for j, name in enumerate(robot.joint_names):
+        rms, peak = _sizes(log)[j]
+        turns = robot.links[robot.active_links[j]].kind == "revolute"
+        table.add_row(escaped(name), f"{rms:.4g}", f"{peak:.4g}", "N m" if turns else "N")
+    screen.print(table)
+
+
+def _sizes(log: Log) -> list[tuple[float, float]]:
+    assert log.tau is not None
+    return [(float(np.sqrt((x**2).mean())), float(np.abs(x).max())) for x in log.tau.T]
+
+
+def facts(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None) -> dict[str, object]:
+    """Everything for machines."""
+    first, last = log.span
+    return {
+        "robot": robot.name,
+        "joints": list(robot.joint_names),
+        "samples": len(log),
+        "duration": last - first,
+        "rms": [rms for rms, _ in _sizes(log)],
+        "peak": [peak for _, peak in _sizes(log)],
+        "noise": list(noise),
+        "seed": seed,
+        "file": str(out) if out else None,
+    }
+
+
+def write_log(path: Path, log: Log) -> None:
+    """Write t, q1.., v1.., a1.., tau1.. by suffix, beside first, then renamed: never a half-written file."""
+    assert log.v is not None
+    assert log.a is not None
+    assert log.tau is not None
+    columns = {"t": log.t}
+    for letter, block in (("q", log.q), ("v", log.v), ("a", log.a), ("tau", log.tau)):
+        columns |= {f"{letter}{j + 1}": block[:, j] for j in range(block.shape[1])}
+    beside = ""
+    try:
+        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        os.close(handle)
+        _write(Path(beside), columns)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(beside, 0o666 & ~umask)
+        os.replace(beside, path)
+    except OSError as error:
+        raise DynidError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        if beside and Path(beside).exists():
+            Path(beside).unlink()
+
+
+def _write(path: Path, columns: Mapping[str, Array]) -> None:
+    if path.suffix.lower() == ".npz":
+        np.savez(path, **columns)  # type: ignore[arg-type]
+        return
+    import polars as pl
+
+    frame = pl.DataFrame(dict(columns))
+    if path.suffix.lower() == ".parquet":
+        frame.write_parquet(path)
+    else:
+        frame.write_csv(path)

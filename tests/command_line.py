@@ -1,0 +1,76 @@
+"""The command line run inside the test's own process, and motions and logs for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynid.cli import main
+from dynid.excitation.files import csv_text
+from dynid.robot.load import load_robot
+from dynid.simulation_face import write_log
+from robots import smooth_path
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command left: exit code and both outputs."""
+
+    code: int
+    out: str
+    err: str
+
+
+class CommandLine:
+    """Runs `dynid WORDS...`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, *words: object, code: int = 0) -> Done:
+        self.monkeypatch.setattr("sys.argv", ["dynid", *map(str, words)])
+        self.capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        out, err = self.capsys.readouterr()
+        done = Done(int(left.value.code or 0), out, err)
+        assert done.code == code, f"{done.out}\n{done.err}"
+        assert "Traceback" not in err
+        return done
+
+    def fails(self, *words: object) -> str:
+        """Return the one or two lines of a command that refuses its input."""
+        done = self(*words, code=2)
+        assert done.err.startswith("dynid: ")
+        assert 1 <= done.err.count("\n") <= 2, done.err
+        return done.err
+
+
+def write_motion(
+    path: Path, robot: str = "puma560", *, seconds: float = 8.0, rate: float = 100.0, seed: int = 0
+) -> Path:
+    """Write a smooth motion as `dynid excite` does."""
+    t = np.arange(0.0, seconds, 1.0 / rate)
+    path.write_text(csv_text(smooth_path(load_robot(robot), t, seed=seed, scale=2.0)))
+    return path
+
+
+def write_simulated(
+    path: Path,
+    robot: str = "gautier3",
+    *,
+    seconds: float = 8.0,
+    rate: float = 100.0,
+    seed: int = 0,
+    noise: float = 0.05,
+) -> Path:
+    """Write a simulated log of a smooth motion."""
+    from dynid import simulate
+
+    loaded = load_robot(robot)
+    t = np.arange(0.0, seconds, 1.0 / rate)
+    write_log(path, simulate(loaded, smooth_path(loaded, t, seed=seed, scale=2.0), noise=noise, seed=seed))
+    return path
