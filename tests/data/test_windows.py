@@ -1,16 +1,12 @@
 from __future__ import annotations
 
-import tracemalloc
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dynid.data import windows as module
 from dynid.data.findings import Findings
-from dynid.data.log import Log, Samples
+from dynid.data.log import Samples
 from dynid.data.ordering import LATE, changed, join
 from dynid.data.survey import survey
 from dynid.data.windows import Splitting, Window, windows
@@ -280,34 +276,3 @@ def test_unfiltered_logs_keep_their_times() -> None:
     pieces, found = cut(recording(t), 10, regular=False, shortest=1)
     same(segments(pieces)[0], recording(t))
     assert found.resampled == 0
-
-
-@dataclass(frozen=True)
-class Endless:
-    """Rows that are made when they are asked for."""
-
-    count: int
-    name: str = "endless"
-    channels: frozenset[str] = frozenset({"v", "tau"})
-
-    def chunks(self, rows: int) -> Iterator[Samples]:
-        for start in range(0, self.count, rows):
-            t = np.arange(start, min(start + rows, self.count)) / 1000.0
-            q = np.sin(t)[:, None] + np.arange(7.0)
-            yield Samples(t, q, np.cos(t)[:, None] + np.zeros(7), None, 1.0 + q)
-
-
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SIZE", 16_384)
-    log, robot = Log.of(Endless(2_000_000)), arm(7)
-    tracemalloc.start()
-    try:
-        seen = survey(log, robot)
-        rows = 0
-        for window in windows(log, seen, Splitting(600, 0.025, 100, True), Findings("x", seen.rate)):
-            rows += window.core.stop - window.core.start
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert rows == 2_000_000
-    assert peak < 150e6

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -131,3 +135,33 @@ def test_restarts_and_bad_rows_leave_the_rest_as_it_is() -> None:
     both = rows(log_of(join([one, two]), 333), treatment)
     alone = [rows(log_of(x), treatment) for x in (one, two)]
     same(both, {name: np.concatenate([x[name] for x in alone]) for name in NAMES})
+
+
+@dataclass(frozen=True)
+class Endless:
+    """Rows that are made when they are asked for."""
+
+    count: int
+    name: str = "endless"
+    channels: frozenset[str] = frozenset({"v", "tau"})
+
+    def chunks(self, rows: int) -> Iterator[Samples]:
+        for start in range(0, self.count, rows):
+            t = np.arange(start, min(start + rows, self.count)) / 1000.0
+            q = np.sin(t)[:, None] + np.arange(7.0)
+            yield Samples(t, q, np.cos(t)[:, None] + np.zeros(7), None, 1.0 + q)
+
+
+def test_memory_is_bounded() -> None:
+    log, robot = Log.of(Endless(2_000_000)), arm(7)
+    tracemalloc.start()
+    try:
+        seen = survey(log, robot)
+        rows = 0
+        for window in module.windows(log, seen, module.Splitting(600, 0.025, 100, True), Findings("x", seen.rate)):
+            rows += window.core.stop - window.core.start
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert rows == 2_000_000
+    assert peak < 150e6
