@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.data.ahead import read_ahead
 from dynid.errors import LogError
 from dynid.robot.transform import Array
 
@@ -156,11 +157,12 @@ class Log:
         Filters and friction states of a part go on from what was recorded before it.
         """
         if not isinstance(self.source, _Part):
-            yield from self.source.chunks(CHUNK)
+            yield from _ahead(self.source)
             return
-        for samples in self.source.whole.chunks(CHUNK):
+        for samples in _ahead(self.source.whole):
             yield samples
-            if np.nanmin(samples.t) > self.source.stop + AFTER:
+            t = samples.t[np.isfinite(samples.t)]
+            if len(t) and t.min() > self.source.stop + AFTER:
                 return
 
     @property
@@ -251,6 +253,12 @@ class Log:
         first, last = self.span
         length = last - first
         return self.between(start * length if start > 0.0 else None, stop * length if stop < 1.0 else None)
+
+
+def _ahead(source: Source) -> Iterator[Samples]:
+    """Chunks of a source; those of a file are read ahead."""
+    chunks = source.chunks(CHUNK)
+    return chunks if isinstance(source, ArraySource) else read_ahead(chunks)
 
 
 def _checked(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:

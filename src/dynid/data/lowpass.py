@@ -69,17 +69,18 @@ class Lowpass:
         """Second time derivative of the filtered samples, per second squared."""
         return _convolve(x, self._responses[2])
 
-    def decimate(self, x: Array, step: int) -> Array:
-        """Every `step`-th filtered sample, beginning with the first; nothing else is computed.
+    def decimate(self, x: Array, step: int, derivative: int = 0) -> Array:
+        """Every `step`-th filtered sample (or time derivative), beginning with the first; nothing else is computed.
 
         Groups of outputs are one matrix product of a small Toeplitz matrix with a window of the samples.
         """
-        taps, N = len(self._responses[0]), len(x) - 2 * self.half
+        h = self._responses[derivative]
+        taps, N = len(h), len(x) - 2 * self.half
         count = (N - 1) // step + 1 if N > 0 else 0
         out = np.empty((count, x.shape[1]))
         toeplitz = np.zeros((TOGETHER, taps + (TOGETHER - 1) * step))
         for k in range(TOGETHER):
-            toeplitz[k, k * step : k * step + taps] = self._responses[0]
+            toeplitz[k, k * step : k * step + taps] = h[::-1]
         for first in range(0, count, TOGETHER):
             some = min(TOGETHER, count - first)
             width = taps + (some - 1) * step

@@ -48,8 +48,8 @@ def finite(samples: Samples) -> NDArray[np.bool_]:
     good = np.isfinite(samples.t)
     with np.errstate(invalid="ignore", over="ignore"):
         for x in channels(samples):
-            if x is not None:
-                good &= np.isfinite(x.sum(axis=1))  # an infinity or NaN anywhere shows in the sum
+            if x is not None and not np.isfinite(x.sum()):  # an infinity or NaN anywhere shows in the sum
+                good &= np.isfinite(x.sum(axis=1))
     return good
 
 
@@ -114,9 +114,10 @@ class _Queue:
             return rows
         rows = spread(rows, following, self.step, self.found)
         self.given = float(rows.t[-1])
-        same = (rows.q[1:] == rows.q[:-1]).all(axis=1)
+        same = np.flatnonzero(rows.q[1:, 0] == rows.q[:-1, 0])  # few, as a rule: the other joints of these only
+        repeated = int((rows.q[same + 1] == rows.q[same]).all(axis=1).sum())
         before = self.position is not None and bool((rows.q[0] == self.position).all())
-        self.found.repeated_positions += int(same.sum()) + before
+        self.found.repeated_positions += repeated + before
         self.position = rows.q[-1].copy()
         return rows
 

@@ -71,10 +71,11 @@ def collect_like(state: State, logs: Sequence[Log], *, delay: float, on_progress
     joints = tuple(channel.joint for channel in state.equation.channels)
     surveys = tuple(survey(log, state.equation.robot, joints=joints) for log in logs)
     treatments = tuple(
-        Treatment(s.rate, state.cutoff, not choose_cutoff(s).clean, delay) if state.cutoff is not None
-        else _unfiltered(s, delay)
+        _unfiltered(s, delay)
+        if state.cutoff is None
+        else Treatment(s.rate, state.cutoff, not choose_cutoff(s).clean, delay)
         for s in surveys
-    )  # fmt: skip
+    )
     told = _told(on_progress, "validating")
     return gather(state.equation, tuple(logs), surveys, treatments, block=block_length(surveys), on_samples=told)
 
@@ -90,6 +91,8 @@ def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tupl
                 raise IdentificationError(
                     f"a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of {s.rate:.4g} Hz"
                 )
+    elif not all(choice.series for choice in choices):
+        return tuple(_unfiltered(s, wishes.delay) for s in surveys), choices[0].reason
     elif complete and not wishes.is_recipe:
         return tuple(_unfiltered(s, wishes.delay) for s in surveys), (
             "velocities and accelerations are recorded and free of noise: nothing is filtered"

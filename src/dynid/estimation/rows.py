@@ -55,9 +55,9 @@ def rows_of(
         assert window.samples.tau is not None
         prepared = prepare(window, treatment, window.samples.tau)
         if friction is None or window.starts:
-            friction = _FrictionState(equation, prepared, treatment.rate)
+            friction = _FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)
-        core = _core(window, treatment.trim)
+        core = _core(window, treatment)
         wanted = kept_indices(core, treatment)
         if not len(wanted):
             continue
@@ -70,23 +70,25 @@ def rows_of(
         rows = decimated(wide, prepared.first, core, (window.starts, window.ends), treatment)
         q, v = prepared.motion.q[places], prepared.motion.v[places]
         settled = wanted[:, None] > friction.reached
-        found.used += float(inside.sum()) * treatment.decimation / treatment.rate
+        found.used += float(inside.sum()) * treatment.decimation / treatment.thin_rate
         still = (np.abs(v) < STILL * equation.shapes.scale).all(axis=1) & inside
-        found.standstill += float(still.sum()) * treatment.decimation / treatment.rate
+        found.standstill += float(still.sum()) * treatment.decimation / treatment.thin_rate
         if inside.all():
             yield Rows(number, window.segment, t, q, v, rows, settled)
         else:
             yield Rows(number, window.segment, t[inside], q[inside], v[inside], rows[inside], settled[inside])
 
 
-def _core(window: Window, trim: int) -> tuple[int, int]:
-    """Indices in the segment for which rows are wanted, without the filter's edges."""
+def _core(window: Window, treatment: Treatment) -> tuple[int, int]:
+    """Thinned indices in the segment for which rows are wanted, without the filter's edges."""
+    trim, step = treatment.trim, treatment.thinning
     start, stop = window.first + window.core.start, window.first + window.core.stop
     if window.starts:
         start = max(start, trim)
     if window.ends:
         stop = min(stop, window.first + len(window.samples) - trim)
-    return start, max(start, stop)
+    first = -(-start // step)
+    return first, max(first, -(-stop // step))
 
 
 class _FrictionState:

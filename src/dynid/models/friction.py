@@ -39,20 +39,30 @@ class FrictionBlock:
     doc: str = ""
 
 
+STILL = 1e-8
+"""Velocity (rad/s) that is rounding of a filter at standstill: no direction can be read from it."""
+
+
+def _sign(v: Array) -> Array:
+    return np.where(np.abs(v) < STILL, 0.0, np.sign(v))
+
+
 FRICTION = {
     "viscous": FrictionBlock(("Fv",), "N m s", "N s/m", lambda q, v: (v,), "v"),
-    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (np.sign(v),), "sign(v)"),
+    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_sign(v),), "sign(v)"),
     "offset": FrictionBlock(("Fo",), "N m", "N", lambda q, v: (np.ones_like(v),), "1"),
     "tanh": FrictionBlock(("Ft",), "N m", "N", lambda q, v: (np.tanh(v / 0.1),), "tanh(v / 0.1 rad/s)"),
     "quadratic": FrictionBlock(("Fq",), "N m s^2", "N s^2/m^2", lambda q, v: (v * np.abs(v),), "v |v|"),
     "asymmetry": FrictionBlock(("Fa",), "N m s", "N s/m", lambda q, v: (np.abs(v),), "|v|"),
     "stribeck": FrictionBlock(
-        ("Fx",), "N m", "N", lambda q, v: (np.exp(-((v / 0.5) ** 2)) * np.sign(v),), "exp(-(v / 0.5 rad/s)^2) sign(v)"
+        ("Fx",), "N m", "N", lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _sign(v),), "exp(-(v / 0.5 rad/s)^2) sign(v)"
     ),
     "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
     "spring": FrictionBlock(("Ks",), "N m", "N/m", lambda q, v: (q,), "q"),
     "sine": FrictionBlock(("Psin", "Pcos"), "N m", "N", lambda q, v: (np.sin(q), np.cos(q)), "sin q, cos q"),
-    "sine2": FrictionBlock(("Psin2q", "Pcos2q"), "N m", "N", lambda q, v: (np.sin(2 * q), np.cos(2 * q)), "sin 2q, cos 2q"),
+    "sine2": FrictionBlock(
+        ("Psin2q", "Pcos2q"), "N m", "N", lambda q, v: (np.sin(2 * q), np.cos(2 * q)), "sin 2q, cos 2q"
+    ),
 }
 
 PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")
@@ -131,7 +141,7 @@ class FrictionShapes:
         before = np.ascontiguousarray(2.0 * some[0] - some[::-1])
         out = np.zeros((len(before), len(widths), n))
         run_stops(before, widths, state, out)
-        return out[-1]
+        return np.asarray(out[-1])
 
     def run(self, q: Array, state: Array) -> Array:
         """Values (N, w, n) of the stops along positions, from the state at the first sample."""
