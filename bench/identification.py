@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,12 +16,13 @@ import numpy as np
 from bench.kernel import with_threads
 from bench.pinocchio_loop import PinocchioLoop
 from bench.robots import robot_of
-from bench.timing import Spent, Table, Verdict, best_of
+from bench.timing import Cell, Table, Verdict, best_of
 from dynid.data.log import Log
 from dynid.data.read import read_log
 from dynid.data.simulate import simulate
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify
+from dynid.kernel.threads import use_threads
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -45,27 +48,14 @@ def tables() -> Iterator[Table]:
 
 def against_pinocchio() -> Table:
     """Plain weighted least squares and the whole recipe at 1e5 samples."""
-    robot, log = recorded(SAMPLES)
-    loop = PinocchioLoop(robot)
-    spent = best_of(
-        ROUNDS,
-        {
-            "plain": with_threads(1, partial(run_plain, robot, log)),
-            "jackknife": with_threads(1, partial(run_plain, robot, log, "jackknife")),
-            "recipe": with_threads(1, partial(run_recipe, robot, log)),
-            "all": with_threads(1, partial(run_lstsq, loop, log, None)),
-            "base": with_threads(1, partial(run_lstsq, loop, log, base_columns(robot))),
-        },
-    )
-    plain = spent["plain"].cpu
+    plain, jackknife, recipe, everything, base = in_own_process("pinocchio")
     rows = (
-        ("dynid, plain weighted least squares", *_each(spent["plain"]), 1.0, "-"),
-        ("dynid, the same with jackknife intervals", *_each(spent["jackknife"]), spent["jackknife"].cpu / plain, "-"),
-        ("dynid, recipe with gate and jackknife", *_each(spent["recipe"]), spent["recipe"].cpu / plain,
-         Verdict(spent["recipe"].cpu / plain, 6.0)),
-        ("pinocchio loop + lstsq, all columns", *_each(spent["all"]), spent["all"].cpu / plain,
-         Verdict(spent["all"].cpu / plain, 8.0, least=True)),
-        ("pinocchio loop + lstsq, base columns known", *_each(spent["base"]), spent["base"].cpu / plain, "-"),
+        ("dynid, plain weighted least squares", *_each(plain), 1.0, "-"),
+        ("dynid, the same with jackknife intervals", *_each(jackknife), jackknife / plain, "-"),
+        ("dynid, recipe with gate and jackknife", *_each(recipe), recipe / plain, Verdict(recipe / plain, 6.0)),
+        ("pinocchio loop + lstsq, all columns", *_each(everything), everything / plain,
+         Verdict(everything / plain, 8.0, least=True)),
+        ("pinocchio loop + lstsq, base columns known", *_each(base), base / plain, "-"),
     )  # fmt: skip
     return Table(
         f"Identification of 7 joints from q, v, a and torques, {SAMPLES:,} samples",
@@ -77,16 +67,33 @@ def against_pinocchio() -> Table:
     )
 
 
-def _each(spent: Spent) -> tuple[float, float]:
-    return spent.cpu / SAMPLES * 1e6, spent.cpu
+def _each(seconds: float) -> tuple[float, float]:
+    return seconds / SAMPLES * 1e6, seconds
+
+
+def time_pinocchio() -> list[float]:
+    """Seconds of CPU of every way in the table above."""
+    robot, log = recorded(SAMPLES)
+    loop = PinocchioLoop(robot)
+    spent = best_of(
+        ROUNDS,
+        {
+            "plain": with_threads(1, lambda: use_all(run_plain(robot, log))),
+            "jackknife": with_threads(1, lambda: use_all(run_plain(robot, log, "jackknife"))),
+            "recipe": with_threads(1, lambda: use_all(run_recipe(robot, log))),
+            "all": with_threads(1, partial(run_lstsq, loop, log, None)),
+            "base": with_threads(1, partial(run_lstsq, loop, log, base_columns(robot))),
+        },
+    )
+    return [spent[name].cpu for name in ("plain", "jackknife", "recipe", "all", "base")]
 
 
 def growth() -> Table:
     """Time and memory with the number of samples."""
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     per_sample = []
     for samples in GROWTH:
-        seconds, peak = in_own_process(samples)
+        seconds, peak = in_own_process("growth", str(samples))
         per_sample.append(seconds / samples * 1e6)
         limit = Verdict(peak, MEMORY) if samples == GROWTH[-1] else peak
         rows.append((f"{samples:,}", seconds, per_sample[-1], limit))
@@ -101,6 +108,23 @@ def growth() -> Table:
 
 def from_csv() -> Table:
     """A CSV file of a million rows and 22 columns, from file to result."""
+    read, plain, recipe, megabytes = in_own_process("csv")
+    rows = (
+        ("polars reads the file", read, 1.0, "-"),
+        ("dynid, file to plain result", plain, plain / read,
+         Verdict(plain / read, 4.0)),
+        ("dynid, file to recipe", recipe, recipe / read, "-"),
+    )  # fmt: skip
+    return Table(
+        f"CSV of {CSV_ROWS:,} rows and 22 columns ({megabytes:.0f} MB)",
+        ("way", "s", "over polars", "target"),
+        rows,
+        "Wall clock, best of 2 rounds, polars and dynid on all cores; accelerations are not in the file.",
+    )
+
+
+def time_csv() -> list[float]:
+    """Seconds on the clock of every way in the table above, and the size of the file in MB."""
     import polars as pl
 
     robot, log = recorded(CSV_ROWS)
@@ -121,19 +145,7 @@ def from_csv() -> Table:
                 "recipe": with_threads(2, lambda: use_all(identify(robot, read_log(path, robot)))),
             },
         )
-    read = spent["polars"].wall
-    rows = (
-        ("polars reads the file", read, 1.0, "-"),
-        ("dynid, file to plain result", spent["plain"].wall, spent["plain"].wall / read,
-         Verdict(spent["plain"].wall / read, 4.0)),
-        ("dynid, file to recipe", spent["recipe"].wall, spent["recipe"].wall / read, "-"),
-    )  # fmt: skip
-    return Table(
-        f"CSV of {CSV_ROWS:,} rows and 22 columns ({megabytes:.0f} MB)",
-        ("way", "s", "over polars", "target"),
-        rows,
-        "Wall clock, best of 2 rounds, polars and dynid on all cores; accelerations are not in the file.",
-    )
+    return [*(spent[name].wall for name in ("polars", "plain", "recipe")), megabytes]
 
 
 def merging() -> Table:
@@ -216,22 +228,16 @@ def run_lstsq(loop: PinocchioLoop, log: Log, columns: Array | None) -> None:
     np.linalg.lstsq(np.concatenate([W, friction], axis=2).reshape(N * n, -1), log.tau.reshape(-1))
 
 
-def in_own_process(samples: int) -> tuple[float, float]:
+def in_own_process(task: str, *arguments: str) -> list[float]:
+    """Figures of a task in a process that gives memory back as usual: many small arrays come and go here."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    command = [sys.executable, "-m", "bench.identification", task, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    return [float(word) for word in done.stdout.split()]
+
+
+def time_growth(samples: int) -> list[float]:
     """Seconds of the second call and peak memory (GB) beyond imports and arrays."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.identification", str(samples)], capture_output=True, text=True, check=True
-    )
-    seconds, peak = done.stdout.split()
-    return float(seconds), float(peak)
-
-
-def alone(samples: int) -> None:
-    """Print what `in_own_process` reads."""
-    import resource
-    import time
-
-    from dynid.kernel.threads import use_threads
-
     use_threads(1)
     robot, small = recorded(3000)
     run_plain(robot, small)
@@ -242,8 +248,7 @@ def alone(samples: int) -> None:
     peak = _resident("VmHWM")
     start = time.process_time()
     run_plain(robot, log)
-    del resource
-    print(time.process_time() - start, (peak - before) / 1e9)  # noqa: T201
+    return [time.process_time() - start, (peak - before) / 1e9]
 
 
 def _resident(what: str) -> float:
@@ -260,4 +265,5 @@ def _rows(x: Array | None, start: int, size: int) -> Array | None:
 
 
 if __name__ == "__main__":
-    alone(int(sys.argv[1]))
+    tasks = {"pinocchio": time_pinocchio, "growth": lambda: time_growth(int(sys.argv[2])), "csv": time_csv}
+    print(*tasks[sys.argv[1]]())

@@ -23,6 +23,9 @@ NOISE_SHARE = 0.05
 CLEAN = 1e-3
 """Share by which recorded derivatives of a motion without noise may differ from its differences."""
 
+LONGEST = 32_768
+"""Rows from which spectra are taken."""
+
 FEWEST = 16
 """Samples below which a spectrum says nothing."""
 
@@ -81,9 +84,10 @@ def choose_cutoff(seen: Survey) -> Choice:
 
 
 def _longest_travel(seen: Survey) -> Samples:
-    """The piece without gaps along which the joints travel most, each measured by its range."""
+    """The piece without gaps along which the joints travel most, each measured by its range; 32,768 rows at most."""
     x = seen.samples
     gaps = np.flatnonzero(np.diff(x.t) > max(5.0 / seen.rate, 0.025)) + 1
+    gaps = np.union1d(gaps, np.arange(LONGEST, len(x) - LONGEST // 2, LONGEST))
     if not len(gaps):
         return x
     span = x.q.max(axis=0) - x.q.min(axis=0)

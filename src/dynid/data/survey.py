@@ -76,13 +76,23 @@ def _first_rows(log: Log, robot: Robot, measured: str) -> Samples:
             empty = samples
         count += int(good.sum())
         if count >= ROWS:
-            break
+            if _moves(pieces):
+                break
+            pieces = pieces[-1:]  # a robot that stands tells nothing: look further
+            count = len(pieces[0])
     if rows < 2:
         raise LogError(log.name, "there are fewer than two samples in it")
     if not pieces:
         assert empty is not None
         raise LogError(log.name, f"every row has a missing value; leave out {_empty_columns(empty, robot)}")
     return join(pieces)
+
+
+def _moves(pieces: list[Samples]) -> bool:
+    """Whether any joint has left its place (by more than 0.01 rad or m)."""
+    low = np.min([piece.q.min(axis=0) for piece in pieces], axis=0)
+    high = np.max([piece.q.max(axis=0) for piece in pieces], axis=0)
+    return bool((high - low).max() > 0.01)
 
 
 def _empty_columns(samples: Samples, robot: Robot) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.data.log import Samples
 from dynid.data.lowpass import Lowpass, extend
 from dynid.data.windows import Window
 from dynid.robot.motion import Motion
@@ -17,7 +18,7 @@ THIN = 20.0
 """Thinned rate over cut-off, at least."""
 
 BAND = 5.0
-"""Cut-off of the torques' way to the thinned rate, over the cut-off."""
+"""Cut-off on the way to the thinned rate, over the cut-off."""
 
 
 @dataclass(frozen=True)
@@ -28,20 +29,15 @@ class Treatment:
     accelerations that were not recorded are derivatives of the filtered signals before them. A complete motion
     without noise is taken as it is (`smooth=False`). delay (s): how much later torques were recorded than positions.
 
-    A motion that was filtered holds nothing above a few times the cut-off, so its rows are written at a thinned rate
-    of at least 20 times the cut-off (every `thinning`-th sample); torques get there through a low-pass at 5 times the
-    cut-off, which leaves the band below the cut-off alone to 3e-6.
+    A motion that is filtered holds nothing above a few times the cut-off, so its rows are written at a thinned rate
+    of at least 20 times the cut-off (every `thinning`-th sample). All signals get there through a low-pass at 5 times
+    the cut-off, which leaves the band below the cut-off alone to 3e-6.
     """
 
     rate: float
     cutoff: float | None
     smooth: bool = True
     delay: float = 0.0
-
-    @cached_property
-    def motion_filter(self) -> Lowpass | None:
-        """Filter of positions and their derivatives, cut where 1e-8 is left."""
-        return Lowpass(self.cutoff, self.rate, 1e-8) if self.cutoff is not None and self.smooth else None
 
     @cached_property
     def thinning(self) -> int:
@@ -54,9 +50,14 @@ class Treatment:
         return self.rate / self.thinning
 
     @cached_property
-    def torque_filter(self) -> Lowpass | None:
-        """Filter that brings measured channels to the thinned rate."""
+    def thin_filter(self) -> Lowpass | None:
+        """Filter that brings all signals to the thinned rate."""
         return Lowpass(BAND * self.cutoff, self.rate) if self.cutoff is not None and self.thinning > 1 else None
+
+    @cached_property
+    def motion_filter(self) -> Lowpass | None:
+        """Filter of positions and their derivatives at the thinned rate, cut where 1e-8 is left."""
+        return Lowpass(self.cutoff, self.thin_rate, 1e-8) if self.cutoff is not None and self.smooth else None
 
     @cached_property
     def row_filter(self) -> Lowpass | None:
@@ -66,9 +67,9 @@ class Treatment:
     @property
     def context(self) -> int:
         """Samples needed on each side of those for which rows are wanted."""
-        motion = 0 if self.motion_filter is None else self.motion_filter.half
-        rows = 0 if self.row_filter is None else (self.row_filter.half + 1) * self.thinning
-        return max(motion + rows + self.lag, self.trim)
+        thin = 0 if self.thin_filter is None else self.thin_filter.half + self.thinning
+        filters = (self.motion_filter, self.row_filter)
+        return max(thin + self.thinning * sum(f.half for f in filters if f is not None) + self.lag, self.trim)
 
     @property
     def lag(self) -> int:
@@ -107,57 +108,51 @@ class Prepared:
 
 def prepare(window: Window, treatment: Treatment, measured: Array) -> Prepared:
     """Filter a window's motion and complete it; `measured` (N, channels) goes along, shifted by the delay."""
-    x = window.samples
-    measured = _shifted(measured, treatment)
+    first, x, measured = _thinned(window, treatment, _shifted(measured, treatment))
     filter_ = treatment.motion_filter
     if filter_ is None:
         assert x.v is not None
         assert x.a is not None
-        return _with_torques(window, treatment, window.first, Motion(x.t, x.q, x.v, x.a), measured)
-    every = _Instants.of(window, filter_.half, treatment.thinning)
-    q = every.filtered(x.q, filter_)
-    v = every.filtered(x.q, filter_, 1) if x.v is None else every.filtered(x.v, filter_)
+        return _with_torques(window, treatment, first, Motion(x.t, x.q, x.v, x.a), measured)
+    half = filter_.half
+    before, after = (half if window.starts else 0), (half if window.ends else 0)
+    q = extend(x.q, before, after)
+    v = None if x.v is None else extend(x.v, before, after)
+    smooth = filter_.smooth(q)
+    velocity = filter_.differentiate(q) if v is None else filter_.smooth(v)
     if x.a is not None:
-        a = every.filtered(x.a, filter_)
+        acceleration = filter_.smooth(extend(x.a, before, after))
     else:
-        a = every.filtered(x.q, filter_, 2) if x.v is None else every.filtered(x.v, filter_, 1)
-    motion = Motion(x.t[every.places], q, v, a)
-    thin = treatment.torque_filter
-    torques = measured[every.places] if thin is None else every.filtered(measured, thin)
-    return _with_torques(window, treatment, every.first, motion, torques)
+        acceleration = filter_.differentiate_twice(q) if v is None else filter_.differentiate(v)
+    skip = half - before
+    inside = slice(skip, skip + len(smooth))
+    motion = Motion(x.t[inside], smooth, velocity, acceleration)
+    return _with_torques(window, treatment, first + skip, motion, measured[inside])
 
 
-@dataclass(frozen=True, slots=True)
-class _Instants:
-    """Thinned indices first to stop (left out) of a window's segment for which a filter has all it needs."""
+def _thinned(window: Window, treatment: Treatment, measured: Array) -> tuple[int, Samples, Array]:
+    """All signals at the thinned rate, and the segment's thinned index of the first instant.
 
-    window: Window
-    step: int
-    first: int
-    stop: int
-
-    @staticmethod
-    def of(window: Window, half: int, step: int) -> _Instants:
-        start = window.first + (0 if window.starts else half)
-        stop = window.first + len(window.samples) - (0 if window.ends else half)
-        return _Instants(window, step, -(-start // step), max(-(-start // step), -(-stop // step)))
-
-    @property
-    def places(self) -> slice:
-        """Where they are in the window."""
-        start = self.first * self.step - self.window.first
-        return slice(start, start + (self.stop - self.first - 1) * self.step + 1, self.step)
-
-    def filtered(self, x: Array, filter_: Lowpass, derivative: int = 0) -> Array:
-        """Filtered samples at these instants; the segment is continued by odd reflection beyond its ends."""
-        half = filter_.half
-        start = self.places.start - half
-        stop = self.places.stop + half
-        before, after = max(0, -start), max(0, stop - len(x))
-        part = extend(x, before, after)[start + before : stop + before]
-        if self.step > 1:
-            return filter_.decimate(part, self.step, derivative)
-        return (filter_.smooth, filter_.differentiate, filter_.differentiate_twice)[derivative](part)
+    The segment is continued by odd reflection beyond its ends.
+    """
+    x, filter_, step = window.samples, treatment.thin_filter, treatment.thinning
+    if filter_ is None:
+        return window.first, x, measured
+    half = filter_.half
+    start = window.first + (0 if window.starts else half)
+    stop = window.first + len(x) - (0 if window.ends else half)
+    first = -(-start // step)
+    places = slice(first * step - window.first, stop - window.first, step)
+    signals = [y for y in (x.q, x.v, x.a, measured) if y is not None]
+    together = np.concatenate(signals, axis=1)
+    begin, end = places.start - half, places.start + (len(x.t[places]) - 1) * step + half + 1
+    before, after = max(0, -begin), max(0, end - len(together))
+    thin = filter_.decimate(extend(together, before, after)[begin + before : end + before], step)
+    parts = iter(np.split(thin, np.cumsum([y.shape[1] for y in signals])[:-1], axis=1))
+    q, v, a, rest = (None if y is None else next(parts) for y in (x.q, x.v, x.a, measured))
+    assert q is not None
+    assert rest is not None
+    return first, Samples(x.t[places], q, v, a), rest
 
 
 def _with_torques(window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array) -> Prepared:

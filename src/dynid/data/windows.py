@@ -13,7 +13,7 @@ from dynid.data.log import Log, Samples
 from dynid.data.ordering import changed, in_order, join
 from dynid.data.survey import Survey
 
-SIZE = 16_384
+SIZE = 4096
 """Samples in the core of a window; more where the context is long."""
 
 REGULAR = 0.01
@@ -62,7 +62,7 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
 
 def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: Findings) -> Iterator[Window]:
     """Cut one segment into cores of one size; the last window takes what is left."""
-    size = max(SIZE, 4 * cut.context)
+    size = max(SIZE, 12 * cut.context)
     held: list[Samples] = []
     first, done, length = 0, 0, 0  # indices in the segment: first sample held, first one not handed out, end
     for piece in pieces:

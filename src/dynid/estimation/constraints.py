@@ -57,7 +57,9 @@ def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constrain
         if not _in_row_space(row, M)
     )
     N = scipy.linalg.null_space(M)
-    combine = scipy.linalg.null_space((C @ N).T).T if N.shape[1] else np.eye(len(C))
+    hidden = C @ N
+    hidden[np.abs(hidden) < 1e-10] = 0.0  # rounding: a null space is sought relative to the largest entry
+    combine = scipy.linalg.null_space(hidden.T).T if hidden.any() else np.eye(len(C))
     if not len(combine):
         return None, silent
     gamma = np.linalg.lstsq(M.T, (combine @ C).T, rcond=None)[0].T

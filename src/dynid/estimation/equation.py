@@ -79,12 +79,15 @@ class Equation:
         joints: tuple[int, ...] | None = None,
     ) -> Equation:
         """Find the base columns and lay out all others."""
+        taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
         for column in extra:
             for joint in (column.joint, column.of):
                 if joint not in robot.joint_names:
                     raise IdentificationError(
                         f"column '{column.name}' speaks of joint '{joint}'; joints are {', '.join(robot.joint_names)}"
                     )
+            if column.name in taken:
+                raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
         joints = tuple(range(robot.n)) if joints is None else joints
         base = base_parameters(robot, rotor_inertia=rotor_inertia)
         if len(joints) < robot.n:
@@ -180,9 +183,9 @@ class Equation:
         place = [np.arange(c.start, c.start + c.base) for c in self.channels]
         return np.concatenate(pick), np.concatenate(place)
 
-    def write(self, motion: Motion, stops: Array, measured: Array | None) -> Array:
+    def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
         """Wide rows (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions."""
-        wide = np.empty((len(motion), self.width))
+        wide = np.empty((len(motion), self.width)) if out is None else out
         self._write_rigid(motion, wide)
         load = None
         if "load" in self.friction and self.rigid is not None:

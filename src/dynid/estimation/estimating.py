@@ -16,13 +16,13 @@ from dynid.estimation.gate import DEFAULT, OPTIONAL, Folds, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import Bounds, Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
-from dynid.estimation.least_squares import Constraints, Factors, Solution, solve
-from dynid.estimation.lost import describe_lost
+from dynid.estimation.least_squares import Constraints, Factors, Solution, channel_noise, solve
+from dynid.estimation.lost import Lost, describe_lost
 from dynid.estimation.residuals import check_channels, estimate_delay
 from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
-from dynid.estimation.structure import structural_columns
+from dynid.estimation.structure import standing_regrouping, structural_columns
 from dynid.estimation.unknowns import Unknowns
 from dynid.estimation.verdict import Evidence, judge
 from dynid.models.friction import PLAIN
@@ -65,17 +65,25 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         for k in range(len(unknowns))
         if k not in independent
     )
+    sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
     constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
+    standing = standing_regrouping(state, unknowns, constraints)
+    lost = describe_lost(equation, unknowns, standing, _posture(state))
+    if standing is not None:
+        unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
+        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
     solution = _solve(state, unknowns, factors, method, constraints)
     deviations = jackknife(unknowns, solution, state.blocks) if method.intervals == "jackknife" else None
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True
     )
     checked = _validate(state, unknowns, solution, validation)
+    lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
     return _result(
-        state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, (*same, *notes), delay
-    )
+        state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, lost, sums,
+        (*same, *notes), delay,
+    )  # fmt: skip
 
 
 def _names(unknowns: Unknowns, kept: tuple[int, ...], shares: Array) -> str:
@@ -106,7 +114,8 @@ def _solve(
 
 def _validate(state: State, unknowns: Unknowns, solution: Solution, validation: tuple[Gathered, str] | None) -> Score:
     if validation is None:
-        return held_out_score(Folds.of(unknowns, state.blocks, solution.noise), cutoff=state.cutoff)
+        folds = Folds.of(unknowns, state.blocks, solution.noise)
+        return held_out_score(folds.within(solution.free, solution.fixed, solution.prior), cutoff=state.cutoff)
     gathered, name = validation
     return score(
         unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
@@ -125,6 +134,8 @@ def _result(
     factors: Factors,
     friction: tuple[str, ...],
     trials: tuple[Trial, ...],
+    lost: tuple[Lost, ...],
+    sums: set[str],
     notes: tuple[str, ...],
     delay: float,
 ) -> Identification:
@@ -139,7 +150,6 @@ def _result(
     groups = 0 if deviations is None else deviations.groups
     essential = eliminate(solution, inflation, groups or 1000)
     found_delay = estimate_delay(equation, unknowns, solution, state.kept, inflation)
-    lost = describe_lost(equation, unknowns, solution.regrouping, _posture(state))
     base = [int(k) for k in kept if unknowns.names[k] in equation.base.names]
     weak = [unknowns.names[k] for k in base if sigma[k] > 0.5 * _size_of(unknowns.units[k], unknowns, solution, base)]
     channels = tuple(equation.robot.joint_names[channel.joint] for channel in equation.channels)
@@ -152,8 +162,10 @@ def _result(
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=found_delay, weak=weak,
             impossible=[
                 unknowns.names[k] for k in kept
-                if solution.values[k] + half[k] < 0.0 and _cannot_be_negative(unknowns.names[k], friction)
+                if solution.values[k] + half[k] < 0.0 and unknowns.names[k] not in sums
+                and _cannot_be_negative(unknowns.names[k], friction)
             ],
+            used_delay=delay,
         )
     )  # fmt: skip
     warnings = (*equation.base.warnings, *map(str, lost), *(verdict.reasons if verdict.level != "good" else ()))
@@ -177,7 +189,7 @@ def _result(
         condition=solution.condition,
         base_condition=base_condition,
         bounds=_bounds(solution, factors),
-        noise=solution.noise,
+        noise=solution.noise if method.estimator != "ols" else channel_noise(solution),
         fit=fit,
         validation=validation,
         cutoff=state.cutoff,

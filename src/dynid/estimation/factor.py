@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.lapack import dgeqrf
 
 from dynid.robot.transform import Array
 
@@ -62,8 +63,16 @@ def triangular(rows: Array) -> Array:
     """R of rows, or the rows themselves where they are no more than the columns."""
     if len(rows) <= rows.shape[1]:
         return rows
-    from scipy.linalg.lapack import dgeqrf
-
     # LAPACK on a Fortran copy: twice as fast as numpy.linalg.qr, which copies to and fro
-    packed, *_ = dgeqrf(np.asfortranarray(rows), lwork=64 * rows.shape[1], overwrite_a=1)
+    scratch = _SCRATCH.get(rows.shape)
+    if scratch is None:
+        if len(_SCRATCH) > 64:
+            _SCRATCH.clear()
+        scratch = _SCRATCH[rows.shape] = np.empty(rows.shape, order="F")
+    scratch[...] = rows
+    packed, *_ = dgeqrf(scratch, lwork=64 * rows.shape[1], overwrite_a=1)
     return np.triu(packed[: rows.shape[1]])
+
+
+_SCRATCH: dict[tuple[int, ...], Array] = {}
+"""Copies to work on, by shape: fresh pages from the system would cost more than the arithmetic."""

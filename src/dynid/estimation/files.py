@@ -40,7 +40,7 @@ class _Record(BaseModel):
 class ArrayRecord(_Record):
     """Numbers as the bytes of little-endian doubles, base64: exact and compact."""
 
-    shape: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=2)]
+    shape: Annotated[list[Annotated[int, Field(ge=0, lt=10**9)]], Field(min_length=1, max_length=2)]
     float64: str
 
 
@@ -156,7 +156,7 @@ def read_identification(path: Path) -> Identification:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(p) for p in first["loc"])
         raise IdentificationError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
-    except (DynidError, ValueError, KeyError, IndexError) as error:
+    except (DynidError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
         raise IdentificationError(f"{path}: the file is damaged: {error}") from error
 
 
@@ -219,28 +219,31 @@ def _record(x: Identification) -> IdentificationRecord:
 def _rebuild(r: IdentificationRecord) -> Identification:
     robot = rebuild_robot(r.robot)
     e = r.equation
+    if not e.joints or e.joints != sorted(set(e.joints)) or not set(e.joints) <= set(range(robot.n)):
+        raise IdentificationError("equation.joints are not joints of the robot in order")
     equation = Equation.of(
         robot,
         friction=tuple(e.friction),
         rotor_inertia=e.rotor_inertia,
-        scale=_numbers(e.scale),
-        extra=tuple(rebuild_column(c) for c in e.columns),
-        transmission=_numbers(e.transmission),
+        scale=_numbers(e.scale, robot.n),
+        extra=tuple(rebuild_column(column) for column in e.columns),
+        transmission=_numbers(e.transmission, robot.n, robot.n),
         joints=tuple(e.joints),
     )
     if e.rigid is not None:
-        equation = equation.with_rigid(_numbers(e.rigid))
-    nan = math.nan
+        equation = equation.with_rigid(_numbers(e.rigid, equation.rigid_count))
+    nan, p, c = math.nan, len(r.parameters), len(equation.channels)
+    _check_names(r, equation)
     return Identification(
         equation=equation,
         model=r.model,
         estimator=r.estimator,
         names=tuple(p.name for p in r.parameters),
         units=tuple(p.unit for p in r.parameters),
-        values=_numbers(r.values),
-        sigma=_numbers(r.sigma),
-        white_sigma=_numbers(r.white_sigma),
-        covariance=_numbers(r.covariance),
+        values=_numbers(r.values, p),
+        sigma=_numbers(r.sigma, p),
+        white_sigma=_numbers(r.white_sigma, p),
+        covariance=_numbers(r.covariance, p, p),
         quantile=r.quantile,
         groups=r.groups,
         rank=r.rank,
@@ -248,9 +251,9 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         condition=math.inf if r.condition is None else r.condition,
         base_condition=math.inf if r.base_condition is None else r.base_condition,
         bounds=Bounds(*(nan if b is None else b for b in r.bounds)),
-        noise=_numbers(r.noise),
-        fit=_rebuild_score(r.fit),
-        validation=_rebuild_score(r.validation),
+        noise=_numbers(r.noise, c),
+        fit=_rebuild_score(r.fit, c),
+        validation=_rebuild_score(r.validation, c),
         cutoff=r.cutoff,
         cutoff_reason=r.cutoff_reason,
         delay=r.delay,
@@ -258,14 +261,17 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         friction=tuple(r.friction),
         trials=tuple(Trial(*t) for t in r.trials),
         essential=tuple(r.essential),
-        essential_values=_numbers(r.essential_values),
+        essential_values=_numbers(r.essential_values, p),
         lost=tuple(Lost(*item) for item in r.lost),
-        checks=tuple(ChannelCheck(*c) for c in r.checks),
+        checks=tuple(ChannelCheck(*check) for check in r.checks),
         findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
         notes=tuple(r.notes),
         verdict=Verdict(r.verdict[0], tuple(r.verdict[1]), r.verdict[2]),
         warnings=tuple(r.warnings),
-        factors=tuple(tuple(ChannelFactor(_numbers(f.R), f.count, f.total) for f in of_log) for of_log in r.factors),
+        factors=tuple(
+            tuple(ChannelFactor(_numbers(f.R, f.R.shape[0], p + 1), f.count, f.total) for f in of_log)
+            for of_log in r.factors
+        ),
         version=r.dynid,
     )
 
@@ -277,8 +283,22 @@ def _record_score(x: Score) -> ScoreRecord:
     )  # fmt: skip
 
 
-def _rebuild_score(r: ScoreRecord) -> Score:
-    return Score(_numbers(r.rmse), _numbers(r.nrmse), _numbers(r.settled), r.unsettled, r.cutoff, r.source, r.samples)
+def _rebuild_score(r: ScoreRecord, c: int) -> Score:
+    rmse, nrmse, settled = _numbers(r.rmse, c), _numbers(r.nrmse, c), _numbers(r.settled, c)
+    return Score(rmse, nrmse, settled, r.unsettled, r.cutoff, r.source, r.samples)
+
+
+def _check_names(r: IdentificationRecord, equation: Equation) -> None:
+    """What is stated of parameters and channels must be about those of the equation."""
+    names = [p.name for p in r.parameters]
+    columns = set(equation.names)
+    foreign = [name for name in names if name not in columns and name.rpartition("@")[0] not in columns]
+    if foreign or len(set(names)) < len(names):
+        raise IdentificationError(f"parameter '{(foreign or names)[0]}' is not one of the equation's, or named twice")
+    if not set(r.essential) <= set(names):
+        raise IdentificationError("essential parameters are not among the parameters")
+    if not r.factors or any(len(of_log) != len(equation.channels) for of_log in r.factors):
+        raise IdentificationError("factors must be given for every log and channel")
 
 
 def _array(x: Array) -> ArrayRecord:
@@ -286,9 +306,11 @@ def _array(x: Array) -> ArrayRecord:
     return ArrayRecord(shape=list(data.shape), float64=base64.b64encode(data.tobytes()).decode("ascii"))
 
 
-def _numbers(record: ArrayRecord) -> Array:
+def _numbers(record: ArrayRecord, *shape: int) -> Array:
+    if tuple(record.shape) != shape:
+        raise IdentificationError(f"an array has shape {tuple(record.shape)}, not {shape}")
     raw = base64.b64decode(record.float64, validate=True)
-    return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(record.shape)
+    return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(shape)
 
 
 def _finite(x: Any) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -23,6 +23,9 @@ OPTIONAL = ("load", "stop1e-1", "coulomb", "spring", "sine", "sine2", "asymmetry
 GAIN = 0.03
 """Smallest relative improvement of the cross-validated error that admits a block."""
 
+EXACT = 1e-6
+"""NRMSE below which only rounding is left to explain."""
+
 FOLDS = 5
 RIDGE = 1e-11
 
@@ -39,7 +42,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Folds:
-    """Normal equations of every fold and channel, weighted; only used to compare errors."""
+    """Normal equations of every fold and channel; only used to compare errors.
+
+    prior: normal equations (gram, pull) of further rows, weighted, that take part in every fit (ridge).
+    """
 
     unknowns: Unknowns
     gram: Array
@@ -48,11 +54,12 @@ class Folds:
     spread: Array
     counts: Array
     noise: Array
+    prior: tuple[Array, Array] | None = None
 
     @staticmethod
     def of(unknowns: Unknowns, blocks: tuple[Block, ...], noise: Array, folds: int = FOLDS) -> Folds:
-        """Sum up the folds: neighbouring blocks, equally many each."""
-        groups = grouped(blocks, folds)
+        """Sum up the folds: neighbouring blocks, equally many each (of every log, where logs have own unknowns)."""
+        groups = _folds(unknowns, blocks, folds)
         F, C, u = len(groups), len(unknowns.channels), len(unknowns)
         gram, pull, squares = np.zeros((F, C, u, u)), np.zeros((F, C, u)), np.zeros((F, C))
         sums, counts = np.zeros((F, C)), np.zeros((F, C))
@@ -79,6 +86,8 @@ class Folds:
         gram = np.einsum("fcij,c->fij", self.gram[:, :, chosen][:, :, :, chosen], weights)
         pull = np.einsum("fci,c->fi", self.pull[:, :, chosen], weights)
         whole, right = gram.sum(axis=0), pull.sum(axis=0)
+        if self.prior is not None:
+            whole, right = whole + self.prior[0][np.ix_(chosen, chosen)], right + self.prior[1][chosen]
         scale = 1.0 / np.sqrt(np.maximum(np.diag(whole), 1e-300))
         values = np.zeros((len(gram), len(chosen)))
         squares = np.zeros(self.squares.shape)
@@ -90,6 +99,16 @@ class Folds:
             own = self.gram[f][:, chosen][:, :, chosen]
             squares[f] = self.squares[f] - 2.0 * self.pull[f][:, chosen] @ x + np.einsum("cij,i,j->c", own, x, x)
         return np.maximum(squares, 0.0), values
+
+    def within(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None = None) -> Folds:
+        """Write the folds on u, with x = free @ u + fixed: what constraints leave; prior rows (matrix, right) in x."""
+        gram = free.T @ (self.gram @ free)
+        pull = (self.pull - self.gram @ fixed) @ free
+        squares = self.squares - (2.0 * self.pull - self.gram @ fixed) @ fixed
+        if prior is not None:
+            P = prior[0] @ free
+            prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
+        return replace(self, gram=gram, pull=pull, squares=squares, prior=prior)
 
     def nrmse(self, chosen: Indices) -> Array:
         """NRMSE (channels,) on data not used for fitting."""
@@ -126,7 +145,7 @@ def choose_blocks(
 
     now = error(chosen)
     while True:
-        tried = {name: error((*chosen, name)) for name in optional if name not in chosen}
+        tried = {} if now < EXACT else {name: error((*chosen, name)) for name in optional if name not in chosen}
         if not tried:
             break
         best = min(tried, key=lambda name: tried[name])
@@ -136,6 +155,17 @@ def choose_blocks(
             break
         chosen, now = (*chosen, best), tried[best]
     return chosen, tuple(trials)
+
+
+def _folds(unknowns: Unknowns, blocks: tuple[Block, ...], folds: int) -> list[tuple[Block, ...]]:
+    """Stretches to hold out: never a whole log of several blocks, where each has offsets of its own."""
+    if (unknowns.place == unknowns.place[0]).all():
+        return grouped(blocks, folds)
+    groups: list[list[Block]] = [[] for _ in range(min(folds, len(blocks)))]
+    for log in sorted({block.log for block in blocks}):
+        for k, group in enumerate(grouped(tuple(block for block in blocks if block.log == log), len(groups))):
+            groups[(k + log) % len(groups)].extend(group)
+    return [tuple(group) for group in groups if group]
 
 
 def columns_of(equation: Equation, unknowns: Unknowns, all_blocks: tuple[str, ...], some: tuple[str, ...]) -> Indices:

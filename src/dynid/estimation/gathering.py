@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class _Collector:
         self.length = length
         self.blocks: list[Block] = []
         self.settling: list[tuple[ChannelFactor, ...]] = []
+        self.unsettled: dict[int, tuple[ChannelFactor, ...]] = {}
         self.kept: list[Rows] = []
         self.kept_every, self.seen = 1, 0
         self.waiting: list[Rows] = []
@@ -110,13 +111,18 @@ class _Collector:
     def begin_log(self) -> None:
         self.settling.append(tuple(ChannelFactor.empty(len(c.columns)) for c in self.equation.channels))
         self.first_block = len(self.blocks)
+        self.unsettled = {}
         self.key = None
 
     def end_log(self) -> bool:
         """Close the log; whether it had any rows."""
         self._close()
-        self._keep_joints_that_never_move()
-        return len(self.blocks) > self.first_block
+        self._sort_unsettled()
+        found = len(self.blocks) > self.first_block
+        if len(self.blocks) > 4 * self.most:  # many logs: at least one block of each remains
+            self.blocks = merge_neighbours(self.blocks)
+            self.length *= 2.0
+        return found
 
     def add(self, rows: Rows) -> None:
         """Take the next rows of the log, cut them at the bounds of blocks."""
@@ -132,57 +138,66 @@ class _Collector:
                 self._close()
             self.key = key
             self.waiting.append(_part(rows, slice(start, stop)))
+        self.waiting[-1] = _own(self.waiting[-1])  # the writer of rows uses its memory again
 
     def _close(self) -> None:
         """Make a block of the waiting rows."""
         if not self.waiting:
             return
-        wide = np.concatenate([rows.wide for rows in self.waiting])
-        settled = np.concatenate([rows.settled for rows in self.waiting])
+        alone = len(self.waiting) == 1
+        wide = self.waiting[0].wide if alone else np.concatenate([rows.wide for rows in self.waiting])
+        settled = self.waiting[0].settled if alone else np.concatenate([rows.settled for rows in self.waiting])
         log = len(self.settling) - 1
         factors, unsettled = [], []
-        for channel, before in zip(self.equation.channels, self.settling[log], strict=True):
+        for channel in self.equation.channels:
             rows = channel.row(wide)
             good = settled[:, channel.joint] if self.has_stops else np.ones(len(wide), dtype=np.bool_)
-            if good.all():
-                factors.append(ChannelFactor.of(rows))
-                unsettled.append(before)
-            else:
-                factors.append(ChannelFactor.of(rows[good]))
-                unsettled.append(merge([before, ChannelFactor.of(rows[~good])]))
-        self.settling[log] = tuple(unsettled)
+            factors.append(ChannelFactor.of(rows if good.all() else rows[good]))
+            unsettled.append(ChannelFactor.of(rows[~good]))
+        if any(factor.count for factor in unsettled):
+            self.unsettled[len(self.blocks)] = tuple(unsettled)
         start, stop = float(self.waiting[0].t[0]), float(self.waiting[-1].t[-1])
         self.blocks.append(Block(log, start, stop, tuple(factors)))
         self.waiting = []
         if len(self.blocks) - self.first_block > 2 * self.most:
+            self._merge_unsettled()
             merged = merge_neighbours(self.blocks[self.first_block :])
             self.blocks[self.first_block :] = merged
             self.length *= 2.0
             self.key = None
 
-    def _keep_joints_that_never_move(self) -> None:
-        """Where most rows of a joint never settled, it did not move: its rows belong to the blocks after all."""
+    def _sort_unsettled(self) -> None:
+        """Put unsettled rows aside; where most rows of a joint are such, it never moved: they stay in their blocks."""
         log = len(self.settling) - 1
-        mine = [k for k in range(self.first_block, len(self.blocks))]
-        if not mine:
-            return
-        for c, factor in enumerate(self.settling[log]):
-            settled = sum(self.blocks[k].factors[c].count for k in mine)
-            if factor.count > settled:
-                place = mine[len(mine) // 2]
+        aside = list(self.settling[log])
+        for c in range(len(aside)):
+            settled = sum(block.factors[c].count for block in self.blocks[self.first_block :])
+            if sum(factors[c].count for factors in self.unsettled.values()) <= settled:
+                aside[c] = merge([aside[c], *(factors[c] for factors in self.unsettled.values())])
+                continue
+            for place, unsettled in self.unsettled.items():
                 block = self.blocks[place]
-                factors = list(block.factors)
-                factors[c] = merge([factors[c], factor])
-                self.blocks[place] = Block(block.log, block.start, block.stop, tuple(factors))
-                rest = list(self.settling[log])
-                rest[c] = ChannelFactor.empty(factor.R.shape[1] - 1)
-                self.settling[log] = tuple(rest)
+                own = list(block.factors)
+                own[c] = merge([own[c], unsettled[c]])
+                self.blocks[place] = replace(block, factors=tuple(own))
+        self.settling[log] = tuple(aside)
+
+    def _merge_unsettled(self) -> None:
+        """Follow `merge_neighbours`: the blocks of this log are about to be merged in pairs."""
+        first, merged = self.first_block, dict[int, tuple[ChannelFactor, ...]]()
+        for place, factors in self.unsettled.items():
+            new = first + (place - first) // 2
+            before = merged.get(new)
+            merged[new] = (
+                factors if before is None else tuple(merge(pair) for pair in zip(before, factors, strict=True))
+            )
+        self.unsettled = merged
 
     def _keep(self, rows: Rows) -> None:
         self.seen += 1
         if self.seen % self.kept_every:
             return
-        self.kept.append(rows)
+        self.kept.append(_own(rows))
         while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
             self.kept = self.kept[::2]
             self.kept_every *= 2
@@ -207,6 +222,11 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
 
 def _part(rows: Rows, part: slice) -> Rows:
     return Rows(rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part])
+
+
+def _own(rows: Rows) -> Rows:
+    """A copy that stays."""
+    return replace(rows, wide=rows.wide.copy())
 
 
 def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[ChannelFactor, ...]]:

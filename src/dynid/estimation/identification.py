@@ -132,8 +132,9 @@ class Identification:
         matrix = np.zeros((len(self.equation.names), len(self.names)))
         for k, name in enumerate(self.names):
             matrix[place[name.partition("@")[0] if name not in place else name], k] = 1.0
-        count = matrix.sum(axis=1, keepdims=True)
-        return np.asarray(matrix / np.maximum(count, 1.0))
+        several = matrix.sum(axis=1) > 1.0
+        several |= matrix @ np.array([name not in place for name in self.names], dtype=np.float64) > 0.0
+        return np.asarray(matrix / np.where(several, len(self.factors), 1.0)[:, None])
 
     def predict(self, motion: Motion) -> Array:
         """Torques (N, n) along a motion, friction included; its memory begins with the motion.

@@ -94,7 +94,8 @@ def _wishes(
     own = (*robot.columns, *columns)
     if len({column.name for column in own}) < len(own):
         raise IdentificationError("two columns have the same name")
-    own = tuple(column for column in own if robot.joint_names.index(column.joint) in chosen) if joints else own
+    names = [robot.joint_names[j] for j in chosen]
+    own = tuple(column for column in own if column.joint in names or column.joint not in robot.joint_names)
     return Wishes(blocks, rotor_inertia, cutoff, delay, chosen, own)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -37,7 +37,7 @@ class Solution:
 
     R (r, r) is the triangular factor of the weighted rows in u, so that the covariance of u is (R'R)^-1;
     singular: singular values of the weighted rows in x; kept, lost: what the data could tell apart, as a
-    regrouping of the unknowns (None: all of them).
+    regrouping of the unknowns (None: all of them); prior: further rows that took part.
     """
 
     values: Array
@@ -49,6 +49,7 @@ class Solution:
     regrouping: Regrouping | None
     residual_squares: Array
     counts: Array
+    prior: tuple[Array, Array] | None = None
 
     @property
     def rank(self) -> int:
@@ -96,15 +97,15 @@ def solve(
         if prior is not None:
             A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
         if not known:
-            regrouping, known = _rank(A, constraints), True
+            regrouping, known = rank_of(A, constraints), True
         solution = _solve_once(A, b, noise, regrouping, constraints, unknowns, factors, counts)
-        found = np.maximum(_noise(solution, counts, weighted), floor)
+        found = np.maximum(channel_noise(solution) if weighted else pooled_noise(solution), floor)
         change = np.abs(np.log(found / noise)).max()
         if fixed_noise or change < SETTLED:
             break
         noise = found
     assert solution is not None
-    return solution
+    return replace(solution, prior=prior)
 
 
 def stacked(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
@@ -118,7 +119,7 @@ def stacked(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, 
     return np.concatenate([rows for rows, _ in parts]), np.concatenate([right for _, right in parts])
 
 
-def _rank(A: Array, constraints: Constraints | None) -> Regrouping | None:
+def rank_of(A: Array, constraints: Constraints | None) -> Regrouping | None:
     """How the data regroup the unknowns; None where they tell all of them apart."""
     if constraints is not None and len(constraints.matrix):
         size = np.abs(A).max()
@@ -168,10 +169,14 @@ def _free_directions(count: int, regrouping: Regrouping | None, constraints: Con
     return np.asarray(free @ scipy.linalg.null_space(C)), np.asarray(free @ u)
 
 
-def _noise(solution: Solution, counts: Array, weighted: bool) -> Array:
+def channel_noise(solution: Solution) -> Array:
     """Standard deviation per channel; the parameters' share of the degrees of freedom is taken off."""
+    counts = solution.counts
     freedom = np.maximum(counts - solution.rank * counts / counts.sum(), 1.0)
-    if weighted:
-        return np.asarray(np.sqrt(solution.residual_squares / freedom))
-    pooled = np.sqrt(solution.residual_squares.sum() / max(counts.sum() - solution.rank, 1.0))
-    return np.full(len(counts), pooled)
+    return np.asarray(np.sqrt(solution.residual_squares / freedom))
+
+
+def pooled_noise(solution: Solution) -> Array:
+    """One standard deviation for all channels."""
+    freedom = max(solution.counts.sum() - solution.rank, 1.0)
+    return np.full(len(solution.counts), np.sqrt(solution.residual_squares.sum() / freedom))

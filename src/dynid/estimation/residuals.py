@@ -14,6 +14,9 @@ from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 
 BINS = 12
+ROUNDS = 6
+LONGEST = 0.5
+"""Seconds beyond which a delay is not sought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,32 +81,57 @@ def check_channels(
 def estimate_delay(
     equation: Equation, unknowns: Unknowns, solution: Solution, kept: tuple[Rows, ...], inflation: float
 ) -> Delay | None:
-    """Let the data choose a common shift: y(t) = p(t - d) = p - d p', with p' a further column of every channel."""
+    """Let the data choose a common shift: y(t) = p(t - d) = p - d p', with p' a further column of every channel.
+
+    A shift that is more than noise is taken back by interpolation and sought again (Gauss-Newton).
+    """
     step = _step(kept)
     if step is None:
         return None
+    values, delay = solution.values, None
+    for _ in range(ROUNDS):
+        before = 0.0 if delay is None else delay.seconds
+        factors = _factors_with_slope(equation, unknowns, values, kept, step, before)
+        if not factors:
+            break
+        A, b = _with_slope(unknowns, factors, solution)
+        scale = np.linalg.norm(A, axis=0)
+        if scale[-1] == 0.0:
+            break
+        scale[scale == 0.0] = 1.0
+        Q, R = np.linalg.qr(A / scale)
+        if abs(R[-1, -1]) < 1e-8:
+            break
+        right = Q.T @ b
+        change = -float(right[-1] / R[-1, -1] / scale[-1])
+        delay = Delay(before + change, float(np.sqrt(inflation) / abs(R[-1, -1]) / scale[-1]))
+        if abs(delay.seconds) < 3.0 * delay.sigma or abs(change) < 0.1 * delay.sigma or abs(delay.seconds) > LONGEST:
+            break
+        u = np.linalg.lstsq(R, right, rcond=None)[0] / scale
+        values = solution.free @ u[:-1] + solution.fixed
+    return delay
+
+
+def _factors_with_slope(
+    equation: Equation, unknowns: Unknowns, values: Array, kept: tuple[Rows, ...], step: float, shift: float
+) -> dict[int, list[ChannelFactor]]:
+    """Factors of rows [W | p' | y], y taken `shift` seconds later than W."""
+    from scipy.interpolate import CubicSpline
+
     factors: dict[int, list[list[ChannelFactor]]] = {}
     for rows in kept:
-        if len(rows.t) < 5:
+        inside = (rows.t + shift >= rows.t[0]) & (rows.t + shift <= rows.t[-1])
+        inside[:2] = inside[-2:] = False  # where the slope is one-sided
+        if len(rows.t) < 5 or not inside.any() or np.diff(rows.t).min() <= 0.0:
             continue
-        predicted, _ = residuals_of(equation, unknowns, solution.values, rows)
+        predicted, _ = residuals_of(equation, unknowns, values, rows)
         slope = np.gradient(predicted, step, axis=0)
         of_log = factors.setdefault(rows.log, [[] for _ in equation.channels])
         for c, channel in enumerate(equation.channels):
             own = channel.row(rows.wide)
-            of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], own[:, -1]])[2:-2]))
-    if not factors:
-        return None
-    A, b = _with_slope(unknowns, {log: [merge(f) for f in fs] for log, fs in factors.items()}, solution)
-    scale = np.linalg.norm(A, axis=0)
-    if scale[-1] == 0.0:
-        return None
-    scale[scale == 0.0] = 1.0
-    Q, R = np.linalg.qr(A / scale)
-    if abs(R[-1, -1]) < 1e-8:
-        return None
-    shift = -float((Q[:, -1] @ b) / R[-1, -1] / scale[-1])
-    return Delay(shift, float(np.sqrt(inflation) / abs(R[-1, -1]) / scale[-1]))
+            y = own[:, -1] if shift == 0.0 else CubicSpline(rows.t, own[:, -1])(rows.t + shift)
+            of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], y])[inside]))
+    return {log: [merge(some) for some in channels] for log, channels in factors.items()}
 
 
 def _with_slope(unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution) -> tuple[Array, Array]:

@@ -45,12 +45,13 @@ class Rows:
 def rows_of(
     equation: Equation, number: int, log: Log, seen: Survey, treatment: Treatment, found: Findings
 ) -> Iterator[Rows]:
-    """Yield the rows of a log in order of time."""
+    """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones."""
     gap = max(5.0 / treatment.rate, 0.025)
     cut = Splitting(treatment.context, gap, treatment.shortest, treatment.cutoff is not None)
     begin, end = log.interval
     guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
     friction: _FrictionState | None = None
+    memory = np.empty((0, equation.width))
     for window in windows(log, seen, cut, found):
         assert window.samples.tau is not None
         prepared = prepare(window, treatment, window.samples.tau)
@@ -66,7 +67,9 @@ def rows_of(
         inside = (t >= begin + guard) & (t < end - guard)
         if not inside.any():
             continue
-        wide = equation.write(prepared.motion, stops, prepared.measured)
+        if len(memory) < len(prepared.motion):
+            memory = np.empty((len(prepared.motion), equation.width))
+        wide = equation.write(prepared.motion, stops, prepared.measured, out=memory[: len(prepared.motion)])
         rows = decimated(wide, prepared.first, core, (window.starts, window.ends), treatment)
         q, v = prepared.motion.q[places], prepared.motion.v[places]
         settled = wanted[:, None] > friction.reached

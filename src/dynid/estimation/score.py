@@ -68,7 +68,7 @@ def score(
 
 def held_out_score(folds: Folds, *, cutoff: float | None) -> Score:
     """Errors on held-out blocks of time: each fold predicted by a fit to the others."""
-    chosen = np.arange(len(folds.unknowns))
+    chosen = np.arange(folds.gram.shape[-1])
     nrmse, rmse = folds.nrmse(chosen), folds.rmse(chosen)
     source = f"{len(folds.gram)} held-out stretches of time, each predicted from the others"
     return Score(rmse, nrmse, nrmse, 0.0, cutoff, source, int(folds.counts.sum(axis=0).max()))

@@ -1,14 +1,26 @@
-"""Columns that no motion can tell from others: known from the model, not a fault of the data."""
+"""Columns that no motion can tell from others, and those that only a joint that stood still would tell apart."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.base.numeric import find_by_qr
+from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import random_samples
+from dynid.errors import LoopError
 from dynid.estimation.equation import Equation
+from dynid.estimation.least_squares import Constraints, rank_of
+from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
+from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
+
+STANDING = 5e-3
+"""A joint that moves less than this (rad, or as much of a prismatic joint's range) in a log stands still in it."""
+
+STANDING_LENGTH = 2e-4
+"""The same for prismatic joints without limits, m."""
 
 
 def structural_columns(equation: Equation, unknowns: Unknowns, seed: int = 0) -> tuple[tuple[int, ...], Array]:
@@ -16,19 +28,64 @@ def structural_columns(equation: Equation, unknowns: Unknowns, seed: int = 0) ->
 
     An offset joins a mass that gravity pulls along its joint; a position-dependent torque joins gravity's.
     """
-    rng = np.random.default_rng(seed)
-    motion = random_samples(equation.robot, 3 * len(unknowns) // len(equation.channels) + 5, seed)
-    stops = rng.uniform(-1.0, 1.0, (len(motion), len(equation.shapes.widths), equation.robot.n))
-    wide = equation.write(motion, stops, None)
-    rows = []
-    for c, channel in enumerate(equation.channels):
-        place = unknowns.place[0, unknowns.channels[c]]
-        own = np.zeros((len(wide), len(unknowns)))
-        own[:, place[place >= 0]] = channel.row(wide)[:, :-1][:, place >= 0]
-        rows.append(own)
+    motion, stops = _random(equation, unknowns, seed)
+    rows = _rows(equation, unknowns, 0, motion, stops)
     # offsets of further logs stand for themselves: what holds for the first log's holds for theirs
     others = np.setdiff1d(np.arange(len(unknowns)), unknowns.place[0][unknowns.place[0] >= 0])
     if len(others):
         rows.append(np.eye(len(unknowns))[others])
     found = find_by_qr(np.concatenate(rows))
     return found.regrouping.kept, found.regrouping.matrix
+
+
+def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constraints | None) -> Regrouping | None:
+    """How the unknowns regroup while joints stand still; None where all of them move.
+
+    Noise of an encoder at rest is no motion: columns that it alone makes independent would take any value, and a
+    wrong one with a small deviation. So rows of random motion decide, with those joints held where they stood.
+    """
+    equation, rows = state.equation, []
+    where = standing_joints(state)
+    if not any(still.any() for still, _ in where.values()):
+        return None
+    for log in range(state.logs):
+        motion, stops = _random(equation, unknowns, log)
+        q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+        if log in where:
+            still, posture = where[log]
+            q[:, still], v[:, still], a[:, still] = posture[still], 0.0, 0.0
+            stops[:, :, ~(equation.transmission[:, ~still] != 0.0).any(axis=1)] = 0.0
+        try:
+            rows += _rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops)
+        except LoopError:  # a closed loop may not close with a joint held there: the data decide alone
+            return None
+    return rank_of(np.concatenate(rows), constraints)
+
+
+def standing_joints(state: State) -> dict[int, tuple[NDArray[np.bool_], Array]]:
+    """Which joints (n,) stood still in each log, and the mean positions (n,)."""
+    smallest = np.maximum(STANDING * state.equation.shapes.scale, STANDING_LENGTH)
+    where = {}
+    for log in {rows.log for rows in state.kept}:
+        q = np.concatenate([rows.q for rows in state.kept if rows.log == log])
+        where[log] = np.ptp(q, axis=0) < smallest, q.mean(axis=0)
+    return where
+
+
+def _random(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[Motion, Array]:
+    """Random motion, and values (N, w, n) of the stops that it does not determine."""
+    motion = random_samples(equation.robot, 3 * len(unknowns) // len(equation.channels) + 5, seed)
+    shape = len(motion), len(equation.shapes.widths), equation.robot.n
+    return motion, np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
+
+
+def _rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array) -> list[Array]:
+    """Rows (N, unknowns) of every channel."""
+    wide = equation.write(motion, stops, None)
+    rows = []
+    for c, channel in enumerate(equation.channels):
+        place = unknowns.place[log, unknowns.channels[c]]
+        own = np.zeros((len(wide), len(unknowns)))
+        own[:, place[place >= 0]] = channel.row(wide)[:, :-1][:, place >= 0]
+        rows.append(own)
+    return rows

@@ -40,7 +40,8 @@ class Evidence:
     """The figures that a verdict rests on.
 
     weak: inertial parameters that are not known to half of the largest of their kind; impossible: parameters whose
-    whole interval is negative although nature does not allow it; groups: blocks behind the jackknife, None without.
+    whole interval is negative although nature does not allow it; groups: blocks behind the jackknife, None without;
+    delay: what was found beside used_delay (s), which was corrected.
     """
 
     channels: Sequence[str]
@@ -53,6 +54,7 @@ class Evidence:
     delay: Delay | None
     weak: Sequence[str]
     impossible: Sequence[str]
+    used_delay: float = 0.0
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -127,12 +129,13 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
         doubts.append((text, "repeat the motion, so that every part of it is there twice"))
     delay = evidence.delay
     if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
+        total = evidence.used_delay + delay.seconds
         when = "after" if delay.seconds > 0.0 else "before"
         text = (
             f"torques seem to be recorded {1e3 * abs(delay.seconds):.2g} ms (+- {1e3 * delay.sigma:.1g}) {when} the "
-            f"positions; delay={delay.seconds:.4f} corrects it"
+            f"positions{' still' if evidence.used_delay else ''}; delay={total:.4f} corrects it"
         )
-        doubts.append((text, f"identify again with delay={delay.seconds:.4f} and compare the validation error"))
+        doubts.append((text, f"identify again with delay={total:.4f} and compare the validation error"))
     return doubts
 
 

@@ -72,7 +72,7 @@ PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")
 def find_block(name: str) -> FrictionBlock:
     """Return the block of this name; every positive width makes a stop."""
     match = STOP.fullmatch(name)
-    if match and float(match[1]) > 0.0:
+    if match and 0.0 < float(match[1]) < np.inf:
         return FrictionBlock((f"Fs{match[1]}",), "N m", "N", None, f"stop operator of {match[1]} rad")
     if name not in FRICTION:
         raise ModelError(

@@ -93,6 +93,7 @@ class RobotRecord(_Record):
     closures: list[ClosureRecord]
     columns: list[ColumnRecord]
     symbols: dict[str, Finite]
+    notes: list[str] = []
 
 
 def record_robot(robot: Robot) -> RobotRecord:
@@ -108,6 +109,7 @@ def record_robot(robot: Robot) -> RobotRecord:
         closures=[_record_closure(c) for c in robot.closures],
         columns=[record_column(c) for c in robot.columns],
         symbols=dict(robot.symbols),
+        notes=list(robot.notes),
     )
 
 
@@ -189,6 +191,7 @@ def rebuild_robot(record: RobotRecord) -> Robot:
         ),
         dict(record.symbols),
         record.source,
+        tuple(record.notes),
         columns=tuple(rebuild_column(c) for c in record.columns),
     )  # fmt: skip
 
