@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from dynid.data.simulate import simulate
     from dynid.errors import DynidError
     from dynid.estimation.identification import Identification
-    from dynid.estimation.identify import identify
+    from dynid.estimation.identify import collect_state, identify, identify_states
+    from dynid.estimation.state import State
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
@@ -35,11 +36,14 @@ _HOMES = {
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
+    "State": "dynid.estimation.state",
     "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
+    "collect_state": "dynid.estimation.identify",
     "compare_methods": "dynid.base.find",
     "design_excitation": "dynid.excitation.design",
     "identify": "dynid.estimation.identify",
+    "identify_states": "dynid.estimation.identify",
     "load_robot": "dynid.robot.load",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
@@ -58,11 +62,14 @@ __all__ = [
     "Motion",
     "Regressor",
     "Robot",
+    "State",
     "base_parameters",
     "bundled_robots",
+    "collect_state",
     "compare_methods",
     "design_excitation",
     "identify",
+    "identify_states",
     "load_robot",
     "read_log",
     "regressor",

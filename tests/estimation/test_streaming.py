@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -30,6 +30,8 @@ TREATMENTS = [
     Treatment(200.0, 8.0, delay=0.0123),
     Treatment(200.0, 8.0, delay=-0.02),
     Treatment(200.0, 45.0),
+    Treatment(200.0, 2.0),
+    Treatment(200.0, 2.5, delay=0.0123),
     Treatment(200.0, 8.0, smooth=False),
     Treatment(200.0, None, smooth=False),
     Treatment(200.0, None, smooth=False, delay=0.004),
@@ -48,7 +50,10 @@ def made(length: int = 3000, *, only: str = "v a", start: float = 0.0) -> Sample
 
 def rows(log: Log, treatment: Treatment) -> dict[str, np.ndarray]:
     found = Findings("x", 200.0)
-    parts = list(rows_of(EQUATION, 0, log, survey(log, ROBOT), treatment, found))
+    parts = [  # unfiltered rows are valid until the next ones
+        replace(part, wide=part.wide.copy())
+        for part in rows_of(EQUATION, 0, log, survey(log, ROBOT), treatment, found)
+    ]
     assert parts
     return {name: np.concatenate([getattr(part, name) for part in parts]) for name in NAMES}
 

@@ -6,7 +6,8 @@ position before it, and damping D, implicit over the step h, adds D h / 2 to the
 second difference of the positions).
 
 MuJoCo's dry friction is a soft constraint: it changes sign where v + T a does, T being about half the time constant of
-`solreffriction` (0.02 s unless set: it leads the velocity by 9 ms). "hard" is the hardest that a step allows (2 h).
+`solreffriction` (0.02 s unless set, so it leads the velocity by 9 ms). "hard" is the hardest that a step allows (2 h).
+The plain model has no word for such a lead: it is asked for its parameters on hard friction and slow motions only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,7 +113,7 @@ def mjcf(case: Case) -> str:
 def fourier(case: Case, size: Array) -> Motion:
     """Five harmonics with random amplitudes; the largest excursion of every joint is `size`."""
     rng = np.random.default_rng(case.seed)
-    t = np.arange(round(SECONDS / STEP)) * STEP
+    t: Array = np.arange(round(SECONDS / STEP), dtype=np.float64) * STEP
     k = np.arange(1, 6)
     w = 2.0 * np.pi * case.frequency * k
     A, B = rng.standard_normal((2, 5, len(size))) / k[:, None] ** 0.25
@@ -150,7 +152,7 @@ def recorded(case: Case) -> Recording:
     return Recording(log, robot, truth, model.dof_damping.copy(), model.dof_frictionloss.copy())
 
 
-def tracked(model: mujoco.MjModel, path: Motion, seed: int) -> tuple[Array, Array]:
+def tracked(model: Any, path: Motion, seed: int) -> tuple[Array, Array]:
     """Positions as the encoders give them, also to the controller, and torques held for each step.
 
     PD with a feed-forward of 80 % of the torque that the path needs.
@@ -213,29 +215,20 @@ def test_base_parameters_lie_within_three_reported_deviations(friction: str, har
     assert len(x) > 150
     share = float(np.mean(np.abs(x) <= 3.0))
     spread = float(np.sqrt(np.mean(x**2)))
-    print(f"friction={friction} hard={hard}: {100 * share:.1f} % of {len(x)} within three deviations, rms {spread:.2f}")
     assert share >= 0.97
-    assert spread < 1.6  # neither too small ...
-    assert spread > 0.5  # ... nor too large: honest
+    assert 0.7 < spread < 1.5  # deviations neither too large nor too small
 
 
-def test_the_plain_model_finds_the_friction_and_says_where_it_is_wrong() -> None:
+def test_the_plain_model_finds_viscous_and_dry_friction() -> None:
     slow = [case for case in cases(hard=True) if case.frequency == 0.1]
     x = np.concatenate([distances(case, PLAIN) for case in slow])
     share = float(np.mean(np.abs(x) <= 3.0))
-    print(f"plain, slow: {100 * share:.1f} % of {len(x)}")
     for case in slow:
         recording, result = recorded(case), identified(case, PLAIN)
         viscous, dry = (np.array([v for v, k in zip(result.values, result.names, strict=True) if k.startswith(s)])
                         for s in ("Fv:", "Fc:"))  # fmt: skip
-        print(
-            case.robot,
-            case.integrator,
-            np.abs(viscous / recording.viscous - 1).max().round(4),
-            np.abs(dry / recording.dry - 1).max().round(4),
-        )
-        np.testing.assert_allclose(viscous, recording.viscous, rtol=0.08)
-        np.testing.assert_allclose(dry, recording.dry, rtol=0.08)
+        np.testing.assert_allclose(viscous, recording.viscous, rtol=0.03)
+        np.testing.assert_allclose(dry, recording.dry, rtol=0.01)
     assert share >= 0.97
 
 
@@ -244,19 +237,17 @@ def test_another_trajectory_is_predicted_inside_the_band(name: str) -> None:
     first, second = Case(name, "RK4", True, 0.2, 1), Case(name, "RK4", True, 0.2, 11)
     recording, other = recorded(first), recorded(second).log
     result = identify(recording.robot, recording.log, validate=other)
-    print(result.verdict, result.validation.nrmse.round(4), result.found_delay)
     assert result.verdict.level == "good"
-    assert result.validation.mean < 0.015
-    assert result.validation.nrmse.max() < 0.03
+    assert result.validation.mean < 0.008
+    assert result.validation.nrmse.max() < 0.015
     assert result.found_delay is not None
-    assert abs(result.found_delay.seconds) < RECORDED
+    assert abs(result.found_delay.seconds) < 0.25 * RECORDED
     assert result.cutoff is not None
     assert other.tau is not None
     motion = derived(other, 4.0 * result.cutoff)
     error = lowpass(other.tau - result.predict(motion), result.cutoff)
     trim = round(2.0 / (result.cutoff * RECORDED))
     inside = (np.abs(error) <= result.band(motion))[trim:-trim]
-    print("band", inside.mean(), inside.mean(axis=0).round(3))
     assert 0.90 <= inside.mean() <= 0.99
 
 

@@ -23,6 +23,7 @@ class Findings:
     out_of_order: int = 0
     not_finite: int = 0
     saturated: int = 0
+    unwrapped: int = 0
     resampled: int = 0
     jitter: float = 0.0
     restarts: int = 0
@@ -59,6 +60,8 @@ class Findings:
             told.append(f"{_rows(self.not_finite)} with missing or infinite values: left out")
         if self.saturated:
             told.append(f"{_rows(self.saturated)} with a torque at its limit (saturation): left out")
+        if self.unwrapped:
+            told.append(f"positions jump by a turn {self.unwrapped} times (recorded modulo 2 pi): made continuous")
         if self.gaps:
             told.append(f"{_many(self.gaps, 'gap')}, the longest of {self.longest_gap:.3g} s: the log is split there")
         if self.short_segments:

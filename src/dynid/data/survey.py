@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
 from dynid.data.ordering import finite, join, split_at_restarts, spread
+from dynid.data.turns import Turns
 from dynid.errors import LogError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -24,13 +25,14 @@ TURNS = 4.0 * np.pi
 class Survey:
     """rate (Hz) by the usual step; samples: what was looked at, finite and in order of time.
 
-    saturation (n,): level at which a joint's torque is cut off, infinite where it is not. notes: what a person
-    should know.
+    saturation (n,): level at which a joint's torque is cut off, infinite where it is not. turning (n,): which joints
+    are revolute, whose positions may have been recorded modulo a turn. notes: what a person should know.
     """
 
     rate: float
     samples: Samples
     saturation: Array
+    turning: NDArray[np.bool_]
     notes: tuple[str, ...] = ()
 
 
@@ -46,7 +48,10 @@ def survey(log: Log, robot: Robot, *, measured: str = "tau", joints: tuple[int, 
         assert samples.tau is not None
         _check_torques(log, robot, samples.tau, tuple(range(robot.n)) if joints is None else joints)
         saturation = np.array([_saturation(samples.tau[:, j], samples.q) for j in range(robot.n)])
-    return Survey(_rate(samples.t), samples, saturation, notes)
+    turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
+    rate = _rate(samples.t)
+    samples = replace(samples, q=Turns(turning, rate).unwrap(samples.q))
+    return Survey(rate, samples, saturation, turning, notes)
 
 
 def _rate(t: Array) -> float:

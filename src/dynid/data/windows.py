@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
 from dynid.data.ordering import changed, in_order, join
 from dynid.data.survey import Survey
+from dynid.data.turns import Turns
 
 SIZE = 4096
 """Samples in the core of a window; more where the context is long."""
@@ -119,7 +120,11 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     step = 1.0 / seen.rate
     line: _Line | None = None
     newest = -np.inf
-    for restart, samples in in_order(log.surroundings(), step, seen.saturation, found):
+    turns = Turns(seen.turning, seen.rate)
+    for restart, recorded in in_order(log.surroundings(), step, seen.saturation, found):
+        if restart:
+            turns = Turns(seen.turning, seen.rate)
+        samples = replace(recorded, q=turns.unwrap(recorded.q, found))
         steps = np.diff(samples.t, prepend=newest)
         if line is None or restart:
             steps[0] = 0.0

@@ -63,11 +63,13 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     gathered = gather(
         equation, tuple(logs), surveys, treatments, block=length, on_samples=_told(on_progress, "reading")
     )
-    return State.of(equation, treatments[0].cutoff, reason, gathered)
+    empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), ())
+    return empty.holding(gathered)
 
 
-def collect_like(state: State, logs: Sequence[Log], *, delay: float, on_progress: Progress | None = None) -> Gathered:
-    """Read other logs, for validation, in the same way."""
+def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | None = None) -> Gathered:
+    """Read other logs in the same way."""
+    delay = state.delay
     joints = tuple(channel.joint for channel in state.equation.channels)
     surveys = tuple(survey(log, state.equation.robot, joints=joints) for log in logs)
     treatments = tuple(

@@ -33,13 +33,12 @@ ESTIMATORS = ("ols", "wls", "ridge")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """How to solve: estimator, known and tied parameters, own offsets per log, whether the gate chooses blocks."""
+    """How to solve: estimator, known and tied parameters, own offsets per log, which intervals."""
 
     estimator: str = "wls"
     known: Mapping[str, float] = None  # type: ignore[assignment]
     tied: Sequence[tuple[str, str]] = ()
     offsets_per_log: bool = False
-    gated: bool = False
     intervals: str = "jackknife"
 
     def __post_init__(self) -> None:
@@ -53,7 +52,7 @@ class Method:
             raise IdentificationError(f"intervals are 'jackknife' or 'white', not '{self.intervals}'")
 
 
-def estimate(state: State, method: Method, validation: tuple[Gathered, str] | None, *, delay: float) -> Identification:
+def estimate(state: State, method: Method, validation: tuple[Gathered, str] | None) -> Identification:
     """Solve a state; `validation`: other logs gathered in the same way, and what to call them."""
     equation = state.equation
     factors = total_factors(state.blocks)
@@ -82,7 +81,7 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
     return _result(
         state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, lost, sums,
-        (*same, *notes), delay,
+        (*same, *notes),
     )  # fmt: skip
 
 
@@ -93,7 +92,7 @@ def _names(unknowns: Unknowns, kept: tuple[int, ...], shares: Array) -> str:
 
 
 def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
-    if not method.gated:
+    if not state.recipe:
         return state.equation.friction, ()
     first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=method.offsets_per_log)
     noise = solve(first, factors).noise
@@ -137,7 +136,6 @@ def _result(
     lost: tuple[Lost, ...],
     sums: set[str],
     notes: tuple[str, ...],
-    delay: float,
 ) -> Identification:
     from dynid import __version__
 
@@ -165,7 +163,7 @@ def _result(
                 if solution.values[k] + half[k] < 0.0 and unknowns.names[k] not in sums
                 and _cannot_be_negative(unknowns.names[k], friction)
             ],
-            used_delay=delay,
+            used_delay=state.delay,
         )
     )  # fmt: skip
     warnings = (*equation.base.warnings, *map(str, lost), *(verdict.reasons if verdict.level != "good" else ()))
@@ -194,7 +192,7 @@ def _result(
         validation=validation,
         cutoff=state.cutoff,
         cutoff_reason=state.reason,
-        delay=delay,
+        delay=state.delay,
         found_delay=found_delay,
         friction=friction,
         trials=trials,

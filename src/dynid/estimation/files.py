@@ -34,7 +34,7 @@ Number = float | None
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class ArrayRecord(_Record):
@@ -225,13 +225,15 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         robot,
         friction=tuple(e.friction),
         rotor_inertia=e.rotor_inertia,
-        scale=_numbers(e.scale, robot.n),
+        scale=_finite_numbers(e.scale, robot.n),
         extra=tuple(rebuild_column(column) for column in e.columns),
-        transmission=_numbers(e.transmission, robot.n, robot.n),
+        transmission=_finite_numbers(e.transmission, robot.n, robot.n),
         joints=tuple(e.joints),
     )
+    if (equation.shapes.scale <= 0.0).any():
+        raise IdentificationError("equation.scale must be positive")
     if e.rigid is not None:
-        equation = equation.with_rigid(_numbers(e.rigid, equation.rigid_count))
+        equation = equation.with_rigid(_finite_numbers(e.rigid, equation.rigid_count))
     nan, p, c = math.nan, len(r.parameters), len(equation.channels)
     _check_names(r, equation)
     return Identification(
@@ -240,10 +242,10 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         estimator=r.estimator,
         names=tuple(p.name for p in r.parameters),
         units=tuple(p.unit for p in r.parameters),
-        values=_numbers(r.values, p),
+        values=_finite_numbers(r.values, p),
         sigma=_numbers(r.sigma, p),
         white_sigma=_numbers(r.white_sigma, p),
-        covariance=_numbers(r.covariance, p, p),
+        covariance=_finite_numbers(r.covariance, p, p),
         quantile=r.quantile,
         groups=r.groups,
         rank=r.rank,
@@ -311,6 +313,13 @@ def _numbers(record: ArrayRecord, *shape: int) -> Array:
         raise IdentificationError(f"an array has shape {tuple(record.shape)}, not {shape}")
     raw = base64.b64decode(record.float64, validate=True)
     return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(shape)
+
+
+def _finite_numbers(record: ArrayRecord, *shape: int) -> Array:
+    numbers = _numbers(record, *shape)
+    if not np.isfinite(numbers).all():
+        raise IdentificationError("an array holds numbers that are not finite")
+    return numbers
 
 
 def _finite(x: Any) -> float | None:

@@ -131,7 +131,7 @@ class Identification:
         place = {name: k for k, name in enumerate(self.equation.names)}
         matrix = np.zeros((len(self.equation.names), len(self.names)))
         for k, name in enumerate(self.names):
-            matrix[place[name.partition("@")[0] if name not in place else name], k] = 1.0
+            matrix[place[name if name in place else name.rpartition("@")[0]], k] = 1.0
         several = matrix.sum(axis=1) > 1.0
         several |= matrix @ np.array([name not in place for name in self.names], dtype=np.float64) > 0.0
         return np.asarray(matrix / np.where(several, len(self.factors), 1.0)[:, None])

@@ -13,6 +13,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.estimating import Method, estimate
 from dynid.estimation.identification import Identification
+from dynid.estimation.state import State, merge_states
 from dynid.models.friction import find_block
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
@@ -53,7 +54,7 @@ def identify(
     if robot.floating:
         raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
     wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns)
-    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, wishes.is_recipe, intervals)
+    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     used = _logs(robot, logs)
     others: tuple[Log, ...] = ()
     name = ""
@@ -63,10 +64,51 @@ def identify(
         others = _logs(robot, validate)
         name = ", ".join(log.name for log in others)
     state = collect(robot, used, wishes, on_progress=on_progress)
-    checked = (collect_like(state, others, delay=delay, on_progress=on_progress), name) if others else None
+    checked = (collect_like(state, others, on_progress=on_progress), name) if others else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    return estimate(state, method, checked, delay=delay)
+    return estimate(state, method, checked)
+
+
+def collect_state(
+    robot: Robot,
+    logs: Logs,
+    *,
+    friction: str | Sequence[str] = "auto",
+    rotor_inertia: bool = True,
+    cutoff: float | None = None,
+    columns: Sequence[JointColumn] = (),
+    joints: Sequence[str] | None = None,
+    delay: float = 0.0,
+    like: State | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> State:
+    """Read logs into a state: small factors that can be saved, merged with others and solved later.
+
+    like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
+    """
+    used = _logs(robot, logs)
+    if like is None:
+        wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns)
+        return collect(robot, used, wishes, on_progress=on_progress)
+    return like.holding(collect_like(like, used, on_progress=on_progress))
+
+
+def identify_states(
+    states: State | Sequence[State],
+    *,
+    estimator: str = "wls",
+    known: Mapping[str, float] | None = None,
+    tied: Sequence[tuple[str, str]] = (),
+    offsets_per_log: bool = False,
+    intervals: str = "jackknife",
+) -> Identification:
+    """Solve one or several states together: the same result as if their logs had been read at once."""
+    several = [states] if isinstance(states, State) else list(states)
+    if not several:
+        raise IdentificationError("there is no state to identify from")
+    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
+    return estimate(merge_states(several), method, None)
 
 
 def _wishes(

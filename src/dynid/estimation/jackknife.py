@@ -90,7 +90,7 @@ def _left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
     M = np.eye(len(gram)) - gram
     try:
         factor = scipy.linalg.cho_factor(M)
-        if np.diag(factor[0]).min() ** 2 > ESSENTIAL:
+        if np.diag(factor[0]).min(initial=1.0) ** 2 > ESSENTIAL:
             return np.asarray(scipy.linalg.cho_solve(factor, pull)), False
     except np.linalg.LinAlgError:
         pass

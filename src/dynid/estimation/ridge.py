@@ -37,7 +37,7 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
         for kind, value in robot.links[k].friction:
             symbol = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}[kind]
             values[symbol + robot.links[k].label] = value
-    return np.array([values.get(name.partition("@")[0], 0.0) for name in unknowns.names])
+    return np.array([values.get(name, values.get(name.rpartition("@")[0], 0.0)) for name in unknowns.names])
 
 
 def _held_out(folds: Folds, gram: Array, pull: Array, size: Array, nominal: Array, strength: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -18,22 +19,39 @@ from dynid.estimation.rows import Rows
 class State:
     """One equation and the factors that logs left in it.
 
-    cutoff in Hz (None: nothing was filtered) with its reason; settling: rows before friction settled, per log;
-    kept: some rows for checks of the residual (not written to files); findings per log.
+    cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
+    among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
+    residual (not written to files); findings per log.
     """
 
     equation: Equation
     cutoff: float | None
     reason: str
+    delay: float
+    recipe: bool
     blocks: tuple[Block, ...]
     settling: tuple[tuple[ChannelFactor, ...], ...]
     kept: tuple[Rows, ...]
     findings: tuple[Findings, ...]
 
+    def holding(self, gathered: Gathered) -> State:
+        """Return a state of the same equation with what one pass gathered."""
+        return replace(
+            self, blocks=gathered.blocks, settling=gathered.settling, kept=gathered.kept, findings=gathered.findings
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
+        from dynid.estimation.state_files import write_state
+
+        write_state(self, Path(path))
+
     @staticmethod
-    def of(equation: Equation, cutoff: float | None, reason: str, gathered: Gathered) -> State:
-        """Name what one pass gathered."""
-        return State(equation, cutoff, reason, gathered.blocks, gathered.settling, gathered.kept, gathered.findings)
+    def load(path: str | Path) -> State:
+        """Read what `save` wrote."""
+        from dynid.estimation.state_files import read_state
+
+        return read_state(Path(path))
 
     @property
     def logs(self) -> int:
@@ -45,8 +63,9 @@ def merge_states(states: list[State]) -> State:
     """One state from several of the same equation: the same result as if one had read all logs."""
     first = states[0]
     for other in states[1:]:
-        if other.equation.names != first.equation.names or other.cutoff != first.cutoff:
-            raise IdentificationError("only states of the same robot, columns and cut-off can be merged")
+        alike = (other.cutoff, other.delay, other.recipe) == (first.cutoff, first.delay, first.recipe)
+        if other.equation.names != first.equation.names or not alike:
+            raise IdentificationError("only states of the same robot, columns, cut-off and delay can be merged")
         a, b = first.equation.rigid, other.equation.rigid
         if (a is None) != (b is None) or (a is not None and b is not None and not np.array_equal(a, b)):
             raise IdentificationError("states to be merged must share the first estimate behind the load friction")
@@ -59,4 +78,4 @@ def merge_states(states: list[State]) -> State:
         before += state.logs
     settling = tuple(factors for state in states for factors in state.settling)
     findings = tuple(found for state in states for found in state.findings)
-    return State(first.equation, first.cutoff, first.reason, tuple(blocks), settling, tuple(kept), findings)
+    return replace(first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings)

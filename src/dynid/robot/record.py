@@ -16,7 +16,7 @@ from dynid.robot.loops import Closure, Coupling
 from dynid.robot.robot import Link, MdhRow, Robot
 from dynid.robot.transform import Transform, freeze
 
-Finite = Annotated[float, Field(allow_inf_nan=False)]
+Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e15, le=1e15)]
 Three = Annotated[list[Finite], Field(min_length=3, max_length=3)]
 Unknown = Finite | None
 """None stands for a number that is not known (NaN) or not limited (infinite)."""
@@ -177,6 +177,10 @@ def rebuild_robot(record: RobotRecord) -> Robot:
     """Build a robot from what was written."""
     if any(not -1 <= link.parent < len(record.links) for link in record.links):
         raise DynidError("a link's parent is no link of the robot")
+    for link in record.links:
+        R, axis = np.array(link.rotation), np.array(link.axis)
+        if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(axis) - 1.0) > 1e-6:
+            raise DynidError(f"link '{link.name}': its rotation is none, or its axis has not length 1")
     return Robot(
         record.name,
         tuple(_rebuild_link(link) for link in record.links),

@@ -1,0 +1,121 @@
+"""States on disk: versioned JSON with exact factors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from dynid.data.findings import Findings
+from dynid.errors import DynidError, IdentificationError
+from dynid.estimation.equation import Equation
+from dynid.estimation.factor import ChannelFactor
+from dynid.estimation.files import (
+    EquationRecord,
+    FactorRecord,
+    Record,
+    read_json,
+    rebuild_equation,
+    rebuild_factor,
+    record_equation,
+    record_factor,
+)
+from dynid.estimation.gathering import Block
+from dynid.estimation.state import State
+from dynid.robot.files import write_text
+from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
+
+FORMAT: Literal["dynid state"] = "dynid state"
+VERSION: Literal[1] = 1
+
+
+class BlockRecord(Record):
+    """A stretch of one log."""
+
+    log: Annotated[int, Field(ge=0)]
+    start: float
+    stop: float
+    factors: list[FactorRecord]
+
+
+class FindingsRecord(Record):
+    """What was found in one log, as sentences."""
+
+    log: str
+    rate: float
+    samples: int
+    sentences: list[str]
+
+
+class StateRecord(Record):
+    """A whole state."""
+
+    format: Literal["dynid state"]
+    version: Literal[1]
+    robot: RobotRecord
+    equation: EquationRecord
+    cutoff: float | None
+    reason: str
+    delay: float
+    recipe: bool
+    blocks: list[BlockRecord]
+    settling: list[list[FactorRecord]]
+    findings: list[FindingsRecord]
+
+
+def write_state(state: State, path: Path) -> None:
+    """Write beside, then rename."""
+    record = StateRecord(
+        format=FORMAT,
+        version=VERSION,
+        robot=record_robot(state.equation.robot),
+        equation=record_equation(state.equation),
+        cutoff=state.cutoff,
+        reason=state.reason,
+        delay=state.delay,
+        recipe=state.recipe,
+        blocks=[
+            BlockRecord(log=b.log, start=b.start, stop=b.stop, factors=[record_factor(f) for f in b.factors])
+            for b in state.blocks
+        ],
+        settling=[[record_factor(f) for f in of_log] for of_log in state.settling],
+        findings=[
+            FindingsRecord(log=f.log, rate=f.rate, samples=f.samples, sentences=list(f.sentences))
+            for f in state.findings
+        ],
+    )
+    write_text(path, json.dumps(record.model_dump(), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_state(path: Path) -> State:
+    """Read and check; raise IdentificationError with place and remedy."""
+    data = read_json(path, FORMAT, VERSION, "write one with State.save")
+    try:
+        record = StateRecord.model_validate(data)
+        equation = rebuild_equation(rebuild_robot(record.robot), record.equation)
+        blocks = tuple(Block(b.log, b.start, b.stop, _factors(equation, b.factors)) for b in record.blocks)
+        settling = tuple(_factors(equation, of_log) for of_log in record.settling)
+        if any(block.log >= len(settling) for block in blocks) or len(record.findings) != len(settling):
+            raise IdentificationError("blocks and logs do not belong together")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(p) for p in first["loc"])
+        raise IdentificationError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
+    except (DynidError, ValueError, KeyError, IndexError) as error:
+        raise IdentificationError(f"{path}: the file is damaged: {error}") from error
+    findings = tuple(
+        Findings(f.log, f.rate, samples=f.samples, notes=list(f.sentences)) for f in record.findings
+    )
+    return State(
+        equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings
+    )
+
+
+def _factors(equation: Equation, records: list[FactorRecord]) -> tuple[ChannelFactor, ...]:
+    factors = tuple(rebuild_factor(record) for record in records)
+    widths = [len(channel.columns) + 1 for channel in equation.channels]
+    if len(factors) != len(widths) or any(f.R.ndim != 2 or f.R.shape[1] != w for f, w in zip(factors, widths, strict=True)):
+        raise IdentificationError("factors do not have the equation's columns")
+    return factors
