@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fourier import fourier_motion
-from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
 from numpy.testing import assert_allclose
 
 import dynid
 from dynid.estimation.identification import Identification
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
+from fourier import fourier_motion
+from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
 
 
 def identified(seed: int) -> tuple[Robot, Motion, Identification]:

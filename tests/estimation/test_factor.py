@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from frictions import PLAIN, log_of, torque, with_friction
 from numpy.testing import assert_allclose
-from robots import random_motion, random_tree
 
 import dynid
 from dynid.estimation.factor import ChannelFactor, merge
 from dynid.robot.transform import Array
+from frictions import PLAIN, log_of, torque, with_friction
+from robots import random_motion, random_tree
 
 
 def random_rows(rows: int, columns: int, seed: int = 0) -> Array:
@@ -21,7 +21,9 @@ def random_rows(rows: int, columns: int, seed: int = 0) -> Array:
 def same(left: ChannelFactor, right: ChannelFactor, tolerance: float = 1e-12) -> None:
     """Equal up to the signs of rows: the same cross products, relative to the columns' sizes."""
     size = np.linalg.norm(right.R, axis=0)
-    assert_allclose(left.R.T @ left.R / np.outer(size, size), right.R.T @ right.R / np.outer(size, size), atol=tolerance)
+    assert_allclose(
+        left.R.T @ left.R / np.outer(size, size), right.R.T @ right.R / np.outer(size, size), atol=tolerance
+    )
     assert left.count == right.count
     assert_allclose(left.total, right.total, rtol=1e-12, atol=1e-9 * abs(size[-1]))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
+
 import numpy as np
 import pytest
-from fourier import fourier_motion
-from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
 from numpy.testing import assert_allclose
 
 import dynid
@@ -16,6 +17,8 @@ from dynid.estimation.unknowns import Unknowns
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from fourier import fourier_motion
+from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
 
 
 def arm() -> tuple[Robot, Motion, Array]:
@@ -53,7 +56,7 @@ def test_held_out_errors_are_those_of_refits() -> None:
     assert_allclose(trial.error, folds.nrmse(np.arange(len(unknowns))).mean(), rtol=1e-6)
 
 
-EXTRA = {
+EXTRA: dict[str, Callable[[Array, Array], Array]] = {
     "spring": lambda q, v: 8.0 * q,
     "sine": lambda q, v: 6.0 * np.sin(q) + 4.0 * np.cos(q),
     "sine2": lambda q, v: 6.0 * np.sin(2.0 * q) - 3.0 * np.cos(2.0 * q),
@@ -69,7 +72,7 @@ def test_a_true_term_is_admitted(block: str) -> None:
     tau = tau + 0.5 * np.random.default_rng(1).standard_normal(tau.shape)
     result = dynid.identify(robot, log_of(motion, tau))
     assert block in result.friction
-    first = [trial for trial in result.trials if trial.admitted][0]
+    first = next(trial for trial in result.trials if trial.admitted)
     assert first.block == block
     assert first.error <= (1.0 - GAIN) * first.before
 
@@ -118,5 +121,5 @@ def test_trials_are_kept_in_order_of_the_questions() -> None:
     assert result.friction == (*DEFAULT, *(trial.block for trial in admitted))
     rounds = len(OPTIONAL) - np.arange(len(admitted) + 1)
     assert len(result.trials) == rounds.sum()
-    for before, after in zip(admitted[:-1], admitted[1:], strict=True):
+    for before, after in itertools.pairwise(admitted):
         assert after.before == before.error

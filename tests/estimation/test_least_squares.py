@@ -5,10 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
-from fourier import fourier_motion
-from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
 from numpy.testing import assert_allclose
-from robots import random_tree
 
 import dynid
 from dynid.errors import IdentificationError
@@ -16,6 +13,9 @@ from dynid.estimation.identification import Identification
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from fourier import fourier_motion
+from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
+from robots import random_tree
 
 Case = tuple[Robot, Motion, Array]
 
@@ -178,7 +178,7 @@ def test_wrong_knowledge_shows_in_the_validation() -> None:
 def test_held_out_errors_are_those_of_refits_under_the_constraints() -> None:
     from dynid.estimation.jackknife import grouped
 
-    case = robot, motion, tau = noisy()
+    robot, motion, tau = noisy()
     result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, known={"Fv1": 4.0})
     W = plain_matrix(robot, motion, result.names)
     from dynid.estimation.collecting import Wishes, collect
@@ -220,7 +220,7 @@ def test_known_values_must_be_numbers(value: object) -> None:
 
 
 def test_everything_may_be_known() -> None:
-    case = robot, motion, tau = noisy()
+    robot, motion, tau = noisy()
     nominal = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True))
     result = dynid.identify(robot, log_of(motion, tau), friction=(), known=nominal)
     assert_allclose(result.values, truth(robot, result), atol=1e-9)

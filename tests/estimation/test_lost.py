@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from fourier import fourier_motion
-from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
 from numpy.testing import assert_allclose
-from robots import random_tree
 
 import dynid
 from dynid.estimation.identification import Identification
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from fourier import fourier_motion
+from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction
+from robots import random_tree
 
 
 def held(motion: Motion, joint: int, at: float) -> Motion:
@@ -51,7 +51,7 @@ def directions(result: Identification) -> list[tuple[tuple[str, ...], Array]]:
     return found
 
 
-CASES = {
+CASES: dict[str, tuple[str, Callable[[Motion], Motion]]] = {
     "joint 3 of gautier3 stands": ("gautier3", lambda motion: held(motion, 2, 0.7)),
     "joint 2 of gautier3 stands": ("gautier3", lambda motion: held(motion, 1, 0.3)),
     "joint 5 of puma560 stands": ("puma560", lambda motion: held(motion, 4, 1.1)),
@@ -75,9 +75,10 @@ def test_lost_combinations_are_real_and_the_rest_is_exact(case: str) -> None:
     assert_allclose(result.predict(motion), tau, rtol=1e-9, atol=1e-8)
     scale = np.abs(tau).max()
     for names, values in directions(result):
-        along = np.abs(plain_matrix(robot, motion, names) @ values).max()
-        elsewhere = np.abs(plain_matrix(robot, free, names) @ values).max()
-        assert along < 3e-3 * elsewhere, f"{names} shows"  # coefficients are printed with three digits
+        W = plain_matrix(robot, motion, names)
+        along, elsewhere = np.abs(W @ values).max(), np.abs(plain_matrix(robot, free, names) @ values).max()
+        terms = np.abs(W[:, :, 1:] * values[1:]).max(initial=0.0)
+        assert along <= 5e-3 * terms, f"{names} shows"  # coefficients are printed with three digits
         assert elsewhere > 1e-6 * scale
     # kept, lost and what no motion reveals are all there is
     assert len(result.names) + len(result.lost) == result.equation.base.count + 3 * robot.n - len(_same(result))
@@ -163,23 +164,21 @@ def test_postures_of_several_logs_count() -> None:
     """A joint stands elsewhere in every log: gravity shows what one posture hides, friction stays lost."""
     robot = with_friction(dynid.load_robot("gautier3"))
     motion = fourier_motion(robot, rate=50.0)
-    parts = [held(motion, 2, at) for at in (-1.0, 0.2, 1.3)]
+    parts = [held(motion, 1, at) for at in (-1.0, 0.2, 1.3)]
     logs = [log_of(part, torque(robot, part)) for part in parts]
     result = dynid.identify(robot, logs, friction=PLAIN)
     one = dynid.identify(robot, logs[0], friction=PLAIN)
     assert {item.name for item in result.lost} < {item.name for item in one.lost}
-    assert {"Fv3", "Fc3"} <= {item.name for item in result.lost}
+    assert {"Fv2", "Fc2"} <= {item.name for item in result.lost}
     for part in parts:
         assert_allclose(result.predict(part), torque(robot, part), rtol=1e-9, atol=1e-8)
 
 
 def test_a_sum_with_an_offset_may_be_negative() -> None:
     """Where an offset joins a rotor inertia, a negative value of the sum is no accusation."""
-    robot = random_tree(3, joints=3, fixed_share=0.0)
-    links = tuple(
-        replace(link, kind="prismatic", friction=(("viscous", 1.0), ("offset", 30.0))) for link in robot.links
-    )
-    robot: Robot = replace(robot, links=links)
+    tree = random_tree(3, joints=3, fixed_share=0.0)
+    friction = ("viscous", 1.0), ("offset", 30.0)
+    robot = replace(tree, links=tuple(replace(link, kind="prismatic", friction=friction) for link in tree.links))
     motion = fourier_motion(robot, rate=50.0)
     result = dynid.identify(robot, log_of(motion, torque(robot, motion)), friction=PLAIN)
     assert _same(result)

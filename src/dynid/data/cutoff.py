@@ -10,7 +10,7 @@ from dynid.data.log import Samples
 from dynid.data.survey import Survey
 from dynid.robot.transform import Array
 
-HARMONICS = 20.0
+HARMONICS = 15.0
 """Cut-off over the frequency below which 99 % of the velocity's power lies: room for friction and harmonics."""
 
 LEAST = 4.0
@@ -19,6 +19,9 @@ SIMPSON = 24.0
 
 NOISE_SHARE = 0.05
 """Noise that a derived acceleration may have, as a share of the acceleration itself."""
+
+MOTION = 4.0
+"""Cut-off of the motion over that of the rows, at most."""
 
 CLEAN = 1e-3
 """Share by which recorded derivatives of a motion without noise may differ from its differences."""
@@ -36,19 +39,28 @@ class Choice:
 
     clean: recorded velocities and accelerations are free of noise and can be taken as they are. series: the rows
     follow one another in time; where they do not (random postures with the row's number as time) a filter makes no
-    sense, and velocities and accelerations have to be taken as given.
+    sense, and velocities and accelerations have to be taken as given. bound: cut-off (Hz) at which noise makes up 5 %
+    of a derived acceleration.
     """
 
     cutoff: float
     reason: str
     clean: bool
     series: bool = True
+    bound: float = 0.0
+
+    def motion_cutoff(self, cutoff: float) -> float:
+        """Cut-off of the motion for a cut-off of the rows: as high as noise allows, up to four times.
+
+        Where both are the same, columns are filtered twice and torques once.
+        """
+        return float(np.clip(self.bound, cutoff, MOTION * cutoff))
 
 
 def choose_cutoff(seen: Survey) -> Choice:
     """Choose from the spectra of the first rows of a log: of its piece without gaps that moves most.
 
-    The band of the motion ends where 99 % of the velocity's power lies below. The cut-off is 20 times that, less
+    The band of the motion ends where 99 % of the velocity's power lies below. The cut-off is 15 times that, less
     where noise would be felt in accelerations or where the sampling rate forbids it, but at least 4 times.
 
     Rows are no time series where positions jump about at random (steps from row to row are as large as between any
@@ -80,7 +92,7 @@ def choose_cutoff(seen: Survey) -> Choice:
         reason += f"; a fifth of the sampling rate of {rate:.4g} Hz is the limit"
     else:
         reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
-    return Choice(_rounded(cutoff), reason, _is_clean(x, band, rate))
+    return Choice(_rounded(cutoff), reason, _is_clean(x, band, rate), bound=min(bound, 0.3 * rate))
 
 
 def _longest_travel(seen: Survey) -> Samples:

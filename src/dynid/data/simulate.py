@@ -52,7 +52,7 @@ def _nominal_friction(robot: Robot, motion: Motion) -> Array:
     values = np.array([[dict(robot.links[k].friction).get(name, 0.0) for k in robot.active_links] for name in PLAIN])
     shapes = FrictionShapes(PLAIN, np.ones(robot.n))
     stops = np.zeros((len(motion), 0, robot.n))
-    return np.asarray((shapes.values(motion.q, motion.v, stops, None) * values).sum(axis=1))
+    return np.asarray((shapes.values(motion.t, motion.q, motion.v, stops, None) * values).sum(axis=1))
 
 
 def _noise(robot: Robot, noise: float | Sequence[float] | None, samples: int, seed: int) -> Array:

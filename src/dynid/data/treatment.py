@@ -25,8 +25,9 @@ BAND = 5.0
 class Treatment:
     """cutoff in Hz (None: nothing is filtered) at a sampling rate in Hz.
 
-    The same filter is applied to the motion, and then to every column and to the measured channels; velocities and
-    accelerations that were not recorded are derivatives of the filtered signals before them. A complete motion
+    The same filter is applied to every column and to the measured channels. The motion is filtered before, with a
+    cut-off `motion` (the same where missing) that is higher where noise allows; velocities and accelerations that were
+    not recorded are derivatives of the filtered signals. A complete motion
     without noise is taken as it is (`smooth=False`). delay (s): how much later torques were recorded than positions.
 
     A motion that is filtered holds nothing above a few times the cut-off, so its rows are written at a thinned rate
@@ -38,6 +39,7 @@ class Treatment:
     cutoff: float | None
     smooth: bool = True
     delay: float = 0.0
+    motion: float | None = None
 
     @cached_property
     def thinning(self) -> int:
@@ -57,7 +59,11 @@ class Treatment:
     @cached_property
     def motion_filter(self) -> Lowpass | None:
         """Filter of positions and their derivatives at the thinned rate, cut where 1e-8 is left."""
-        return Lowpass(self.cutoff, self.thin_rate, 1e-8) if self.cutoff is not None and self.smooth else None
+        return (
+            Lowpass(self.motion or self.cutoff, self.thin_rate, 1e-8)
+            if self.cutoff is not None and self.smooth
+            else None
+        )
 
     @cached_property
     def row_filter(self) -> Lowpass | None:

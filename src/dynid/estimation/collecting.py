@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.data.cutoff import choose_cutoff
+from dynid.data.cutoff import Choice, choose_cutoff
 from dynid.data.log import Log
 from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
@@ -69,13 +69,12 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
 
 def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | None = None) -> Gathered:
     """Read other logs in the same way."""
-    delay = state.delay
     joints = tuple(channel.joint for channel in state.equation.channels)
     surveys = tuple(survey(log, state.equation.robot, joints=joints) for log in logs)
     treatments = tuple(
-        _unfiltered(s, delay)
+        _unfiltered(s, state.delay)
         if state.cutoff is None
-        else Treatment(s.rate, state.cutoff, not choose_cutoff(s).clean, delay)
+        else _filtered(s, choose_cutoff(s), state.cutoff, state.delay)
         for s in surveys
     )
     told = _told(on_progress, "validating")
@@ -102,9 +101,12 @@ def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tupl
     else:
         best = min(choices, key=lambda choice: choice.cutoff)
         cutoff, reason = best.cutoff, best.reason
-    return tuple(
-        Treatment(s.rate, cutoff, not choice.clean, wishes.delay) for s, choice in zip(surveys, choices, strict=True)
-    ), reason
+    pairs = zip(surveys, choices, strict=True)
+    return tuple(_filtered(s, choice, cutoff, wishes.delay) for s, choice in pairs), reason
+
+
+def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Treatment:
+    return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff))
 
 
 def _unfiltered(seen: Survey, delay: float) -> Treatment:

@@ -191,7 +191,7 @@ class Equation:
         if "load" in self.friction and self.rigid is not None:
             torque = self.rigid_torque(wide, self.rigid)
             load = torque if self.is_direct else np.asarray(np.linalg.solve(self.transmission.T, torque.T).T)
-        values = self.shapes.values(self.motor(motion.q), self.motor(motion.v), stops, load)
+        values = self.shapes.values(motion.t, self.motor(motion.q), self.motor(motion.v), stops, load)
         for channel in self.channels:
             first = channel.start + channel.base + len(channel.extra)
             if len(channel.motors) == 1 and channel.factors[0] == 1.0:

@@ -14,7 +14,7 @@ from dynid.estimation.essential import eliminate
 from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.gate import DEFAULT, OPTIONAL, Folds, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
-from dynid.estimation.identification import Bounds, Identification
+from dynid.estimation.identification import NORMAL, Bounds, Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
 from dynid.estimation.least_squares import Constraints, Factors, Solution, channel_noise, solve
 from dynid.estimation.lost import Lost, describe_lost
@@ -152,7 +152,7 @@ def _result(
     weak = [unknowns.names[k] for k in base if sigma[k] > 0.5 * _size_of(unknowns.units[k], unknowns, solution, base)]
     channels = tuple(equation.robot.joint_names[channel.joint] for channel in equation.channels)
     base_condition = _condition(unknowns, factors, solution.noise, base)
-    half = sigma * (1.959963984540054 if deviations is None else deviations.quantile)
+    half = sigma * (NORMAL if deviations is None else deviations.quantile)
     verdict = judge(
         Evidence(
             channels=channels, fit=fit, validation=validation, lost=lost, base_condition=base_condition,
@@ -160,7 +160,7 @@ def _result(
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=found_delay, weak=weak,
             impossible=[
                 unknowns.names[k] for k in kept
-                if solution.values[k] + half[k] < 0.0 and unknowns.names[k] not in sums
+                if solution.values[k] + 2.0 * half[k] < 0.0 and unknowns.names[k] not in sums
                 and _cannot_be_negative(unknowns.names[k], friction)
             ],
             used_delay=state.delay,
@@ -171,7 +171,7 @@ def _result(
         warnings = (*warnings, "there are too few blocks of time for the jackknife: deviations are the textbook ones")
     names = tuple(unknowns.names[k] for k in kept)
     return Identification(
-        equation=equation,
+        equation=equation.with_friction(friction),
         model="torque",
         estimator=method.estimator,
         names=names,
@@ -180,7 +180,7 @@ def _result(
         sigma=sigma[kept],
         white_sigma=white_sigma[kept],
         covariance=covariance[np.ix_(kept, kept)],
-        quantile=1.959963984540054 if deviations is None else deviations.quantile,
+        quantile=NORMAL if deviations is None else deviations.quantile,
         groups=groups,
         rank=solution.rank,
         base_rank=len(base),
@@ -244,7 +244,7 @@ def _bounds(solution: Solution, factors: Factors) -> Bounds:
     residual = float(np.sqrt((solution.residual_squares / solution.noise**2).sum()))
     squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(len(solution.noise))])
     measured = float((squares / solution.noise**2).sum())
-    explained = np.sqrt(max(measured - residual**2, 1e-300))
+    explained = float(np.sqrt(max(measured - residual**2, 1e-300)))
     k = solution.condition
     return Bounds(k * residual / explained, k + k**2 * residual / explained)
 

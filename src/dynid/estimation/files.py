@@ -22,6 +22,7 @@ from dynid.estimation.score import Score
 from dynid.estimation.verdict import Verdict
 from dynid.robot.files import write_text
 from dynid.robot.record import ColumnRecord, RobotRecord, rebuild_column, rebuild_robot, record_column, record_robot
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 FORMAT: Literal["dynid identification"] = "dynid identification"
@@ -33,18 +34,20 @@ Number = float | None
 """None stands for NaN and infinity, which JSON does not have; where it matters a word says which."""
 
 
-class _Record(BaseModel):
+class Record(BaseModel):
+    """What all records share: no unknown keys, no numbers that JSON does not have."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
-class ArrayRecord(_Record):
+class ArrayRecord(Record):
     """Numbers as the bytes of little-endian doubles, base64: exact and compact."""
 
     shape: Annotated[list[Annotated[int, Field(ge=0, lt=10**9)]], Field(min_length=1, max_length=2)]
     float64: str
 
 
-class FactorRecord(_Record):
+class FactorRecord(Record):
     """A channel's factor."""
 
     R: ArrayRecord
@@ -52,7 +55,7 @@ class FactorRecord(_Record):
     total: float
 
 
-class ScoreRecord(_Record):
+class ScoreRecord(Record):
     """Errors per channel."""
 
     rmse: ArrayRecord
@@ -64,7 +67,7 @@ class ScoreRecord(_Record):
     samples: int
 
 
-class EquationRecord(_Record):
+class EquationRecord(Record):
     """What is needed to write the rows again."""
 
     rotor_inertia: bool
@@ -76,7 +79,7 @@ class EquationRecord(_Record):
     rigid: ArrayRecord | None
 
 
-class ParameterRecord(_Record):
+class ParameterRecord(Record):
     """One parameter, for people and other software; the exact numbers are in the arrays."""
 
     name: str
@@ -86,7 +89,7 @@ class ParameterRecord(_Record):
     interval: tuple[Number, Number]
 
 
-class IdentificationRecord(_Record):
+class IdentificationRecord(Record):
     """A whole result."""
 
     format: Literal["dynid identification"]
@@ -136,20 +139,7 @@ def write_identification(result: Identification, path: Path) -> None:
 
 def read_identification(path: Path) -> Identification:
     """Read and check; raise IdentificationError with place and remedy."""
-    try:
-        if path.stat().st_size > LARGEST:
-            raise IdentificationError(f"{path}: larger than {LARGEST // 1_000_000} MB, which no result is")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise IdentificationError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise IdentificationError(f"{path}: this is no JSON file of a result ({error})") from error
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise IdentificationError(f"{path}: this is no result of `dynid identify`; write one with --out result.json")
-    if data.get("version") != VERSION:
-        raise IdentificationError(
-            f"{path}: the file has version {data.get('version')!r}, this dynid reads version {VERSION}; update dynid"
-        )
+    data = read_json(path, FORMAT, VERSION, "`dynid identify` writes one with --out result.json")
     try:
         return _rebuild(IdentificationRecord.model_validate(data))
     except ValidationError as error:
@@ -160,22 +150,33 @@ def read_identification(path: Path) -> Identification:
         raise IdentificationError(f"{path}: the file is damaged: {error}") from error
 
 
+def read_json(path: Path, form: str, version: int, remedy: str) -> dict[str, Any]:
+    """Read a file that says of itself to have this format and version."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise IdentificationError(f"{path}: larger than {LARGEST // 1_000_000} MB, which no such file is")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise IdentificationError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise IdentificationError(f"{path}: this is no JSON file ({error})") from error
+    if not isinstance(data, dict) or data.get("format") != form:
+        raise IdentificationError(f"{path}: this is no file of the format '{form}'; {remedy}")
+    if data.get("version") != version:
+        found = str(data.get("version"))[:20]
+        raise IdentificationError(
+            f"{path}: the file has version {found}, this dynid reads version {version}; update dynid"
+        )
+    return data
+
+
 def _record(x: Identification) -> IdentificationRecord:
-    equation = x.equation
     return IdentificationRecord(
         format=FORMAT,
         version=VERSION,
         dynid=x.version,
         robot=record_robot(x.robot),
-        equation=EquationRecord(
-            rotor_inertia=equation.base.question.rotor_inertia,
-            friction=list(equation.friction),
-            scale=_array(equation.shapes.scale),
-            columns=[record_column(c) for c in equation.extra],
-            transmission=_array(equation.transmission),
-            joints=list(equation.joints),
-            rigid=None if equation.rigid is None else _array(equation.rigid),
-        ),
+        equation=record_equation(x.equation),
         model=x.model,
         estimator=x.estimator,
         parameters=[
@@ -210,31 +211,41 @@ def _record(x: Identification) -> IdentificationRecord:
         notes=list(x.notes),
         verdict=(x.verdict.level, list(x.verdict.reasons), x.verdict.next_step),
         warnings=list(x.warnings),
-        factors=[
-            [FactorRecord(R=_array(f.R), count=f.count, total=f.total) for f in of_log] for of_log in x.factors
-        ],
-    )  # fmt: skip
+        factors=[[record_factor(f) for f in of_log] for of_log in x.factors],
+    )
+
+
+def record_equation(equation: Equation) -> EquationRecord:
+    """Write an equation down; its robot is recorded apart."""
+    return EquationRecord(
+        rotor_inertia=equation.base.question.rotor_inertia,
+        friction=list(equation.friction),
+        scale=_array(equation.shapes.scale),
+        columns=[record_column(column) for column in equation.extra],
+        transmission=_array(equation.transmission),
+        joints=list(equation.joints),
+        rigid=None if equation.rigid is None else _array(equation.rigid),
+    )
+
+
+def record_factor(factor: ChannelFactor) -> FactorRecord:
+    """Write a factor down."""
+    return FactorRecord(R=_array(factor.R), count=factor.count, total=factor.total)
+
+
+def rebuild_factor(record: FactorRecord) -> ChannelFactor:
+    """Build a factor again, of whatever width was written."""
+    if len(record.R.shape) != 2:
+        raise IdentificationError("a factor must have rows and columns")
+    return ChannelFactor(_finite_numbers(record.R, *record.R.shape), record.count, record.total)
 
 
 def _rebuild(r: IdentificationRecord) -> Identification:
-    robot = rebuild_robot(r.robot)
-    e = r.equation
-    if not e.joints or e.joints != sorted(set(e.joints)) or not set(e.joints) <= set(range(robot.n)):
-        raise IdentificationError("equation.joints are not joints of the robot in order")
-    equation = Equation.of(
-        robot,
-        friction=tuple(e.friction),
-        rotor_inertia=e.rotor_inertia,
-        scale=_finite_numbers(e.scale, robot.n),
-        extra=tuple(rebuild_column(column) for column in e.columns),
-        transmission=_finite_numbers(e.transmission, robot.n, robot.n),
-        joints=tuple(e.joints),
-    )
-    if (equation.shapes.scale <= 0.0).any():
-        raise IdentificationError("equation.scale must be positive")
-    if e.rigid is not None:
-        equation = equation.with_rigid(_finite_numbers(e.rigid, equation.rigid_count))
+    equation = rebuild_equation(rebuild_robot(r.robot), r.equation)
     nan, p, c = math.nan, len(r.parameters), len(equation.channels)
+    factors = tuple(tuple(rebuild_factor(f) for f in of_log) for of_log in r.factors)
+    if any(factor.R.shape[1] != p + 1 for of_log in factors for factor in of_log):
+        raise IdentificationError("a factor does not have the columns of the parameters")
     _check_names(r, equation)
     return Identification(
         equation=equation,
@@ -270,12 +281,29 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         notes=tuple(r.notes),
         verdict=Verdict(r.verdict[0], tuple(r.verdict[1]), r.verdict[2]),
         warnings=tuple(r.warnings),
-        factors=tuple(
-            tuple(ChannelFactor(_numbers(f.R, f.R.shape[0], p + 1), f.count, f.total) for f in of_log)
-            for of_log in r.factors
-        ),
+        factors=factors,
         version=r.dynid,
     )
+
+
+def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
+    """Build an equation again."""
+    if not e.joints or e.joints != sorted(set(e.joints)) or not set(e.joints) <= set(range(robot.n)):
+        raise IdentificationError("equation.joints are not joints of the robot in order")
+    equation = Equation.of(
+        robot,
+        friction=tuple(e.friction),
+        rotor_inertia=e.rotor_inertia,
+        scale=_finite_numbers(e.scale, robot.n),
+        extra=tuple(rebuild_column(column) for column in e.columns),
+        transmission=_finite_numbers(e.transmission, robot.n, robot.n),
+        joints=tuple(e.joints),
+    )
+    if (equation.shapes.scale <= 0.0).any():
+        raise IdentificationError("equation.scale must be positive")
+    if e.rigid is not None:
+        equation = equation.with_rigid(_finite_numbers(e.rigid, equation.rigid_count))
+    return equation
 
 
 def _record_score(x: Score) -> ScoreRecord:

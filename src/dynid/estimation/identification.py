@@ -22,6 +22,8 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 CHUNK = 8192
+NORMAL = 1.959963984540054
+"""Half width of a normal 95 % interval in deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,11 +159,10 @@ class Identification:
         state = equation.shapes.settle(positions, int(LEAD / step))
         covariance = self._averaging @ self.covariance @ self._averaging.T if band else np.zeros((0, 0))
         for start in range(0, N, CHUNK):
-            first = max(0, start - 1)
-            stops = equation.shapes.run(positions[first : start + CHUNK], state)
-            state = stops[-1]
-            part = motion[start : start + CHUNK]
-            wide = equation.write(part, stops[start - first :], None)
+            first, stop = max(0, start - 1), min(N, start + CHUNK)  # one sample more on each side, for `lag`
+            stops = equation.shapes.run(positions[first : stop + 1], state)
+            state = stops[stop - 1 - first]
+            wide = equation.write(motion[first : stop + 1], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.channels):
                 rows = channel.row(wide)[:, :-1]
                 inside = slice(start, start + len(rows))
@@ -169,7 +170,7 @@ class Identification:
                 if band:
                     own = covariance[np.ix_(channel.columns, channel.columns)]
                     variance = np.einsum("Ni,ij,Nj->N", rows, own, rows, optimize=True)
-                    width[inside, channel.joint] = self.quantile * np.sqrt(variance + self.noise[c] ** 2)
+                    width[inside, channel.joint] = np.hypot(self.quantile * np.sqrt(variance), NORMAL * self.noise[c])
         return torque, width
 
     def value(self, name: str) -> float:

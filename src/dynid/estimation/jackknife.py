@@ -3,7 +3,8 @@
 Residuals of real robots are coloured and depend on the motion, so the textbook covariance claims two to four times
 too much precision. Leaving out one block of time after the other asks the data instead. In coordinates where the
 weighted matrix is orthonormal, leaving out block g is (I - Z'Z)^-1 Z'e with Z, e its rows: no refit from scratch.
-Where residuals remember longer than a block, neighbours shift the values alike, and the variance grows with that.
+Where residuals remember longer than a block, neighbours shift the values alike; where a motion is repeated, what the
+model lacks is repeated too, and blocks a period apart shift them alike. The variance grows with both.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from dynid.robot.transform import Array
 FEWEST = 4
 ESSENTIAL = 1e-6
 """A block that holds all but this share of what is known of some direction cannot be left out."""
+
+
+ALIKE = 0.05
+"""Median correlation of blocks some lag apart that is no chance: it is pooled over all unknowns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,17 +77,29 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
         shifts[g] = -(inverse @ step)
     G = len(groups)
     centred = shifts - shifts.mean(axis=0)
-    return Jackknife(shifts, _memory(centred) * (G - 1.0) / G * centred.T @ centred, G, essential)
+    grown = centred * np.sqrt(_memory(centred) * (G - 1.0) / G)
+    return Jackknife(shifts, grown.T @ grown, G, essential)
 
 
-def _memory(shifts: Array) -> float:
-    """Growth of the variance where neighbouring blocks err alike: 1 + 2 rho, rho pooled over the unknowns."""
+def _memory(shifts: Array) -> Array:
+    """Growth (unknowns,) of the variances where blocks err alike.
+
+    Lags at which the median correlation over the unknowns is above 0.05 count with each unknown's own correlation, at
+    least the median; of neighbours the median counts in any case.
+    """
     power = (shifts**2).sum(axis=0)
     seen = power > 0.0
+    growth = np.ones(shifts.shape[1])
     if not seen.any():
-        return 1.0
-    rho = (shifts[1:] * shifts[:-1]).sum(axis=0)[seen] / power[seen]
-    return 1.0 + 2.0 * max(0.0, float(np.median(rho)))
+        return growth
+    for lag in range(1, len(shifts)):
+        own = (shifts[lag:] * shifts[:-lag]).sum(axis=0) / np.where(seen, power, 1.0)
+        rho = float(np.median(own[seen]))
+        if rho > ALIKE:
+            growth += 2.0 * np.maximum(own, rho)
+        elif lag == 1:
+            growth += 2.0 * max(0.0, rho)
+    return growth
 
 
 def _left_out(gram: Array, pull: Array) -> tuple[Array, bool]:

@@ -11,20 +11,32 @@ from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 
-STRENGTHS = np.concatenate([[0.0], np.logspace(-8.0, 0.0, 17)])
+STRENGTHS = np.concatenate([[0.0], np.logspace(-8.0, 8.0, 33)])
+"""Tried ones: at 1 a nominal value is trusted to about the largest of its kind."""
 
 
 def ridge_rows(state: State, unknowns: Unknowns, plain: Solution) -> tuple[Array, Array]:
-    """Rows sqrt(strength) * column norm * (x - nominal), the strength by blocked cross validation."""
+    """Rows sqrt(strength) * (x - nominal) / size, the strength by blocked cross validation.
+
+    The size is that of the kind of parameter, not of its column: what the motion hardly excites is pulled most.
+    """
     nominal = nominal_values(state, unknowns)
     folds = Folds.of(unknowns, state.blocks, plain.noise)
     weights = 1.0 / plain.noise**2
     gram = np.einsum("fcij,c->fij", folds.gram, weights)
     pull = np.einsum("fci,c->fi", folds.pull, weights)
-    size = np.diag(gram.sum(axis=0))
-    errors = [_held_out(folds, gram, pull, size, nominal, float(strength)) for strength in STRENGTHS]
-    scale = np.sqrt(float(STRENGTHS[int(np.argmin(errors))]) * size)
+    power = float((folds.squares.sum(axis=0) * weights).sum())
+    weight = 1.0 / _sizes(unknowns, nominal, np.diag(gram.sum(axis=0)), power) ** 2
+    errors = [_held_out(folds, gram, pull, weight, nominal, float(strength)) for strength in STRENGTHS]
+    scale = np.sqrt(float(STRENGTHS[int(np.argmin(errors))]) * weight)
     return np.diag(scale), scale * nominal
+
+
+def _sizes(unknowns: Unknowns, nominal: Array, columns: Array, power: float) -> Array:
+    """Largest nominal value of the same unit; where there is none, what would explain the whole torque."""
+    sizes = np.array([max(abs(x) for x, u in zip(nominal, unknowns.units, strict=True) if u == unit)
+                      for unit in unknowns.units])  # fmt: skip
+    return np.where(sizes > 0.0, sizes, np.sqrt(power / np.maximum(columns, 1e-12 * columns.max())))
 
 
 def nominal_values(state: State, unknowns: Unknowns) -> Array:
@@ -40,14 +52,13 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
     return np.array([values.get(name, values.get(name.rpartition("@")[0], 0.0)) for name in unknowns.names])
 
 
-def _held_out(folds: Folds, gram: Array, pull: Array, size: Array, nominal: Array, strength: float) -> float:
-    whole, right = gram.sum(axis=0), pull.sum(axis=0)
-    scale = 1.0 / np.sqrt(np.maximum(size, 1e-300))
+def _held_out(folds: Folds, gram: Array, pull: Array, weight: Array, nominal: Array, strength: float) -> float:
+    whole, right = gram.sum(axis=0) + np.diag(strength * weight), pull.sum(axis=0) + strength * weight * nominal
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(whole), 1e-300))
     squares = np.zeros(folds.squares.shape)
     for f in range(len(gram)):
         A = (whole - gram[f]) * scale[:, None] * scale
-        A[np.diag_indices_from(A)] += strength + 1e-11
-        b = scale * (right - pull[f]) + strength * nominal / scale
-        x = scale * scipy.linalg.solve(A, b, assume_a="sym")
+        A[np.diag_indices_from(A)] += 1e-11
+        x = scale * scipy.linalg.solve(A, scale * (right - pull[f]), assume_a="sym")
         squares[f] = folds.squares[f] - 2.0 * folds.pull[f] @ x + np.einsum("cij,i,j->c", folds.gram[f], x, x)
     return float(np.sqrt(np.maximum(squares, 0.0).sum(axis=0) / folds.spread).mean())

@@ -47,7 +47,8 @@ def rows_of(
 ) -> Iterator[Rows]:
     """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones."""
     gap = max(5.0 / treatment.rate, 0.025)
-    cut = Splitting(treatment.context, gap, treatment.shortest, treatment.cutoff is not None)
+    context = treatment.context + treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
+    cut = Splitting(context, gap, treatment.shortest, treatment.cutoff is not None)
     begin, end = log.interval
     guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
     friction: _FrictionState | None = None

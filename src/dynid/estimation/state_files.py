@@ -105,17 +105,15 @@ def read_state(path: Path) -> State:
         raise IdentificationError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
     except (DynidError, ValueError, KeyError, IndexError) as error:
         raise IdentificationError(f"{path}: the file is damaged: {error}") from error
-    findings = tuple(
-        Findings(f.log, f.rate, samples=f.samples, notes=list(f.sentences)) for f in record.findings
-    )
-    return State(
-        equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings
-    )
+    findings = tuple(Findings(f.log, f.rate, samples=f.samples, notes=list(f.sentences)) for f in record.findings)
+    return State(equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings)
 
 
 def _factors(equation: Equation, records: list[FactorRecord]) -> tuple[ChannelFactor, ...]:
     factors = tuple(rebuild_factor(record) for record in records)
     widths = [len(channel.columns) + 1 for channel in equation.channels]
-    if len(factors) != len(widths) or any(f.R.ndim != 2 or f.R.shape[1] != w for f, w in zip(factors, widths, strict=True)):
+    if len(factors) != len(widths) or any(
+        f.R.ndim != 2 or f.R.shape[1] != w for f, w in zip(factors, widths, strict=True)
+    ):
         raise IdentificationError("factors do not have the equation's columns")
     return factors

@@ -57,6 +57,7 @@ FRICTION = {
     "stribeck": FrictionBlock(
         ("Fx",), "N m", "N", lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _sign(v),), "exp(-(v / 0.5 rad/s)^2) sign(v)"
     ),
+    "lag": FrictionBlock(("Fd",), "N m s", "N s", None, "d sign(v) / dt: friction that follows or leads the velocity"),
     "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
     "spring": FrictionBlock(("Ks",), "N m", "N/m", lambda q, v: (q,), "q"),
     "sine": FrictionBlock(("Psin", "Pcos"), "N m", "N", lambda q, v: (np.sin(q), np.cos(q)), "sin q, cos q"),
@@ -151,8 +152,11 @@ class FrictionShapes:
             run_stops(np.ascontiguousarray(q), widths, np.ascontiguousarray(state), out)
         return out
 
-    def values(self, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
-        """Values (N, columns per joint, n) of all blocks; `rigid` (N, n) is the torque that `load` needs."""
+    def values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
+        """Values (N, columns per joint, n) of all blocks; `rigid` (N, n) is the torque that `load` needs.
+
+        `lag` looks at the samples beside each one: at the ends its values are one-sided.
+        """
         place = {float(w): k for k, w in enumerate(sorted({stop_width(b) for b in self.blocks} - {0.0}))}
         out = np.empty((len(q), self.count, q.shape[1]))
         turned_q, turned_v = q / self.scale, v / self.scale
@@ -163,6 +167,8 @@ class FrictionShapes:
                 if rigid is None:
                     raise ModelError("friction block 'load' needs the rigid torque of a first estimate")
                 out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
+            elif name == "lag":
+                out[:, c] = np.gradient(_sign(turned_v), t, axis=0) if len(t) > 1 else 0.0
             elif block.value is None:
                 out[:, c] = stops[:, place[stop_width(name)]]
             else:
@@ -181,7 +187,7 @@ def friction_rows(motion: Motion, blocks: tuple[str, ...]) -> Array:
     N, n = motion.v.shape
     shapes = FrictionShapes(blocks, np.ones(n))
     stops = shapes.run(motion.q, shapes.settle(motion.q, 0))
-    values = shapes.values(motion.q, motion.v, stops, np.ones((N, n)))
+    values = shapes.values(motion.t, motion.q, motion.v, stops, np.ones((N, n)))
     rows = np.zeros((N, n, values.shape[1] * n))
     for c in range(values.shape[1]):
         for j in range(n):
