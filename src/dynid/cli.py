@@ -180,21 +180,20 @@ def demo(
     robot: Annotated[str, typer.Argument(help="a bundled robot or a file")] = "puma560",
     out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
 ) -> None:
-    """Do the main job on a bundled robot, as far as it exists.
+    """Do the main job on a robot, simulated: exciting motion, noisy recording, identification, validation.
 
     Example: dynid demo panda
     """
     from dynid import terminal
-    from dynid.demo import base_figures, excitation_figures, regressor_figures
+    from dynid.demo import show_main_job
     from dynid.robot.load import load_robot
 
     loaded = load_robot(robot)
     screen = terminal.console()
     screen.print(terminal.mdh_table(loaded.to_mdh()))
     terminal.show_notes(loaded, screen)
-    for part in (regressor_figures(loaded), base_figures(loaded), excitation_figures(loaded, out)):
-        for line in part:
-            screen.print(terminal.escaped(line), highlight=False)
+    for line in show_main_job(loaded, out):
+        screen.print(terminal.escaped(line), highlight=False)
 
 
 def main() -> None:

@@ -1,83 +1,159 @@
-"""The main job on one robot, as far as it exists: it grows with every capability."""
+"""The main job on one robot, simulated: what can be known, a motion that shows it, a noisy recording, parameters."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dynid.base.find import base_parameters
+from dynid.data.log import Log
+from dynid.data.simulate import simulate
+from dynid.estimation.identify import identify
 from dynid.excitation.design import design_excitation
-from dynid.models.regressor import MODELS, regressor
+from dynid.excitation.excitation import Excitation
+from dynid.models.friction import PLAIN
 from dynid.report.excitation import write_page
+from dynid.robot.files import write_text
+from dynid.robot.inertia import Body, from_body
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 
-_SAMPLES = 20_000
+RATE = 500.0
+ENCODER = 2e-5
+"""Deviation of recorded positions, rad."""
+
+TORQUE_NOISE = 0.02
+"""Deviation of recorded torques, as a share of their own."""
 
 
-def regressor_figures(robot: Robot, *, seed: int = 0) -> Iterator[str]:
-    """Yield lines on every model's regressor along random samples: size, share of zeros, time per sample."""
-    rng = np.random.default_rng(seed)
-    q, v, a = (rng.uniform(-1.0, 1.0, (_SAMPLES, robot.n)) for _ in range(3))
-    motion = Motion(np.arange(_SAMPLES, dtype=np.float64), q, v, a)
+def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
+    """Do it, write its files into a folder, and yield lines for a person."""
+    folder.mkdir(parents=True, exist_ok=True)
+    yield from base_figures(robot)
+    real, said = with_values(robot)
+    yield from said
+    motion, other, lines = exciting_motions(robot)
+    yield from lines
+    motion.save(folder / "motion.csv")
+    write_page(motion, folder / "motion.html")
+    yield from identification_figures(robot, real, motion, other, folder)
     yield (
-        f"{robot.name}: {robot.n} active joints, {len(robot.parameter_names)} standard parameters; "
-        f"regressors of {_SAMPLES} random samples:"
+        f"look at {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, "
+        f"the whole result {folder / 'result.json'}"
     )
-    for name in MODELS:
-        regressor(robot, motion[:2], model=name)
-        start = time.perf_counter()
-        W = regressor(robot, motion, model=name)
-        seconds = time.perf_counter() - start
-        rows, columns = W.matrix.shape
-        zeros = 1.0 - W.support.mean()
-        yield (
-            f"  {name:20} {rows:7d} x {columns}, {len(W.channels)} channels, {zeros:4.0%} structural zeros, "
-            f"{seconds / _SAMPLES * 1e6:6.2f} us per sample"
-        )
+    yield "next, on a robot of your own: dynid excite ROBOT --out traj.csv, record it, dynid identify ROBOT log.csv"
 
 
 def base_figures(robot: Robot) -> Iterator[str]:
     """Yield lines on what can be identified at all."""
     base = base_parameters(robot)
     yield (
-        f"base parameters: {base.count} of {len(base.columns)}; {len(base.no_effect)} have no effect, "
-        f"{len(base.regrouped)} show only in sums such as"
+        f"{robot.name}: {robot.n} active joints. Base parameters: {base.count} of {len(base.columns)}; "
+        f"{len(base.no_effect)} have no effect, {len(base.regrouped)} show only in sums such as"
     )
     yield f"  {base.relations[0]}"
 
 
-def excitation_figures(robot: Robot, folder: Path) -> Iterator[str]:
-    """Design a motion that reveals them, write its files, and yield lines on it."""
+def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
+    """The robot to be simulated: nominal values, or invented bodies where there are none, and some friction."""
+    rng = np.random.default_rng(seed)
+    said = []
+    X = robot.parameters.copy()
+    if np.isnan(X).any():
+        names = robot.parameter_names
+        places = {name: k for k, name in enumerate(names)}
+        for k, link in enumerate(robot.links):
+            body = _invented_body(rng, 8.0 * 0.7**k)
+            first = places["XX" + link.label]
+            X[first : first + 10] = np.where(np.isnan(X[first : first + 10]), body, X[first : first + 10])
+        X = np.where(np.isnan(X), 0.1, X)
+        X[[places[name] for name in robot.known_zeros]] = 0.0
+        said.append("its table has no masses: bodies were invented for this demo")
+    links = [
+        replace(link, friction=link.friction or tuple(zip(PLAIN, rng.uniform(0.5, 2.0, 3).tolist(), strict=True)))
+        if k in robot.active_links
+        else link
+        for k, link in enumerate(robot.with_parameters(X).links)
+    ]
+    return replace(robot, links=tuple(links)), said
+
+
+def _invented_body(rng: np.random.Generator, mass: float) -> np.ndarray:
+    """A solid ellipsoid somewhere near the frame."""
+    a, b, c = rng.uniform(0.05, 0.2, 3)
+    inertia = mass / 5.0 * np.diag([b**2 + c**2, a**2 + c**2, a**2 + b**2])
+    return np.asarray(from_body(Body(mass, rng.uniform(-0.15, 0.15, 3), inertia)))
+
+
+def exciting_motions(robot: Robot) -> tuple[Excitation, Excitation, list[str]]:
+    """A motion to identify with and another one to validate with."""
     limits = robot.limits
-    assumed = []
     velocity, acceleration = np.array(limits.velocity), np.array(limits.acceleration)
+    said, assumed = [], []
     for values, name, usual in ((velocity, "velocity", 1.5), (acceleration, "acceleration", 5.0)):
         if not np.isfinite(values).all():
             values[~np.isfinite(values)] = usual
             assumed.append(f"{name} {usual:g}")
     if assumed:
-        yield f"no limits were published for some joints; assumed for this demo: {', '.join(assumed)} (rad, s)"
-    found = design_excitation(
-        robot,
-        limits={
-            "position": limits.position,
-            "velocity": velocity,
-            "acceleration": acceleration,
-            "effort": limits.effort,
-        },
-        rotor_inertia=True,
-        starts=4,
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    found.save(folder / "motion.csv")
-    write_page(found, folder / "motion.html")
-    yield (
+        said.append(f"no limits were published for some joints; assumed for this demo: {', '.join(assumed)} (rad, s)")
+    bounds = {"position": limits.position, "velocity": velocity, "acceleration": acceleration, "effort": limits.effort}
+    found = design_excitation(robot, limits=bounds, rotor_inertia=True, starts=4)
+    other = design_excitation(robot, limits=bounds, rotor_inertia=True, starts=1, seed=7)
+    said.append(
         f"exciting motion: {found.duration:.1f} s from rest to rest, condition number {found.first_value:.0f} for a "
         f"random motion, {found.condition:.1f} for this one; all limits hold at every instant"
     )
-    yield f"look at {folder / 'motion.html'}; the robot's motion is {folder / 'motion.csv'}"
-    yield f"next: dynid base {robot.name}; dynid excite {robot.name} --velocity 1.5 --acceleration 5 --out traj.csv"
+    return found, other, said
+
+
+def recorded(real: Robot, motion: Motion, seed: int) -> Log:
+    """What encoders and torque sensors would give: positions and torques with noise, nothing else."""
+    log = simulate(real, motion)
+    assert log.tau is not None
+    rng = np.random.default_rng(seed)
+    q = log.q + ENCODER * rng.standard_normal(log.q.shape)
+    tau = log.tau + TORQUE_NOISE * log.tau.std(axis=0) * rng.standard_normal(log.tau.shape)
+    return Log(log.t, q, tau=tau, name=f"simulated {real.name}")
+
+
+def identification_figures(
+    robot: Robot, real: Robot, motion: Excitation, other: Excitation, folder: Path
+) -> Iterator[str]:
+    """Record both motions, identify from one, validate on the other, compare with what was simulated."""
+    log, second = recorded(real, motion.motion(RATE), 1), recorded(real, other.motion(RATE), 2)
+    write_log(log, folder / "log.csv")
+    yield (
+        f"simulated recording: {len(log)} samples at {RATE:.0f} Hz, positions with {1e6 * ENCODER:.0f} urad and "
+        f"torques with {100 * TORQUE_NOISE:.0f} % of noise; velocities and accelerations are not recorded"
+    )
+    result = identify(robot, log, validate=second)
+    result.save(folder / "result.json")
+    base = result.equation.base
+    true = dict(zip(base.names, base.values(real.parameters), strict=True))
+    inside = [
+        low <= true[name] <= high
+        for name, (low, high) in zip(result.names, result.intervals, strict=True)
+        if name in true
+    ]
+    yield (
+        f"identified {result.base_rank} base parameters and {len(result.friction)} friction columns per joint; "
+        f"cut-off {result.cutoff:.3g} Hz ({result.cutoff_reason})"
+    )
+    yield (
+        f"true values inside the 95 % intervals: {sum(inside)} of {len(inside)}; mean error on another motion "
+        f"{100 * result.validation.mean:.1f} % of the torques' deviation"
+    )
+    yield f"verdict: {result.verdict}"
+
+
+def write_log(log: Log, path: Path) -> None:
+    """Write t, q and tau as CSV."""
+    assert log.tau is not None
+    n = log.q.shape[1]
+    names = ["t", *(f"q{j}" for j in range(1, n + 1)), *(f"tau{j}" for j in range(1, n + 1))]
+    rows = np.column_stack([log.t, log.q, log.tau])
+    lines = [",".join(names), *(",".join(f"{x:.9g}" for x in row) for row in rows)]
+    write_text(path, "\n".join(lines) + "\n")

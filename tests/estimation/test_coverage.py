@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fourier import fourier_motion
-from robots import random_inertia
 from scipy.signal import butter, lfilter, sosfiltfilt
 
 import dynid
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from fourier import fourier_motion
+from robots import random_inertia
 
 PLAIN = ("viscous", "coulomb", "offset")
 RUNS = 500

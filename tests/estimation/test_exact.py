@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fourier import fourier_motion
 from numpy.testing import assert_allclose
-from robots import coupled_tree, random_motion, random_tree
 
 import dynid
 from dynid.estimation.identification import Identification
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from fourier import fourier_motion
+from robots import coupled_tree, random_motion, random_tree
 
 PLAIN = ("viscous", "coulomb", "offset")
 
@@ -37,6 +37,12 @@ def truth(robot: Robot, result: Identification) -> Array:
     return np.array([values.get(name, 0.0) for name in result.names])
 
 
+def torques(robot: Robot, motion: dynid.Motion) -> Array:
+    tau = dynid.simulate(robot, motion).tau
+    assert tau is not None
+    return tau
+
+
 @pytest.mark.parametrize("name", ["puma560", "scara", "gautier3"])
 @pytest.mark.parametrize("friction", [(), PLAIN, "auto"])
 def test_published_robots_are_exact(name: str, friction: str | tuple[str, ...]) -> None:
@@ -56,7 +62,7 @@ def test_trees_with_friction_are_exact(seed: int) -> None:
     if not lost:  # an offset may join a mass; then the values are those of the sum
         assert_allclose(result.values, truth(robot, result), rtol=0.0, atol=1e-9)
     motion = random_motion(robot, samples=50, seed=seed)
-    assert_allclose(result.predict(motion), dynid.simulate(robot, motion).tau, rtol=1e-9, atol=1e-8)
+    assert_allclose(result.predict(motion), torques(robot, motion), rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -64,7 +70,7 @@ def test_closed_trees_are_exact(seed: int) -> None:
     robot = with_friction(coupled_tree(seed), seed)
     motion = fourier_motion(robot, seed=seed, duration=20.0)
     result = dynid.identify(robot, dynid.simulate(robot, motion), friction=PLAIN)
-    assert_allclose(result.predict(motion), dynid.simulate(robot, motion).tau, rtol=1e-9, atol=1e-8)
+    assert_allclose(result.predict(motion), torques(robot, motion), rtol=1e-9, atol=1e-8)
     if not result.notes:
         assert_allclose(result.values, truth(robot, result), rtol=0.0, atol=1e-8)
 

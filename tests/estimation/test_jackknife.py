@@ -51,9 +51,16 @@ def test_shifts_are_those_of_refits(most: int) -> None:
         shifts.append(x - solution.values)
     assert_allclose(found.shifts, shifts, rtol=1e-8, atol=1e-8)
     G, centred = len(shifts), np.array(shifts) - np.mean(shifts, axis=0)
-    rho = (centred[1:] * centred[:-1]).sum(axis=0) / (centred**2).sum(axis=0)
-    memory = 1.0 + 2.0 * max(0.0, float(np.median(rho)))
-    assert_allclose(found.covariance, memory * (G - 1) / G * centred.T @ centred, rtol=1e-7, atol=1e-12)
+    growth = np.ones(len(unknowns))
+    for lag in range(1, G):
+        rho = (centred[lag:] * centred[:-lag]).sum(axis=0) / (centred**2).sum(axis=0)
+        middle = np.median(rho)
+        if middle > 0.4 * np.sqrt(G - lag) / G:
+            growth += 2.0 * np.maximum(rho, middle)
+        elif lag == 1:
+            growth += 2.0 * max(0.0, middle)
+    scale = np.sqrt(np.outer(growth, growth))
+    assert_allclose(found.covariance, scale * (G - 1) / G * (centred.T @ centred), rtol=1e-6, atol=1e-10)
     assert found.essential_groups == 0
     assert found.quantile == t.ppf(0.975, G - 1)
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from dynid.robot.transform import Array
+
 
 @dataclass(slots=True)
 class Findings:
     """Counts of one pass over a log; the only value here that changes, because it is filled while streaming.
 
-    rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s.
+    rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
+    positions of every joint in the rows that were used.
     """
 
     log: str
@@ -32,7 +37,19 @@ class Findings:
     segments: int = 0
     short_segments: int = 0
     standstill: float = 0.0
+    lowest: tuple[float, ...] = ()
+    highest: tuple[float, ...] = ()
+    mean: tuple[float, ...] = ()
     notes: list[str] = field(default_factory=list)
+
+    def see(self, q: Array, seconds: float) -> None:
+        """Take in positions (N, n) of rows that are used, standing for some seconds."""
+        before, self.used = self.used, self.used + seconds
+        low, high, mean = q.min(axis=0), q.max(axis=0), q.mean(axis=0)
+        if before > 0.0:
+            low, high = np.minimum(low, self.lowest), np.maximum(high, self.highest)
+            mean = (before * np.array(self.mean) + seconds * mean) / self.used
+        self.lowest, self.highest, self.mean = tuple(low.tolist()), tuple(high.tolist()), tuple(mean.tolist())
 
     @property
     def sentences(self) -> tuple[str, ...]:

@@ -16,6 +16,12 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 ROWS = 131_072
+STANDING = 5e-3
+"""A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
+
+STANDING_LENGTH = 2e-4
+"""The same for prismatic joints without limits, m."""
+
 DEGREES = 180.0 / np.pi
 TURNS = 4.0 * np.pi
 """Room (rad) from which on a joint may be one that turns and turns."""
@@ -34,6 +40,24 @@ class Survey:
     saturation: Array
     turning: NDArray[np.bool_]
     notes: tuple[str, ...] = ()
+    complete: bool = True
+
+    def standing(self, scale: Array) -> NDArray[np.bool_]:
+        """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
+
+        scale (n,): what stands for one rad. Noise is averaged away before the range is measured.
+        """
+        q = self.samples.q
+        if not self.complete or len(q) < 4:
+            return np.zeros(q.shape[1], dtype=np.bool_)
+        starts = np.arange(0, len(q), max(1, len(q) // 200))
+        means = np.add.reduceat(q, starts, axis=0) / np.diff(np.append(starts, len(q)))[:, None]
+        return np.asarray(np.ptp(means, axis=0) < standing_range(scale))
+
+
+def standing_range(scale: Array) -> Array:
+    """Range (n,) below which a joint stands still; scale (n,): what stands for one rad."""
+    return np.maximum(STANDING * scale, STANDING_LENGTH)
 
 
 def survey(log: Log, robot: Robot, *, measured: str = "tau", joints: tuple[int, ...] | None = None) -> Survey:
@@ -41,7 +65,8 @@ def survey(log: Log, robot: Robot, *, measured: str = "tau", joints: tuple[int, 
 
     joints: those whose torque counts, all where missing.
     """
-    samples = _in_order(log, _first_rows(log, robot, measured))
+    first, complete = _first_rows(log, robot, measured)
+    samples = _in_order(log, first)
     notes = _check_angles(log, robot, samples)
     saturation = np.full(robot.n, np.inf)
     if measured == "tau":
@@ -51,7 +76,7 @@ def survey(log: Log, robot: Robot, *, measured: str = "tau", joints: tuple[int, 
     turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
     rate = _rate(samples.t)
     samples = replace(samples, q=Turns(turning, rate).unwrap(samples.q))
-    return Survey(rate, samples, saturation, turning, notes)
+    return Survey(rate, samples, saturation, turning, notes, complete)
 
 
 def _rate(t: Array) -> float:
@@ -62,11 +87,12 @@ def _rate(t: Array) -> float:
     return float(1.0 / near.mean()) if len(near) > 0.5 * len(steps) else 1.0 / usual
 
 
-def _first_rows(log: Log, robot: Robot, measured: str) -> Samples:
-    """Finite rows from the beginning of the log."""
+def _first_rows(log: Log, robot: Robot, measured: str) -> tuple[Samples, bool]:
+    """Finite rows from the beginning of the log, and whether these are all."""
     pieces: list[Samples] = []
     empty: Samples | None = None
     count = rows = 0
+    complete = True
     for samples in log.surroundings():
         if samples.q.shape[1] != robot.n:
             raise LogError(log.name, f"it has {samples.q.shape[1]} joints, '{robot.name}' has {robot.n}")
@@ -81,6 +107,7 @@ def _first_rows(log: Log, robot: Robot, measured: str) -> Samples:
             empty = samples
         count += int(good.sum())
         if count >= ROWS:
+            complete = False
             if _moves(pieces):
                 break
             pieces = pieces[-1:]  # a robot that stands tells nothing: look further
@@ -90,7 +117,7 @@ def _first_rows(log: Log, robot: Robot, measured: str) -> Samples:
     if not pieces:
         assert empty is not None
         raise LogError(log.name, f"every row has a missing value; leave out {_empty_columns(empty, robot)}")
-    return join(pieces)
+    return join(pieces), complete
 
 
 def _moves(pieces: list[Samples]) -> bool:

@@ -227,8 +227,7 @@ def _size_of(unit: str, unknowns: Unknowns, solution: Solution, base: list[int])
 
 
 def _posture(state: State) -> Array:
-    n = state.equation.robot.n
-    return np.mean([rows.q.mean(axis=0) for rows in state.kept], axis=0) if state.kept else np.zeros(n)
+    return np.asarray(np.mean([found.mean for found in state.findings], axis=0))
 
 
 def _condition(unknowns: Unknowns, factors: Factors, noise: Array, columns: list[int]) -> float:

@@ -24,8 +24,11 @@ ESSENTIAL = 1e-6
 """A block that holds all but this share of what is known of some direction cannot be left out."""
 
 
-ALIKE = 0.05
-"""Median correlation of blocks some lag apart that is no chance: it is pooled over all unknowns."""
+CHANCE = 0.4
+"""Median correlation of blocks some lag apart that chance may give, times the square root of the pairs over the blocks.
+
+Single unknowns scatter with 1; the median over all of them, which are correlated, with about a third of that.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,8 +87,8 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
 def _memory(shifts: Array) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike.
 
-    Lags at which the median correlation over the unknowns is above 0.05 count with each unknown's own correlation, at
-    least the median; of neighbours the median counts in any case.
+    Lags at which the median correlation over the unknowns is above chance count with each unknown's own correlation,
+    at least the median; of neighbours the median counts in any case.
     """
     power = (shifts**2).sum(axis=0)
     seen = power > 0.0
@@ -95,7 +98,7 @@ def _memory(shifts: Array) -> Array:
     for lag in range(1, len(shifts)):
         own = (shifts[lag:] * shifts[:-lag]).sum(axis=0) / np.where(seen, power, 1.0)
         rho = float(np.median(own[seen]))
-        if rho > ALIKE:
+        if rho > CHANCE * np.sqrt(len(shifts) - lag) / len(shifts):
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:
             growth += 2.0 * max(0.0, rho)

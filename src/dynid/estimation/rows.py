@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +51,12 @@ def rows_of(
     cut = Splitting(context, gap, treatment.shortest, treatment.cutoff is not None)
     begin, end = log.interval
     guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
+    standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
     friction: _FrictionState | None = None
     memory = np.empty((0, equation.width))
     for window in windows(log, seen, cut, found):
         assert window.samples.tau is not None
-        prepared = prepare(window, treatment, window.samples.tau)
+        prepared = held(prepare(window, treatment, window.samples.tau), standing, posture)
         if friction is None or window.starts:
             friction = _FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)
@@ -74,13 +75,24 @@ def rows_of(
         rows = decimated(wide, prepared.first, core, (window.starts, window.ends), treatment)
         q, v = prepared.motion.q[places], prepared.motion.v[places]
         settled = wanted[:, None] > friction.reached
-        found.used += float(inside.sum()) * treatment.decimation / treatment.thin_rate
+        step = treatment.decimation / treatment.thin_rate
+        found.see(q[inside], float(inside.sum()) * step)
         still = (np.abs(v) < STILL * equation.shapes.scale).all(axis=1) & inside
-        found.standstill += float(still.sum()) * treatment.decimation / treatment.thin_rate
+        found.standstill += float(still.sum()) * step
         if inside.all():
             yield Rows(number, window.segment, t, q, v, rows, settled)
         else:
             yield Rows(number, window.segment, t[inside], q[inside], v[inside], rows[inside], settled[inside])
+
+
+def held(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Prepared:
+    """Joints that stand still, at their mean: noise of an encoder at rest is no motion."""
+    if not standing.any():
+        return prepared
+    motion = prepared.motion
+    q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+    q[:, standing], v[:, standing], a[:, standing] = posture[standing], 0.0, 0.0
+    return replace(prepared, motion=replace(motion, q=q, v=v, a=a))
 
 
 def _core(window: Window, treatment: Treatment) -> tuple[int, int]:

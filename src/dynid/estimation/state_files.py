@@ -47,6 +47,9 @@ class FindingsRecord(Record):
     rate: float
     samples: int
     sentences: list[str]
+    lowest: list[float]
+    highest: list[float]
+    mean: list[float]
 
 
 class StateRecord(Record):
@@ -82,7 +85,15 @@ def write_state(state: State, path: Path) -> None:
         ],
         settling=[[record_factor(f) for f in of_log] for of_log in state.settling],
         findings=[
-            FindingsRecord(log=f.log, rate=f.rate, samples=f.samples, sentences=list(f.sentences))
+            FindingsRecord(
+                log=f.log,
+                rate=f.rate,
+                samples=f.samples,
+                sentences=list(f.sentences),
+                lowest=list(f.lowest),
+                highest=list(f.highest),
+                mean=list(f.mean),
+            )
             for f in state.findings
         ],
     )
@@ -105,7 +116,13 @@ def read_state(path: Path) -> State:
         raise IdentificationError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
     except (DynidError, ValueError, KeyError, IndexError) as error:
         raise IdentificationError(f"{path}: the file is damaged: {error}") from error
-    findings = tuple(Findings(f.log, f.rate, samples=f.samples, notes=list(f.sentences)) for f in record.findings)
+    findings = tuple(
+        Findings(
+            f.log, f.rate, samples=f.samples, notes=list(f.sentences),
+            lowest=tuple(f.lowest), highest=tuple(f.highest), mean=tuple(f.mean),
+        )
+        for f in record.findings
+    )  # fmt: skip
     return State(equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings)
 
 

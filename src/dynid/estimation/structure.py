@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from dynid.base.numeric import find_by_qr
 from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import random_samples
+from dynid.data.survey import standing_range
 from dynid.errors import LoopError
 from dynid.estimation.equation import Equation
 from dynid.estimation.least_squares import Constraints, rank_of
@@ -15,12 +16,6 @@ from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
-
-STANDING = 5e-3
-"""A joint that moves less than this (rad, or as much of a prismatic joint's range) in a log stands still in it."""
-
-STANDING_LENGTH = 2e-4
-"""The same for prismatic joints without limits, m."""
 
 
 def structural_columns(equation: Equation, unknowns: Unknowns, seed: int = 0) -> tuple[tuple[int, ...], Array]:
@@ -64,12 +59,11 @@ def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constrain
 
 def standing_joints(state: State) -> dict[int, tuple[NDArray[np.bool_], Array]]:
     """Which joints (n,) stood still in each log, and the mean positions (n,)."""
-    smallest = np.maximum(STANDING * state.equation.shapes.scale, STANDING_LENGTH)
-    where = {}
-    for log in {rows.log for rows in state.kept}:
-        q = np.concatenate([rows.q for rows in state.kept if rows.log == log])
-        where[log] = np.ptp(q, axis=0) < smallest, q.mean(axis=0)
-    return where
+    smallest = standing_range(state.equation.shapes.scale)
+    return {
+        log: (np.array(found.highest) - np.array(found.lowest) < smallest, np.array(found.mean))
+        for log, found in enumerate(state.findings)
+    }
 
 
 def _random(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[Motion, Array]:

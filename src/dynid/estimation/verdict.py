@@ -40,8 +40,8 @@ class Evidence:
     """The figures that a verdict rests on.
 
     weak: inertial parameters that are not known to half of the largest of their kind; impossible: parameters that
-    are below zero by two half widths of their interval although nature does not allow it; groups: blocks behind the jackknife, None without;
-    delay: what was found beside used_delay (s), which was corrected.
+    are below zero by two half widths of their interval although nature does not allow it; groups: blocks behind the
+    jackknife, None without; delay: what was found beside used_delay (s), which was corrected.
     """
 
     channels: Sequence[str]
