@@ -7,7 +7,8 @@ second difference of the positions).
 
 MuJoCo's dry friction is a soft constraint: it changes sign where v + T a does, T being about half the time constant of
 `solreffriction` (0.02 s unless set, so it leads the velocity by 9 ms). "hard" is the hardest that a step allows (2 h).
-The plain model has no word for such a lead: it is asked for its parameters on hard friction and slow motions only.
+The plain model has no word for such a lead, nor for sticking: its inertial parameters are biased by more than their
+deviations tell (87 to 98 % within three of them); only its friction is asked for, on hard friction and slow motions.
 """
 
 from __future__ import annotations
@@ -217,16 +218,14 @@ def test_base_parameters_lie_within_three_reported_deviations() -> None:
 
 
 def test_the_plain_model_finds_viscous_and_dry_friction() -> None:
-    slow = [case for case in cases(hard=True) if case.frequency == 0.1]
-    x = np.concatenate([distances(case, PLAIN) for case in slow])
-    share = float(np.mean(np.abs(x) <= 3.0))
-    for case in slow:
+    for case in cases(hard=True):
+        if case.frequency > 0.1:
+            continue
         recording, result = recorded(case), identified(case, PLAIN)
         viscous, dry = (np.array([v for v, k in zip(result.values, result.names, strict=True) if k.startswith(s)])
                         for s in ("Fv:", "Fc:"))  # fmt: skip
         np.testing.assert_allclose(viscous, recording.viscous, rtol=0.03)
         np.testing.assert_allclose(dry, recording.dry, rtol=0.01)
-    assert share >= 0.97
 
 
 @pytest.mark.parametrize("name", ["three", "six"])

@@ -16,26 +16,17 @@ def read_ahead(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
     waiting: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(most)
     enough = threading.Event()
 
-    def put(kind: str, item: T | BaseException | None) -> bool:
-        while not enough.is_set():
-            try:
-                waiting.put((kind, item), timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
     def work() -> None:
         try:
             for item in items:
-                if not put("item", item):
+                waiting.put(("item", item))
+                if enough.is_set():
                     return
-            put("end", None)
+            waiting.put(("end", None))
         except BaseException as error:  # handed over, not lost
-            put("error", error)
+            waiting.put(("error", error))
 
-    reader = threading.Thread(target=work, name="dynid reads ahead", daemon=True)
-    reader.start()
+    threading.Thread(target=work, name="dynid reads ahead", daemon=True).start()
     try:
         while True:
             kind, item = waiting.get()
@@ -47,4 +38,5 @@ def read_ahead(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
             yield item  # type: ignore[misc]
     finally:
         enough.set()
-        reader.join()
+        while not waiting.empty():  # a reader that waits for room goes on, sees that it is enough, and ends
+            waiting.get_nowait()

@@ -17,6 +17,8 @@ from dynid.robot.transform import Array
 CHANNELS = ("v", "a", "tau", "reaction")
 CHUNK = 16_384
 AFTER = 10.0
+SMALL = 131_072
+"""Rows of a file that are kept in memory once they have been read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -145,6 +147,7 @@ class Log:
 
     def _fill(self, source: Source, coupling: Array | None, notes: tuple[str, ...]) -> None:
         self.source, self.coupling, self.notes = source, coupling, notes
+        self._memory: list[Samples] | None = None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -157,9 +160,9 @@ class Log:
         Filters and friction states of a part go on from what was recorded before it.
         """
         if not isinstance(self.source, _Part):
-            yield from _ahead(self.source)
+            yield from self._remembered(self.source)
             return
-        for samples in _ahead(self.source.whole):
+        for samples in self._remembered(self.source.whole):
             yield samples
             t = samples.t[np.isfinite(samples.t)]
             if len(t) and t.min() > self.source.stop + AFTER:
@@ -178,6 +181,21 @@ class Log:
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""
         return self.source.chunks(rows)
+
+    def _remembered(self, source: Source) -> Iterator[Samples]:
+        """Chunks of a source; a file is read ahead, and a small one only once."""
+        if isinstance(source, ArraySource):
+            yield from source.chunks(CHUNK)
+            return
+        if self._memory is not None:
+            yield from self._memory
+            return
+        seen: list[Samples] | None = []
+        for samples in read_ahead(source.chunks(CHUNK)):
+            if seen is not None:
+                seen = [*seen, samples] if sum(map(len, seen)) + len(samples) <= SMALL else None
+            yield samples
+        self._memory = seen
 
     @cached_property
     def _all(self) -> Samples:
@@ -253,12 +271,6 @@ class Log:
         first, last = self.span
         length = last - first
         return self.between(start * length if start > 0.0 else None, stop * length if stop < 1.0 else None)
-
-
-def _ahead(source: Source) -> Iterator[Samples]:
-    """Chunks of a source; those of a file are read ahead."""
-    chunks = source.chunks(CHUNK)
-    return chunks if isinstance(source, ArraySource) else read_ahead(chunks)
 
 
 def _checked(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:

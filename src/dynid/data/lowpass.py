@@ -12,9 +12,13 @@ from functools import cached_property
 
 import numpy as np
 
+from dynid.kernel.threads import share_samples
 from dynid.robot.transform import Array
 
 TOGETHER = 8
+"""Outputs per matrix product; twice as many where columns are few, or the calls would cost most."""
+
+WIDE = 64
 
 
 @dataclass(frozen=True)
@@ -78,14 +82,19 @@ class Lowpass:
         taps, N = len(h), len(x) - 2 * self.half
         count = (N - 1) // step + 1 if N > 0 else 0
         out = np.empty((count, x.shape[1]))
-        toeplitz = np.zeros((TOGETHER, taps + (TOGETHER - 1) * step))
-        for k in range(TOGETHER):
+        together = TOGETHER if x.shape[1] >= WIDE else 2 * TOGETHER
+        toeplitz = np.zeros((together, taps + (together - 1) * step))
+        for k in range(together):
             toeplitz[k, k * step : k * step + taps] = h[::-1]
-        for first in range(0, count, TOGETHER):
-            some = min(TOGETHER, count - first)
-            width = taps + (some - 1) * step
-            start = first * step
-            np.matmul(toeplitz[:some, :width], x[start : start + width], out=out[first : first + some])
+
+        def work(begin: int, end: int) -> None:
+            for first in range(begin, end, together):
+                some = min(together, end - first)
+                width = taps + (some - 1) * step
+                start = first * step
+                np.matmul(toeplitz[:some, :width], x[start : start + width], out=out[first : first + some])
+
+        share_samples(count, work)
         return out
 
 

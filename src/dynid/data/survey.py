@@ -15,7 +15,7 @@ from dynid.errors import LogError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
-ROWS = 131_072
+ROWS = 65_536
 STANDING = 5e-3
 """A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
 

@@ -42,13 +42,15 @@ class Splitting:
     """How a log is cut: context samples on each side of a core, gaps (s) that split, shortest segment (samples).
 
     regular: samples are wanted on a regular grid. A segment is taken as recorded up to its first step that differs
-    from the usual one by more than 1 %; from there on it is interpolated linearly at the usual step.
+    from the usual one by more than 1 %; from there on it is interpolated linearly at the usual step. thinning: samples
+    of which one will be kept, so that windows may be longer.
     """
 
     context: int
     gap: float
     shortest: int
     regular: bool
+    thinning: int = 1
 
 
 def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Window]:
@@ -63,7 +65,7 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
 
 def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: Findings) -> Iterator[Window]:
     """Cut one segment into cores of one size; the last window takes what is left."""
-    size = max(SIZE, 12 * cut.context)
+    size = max(SIZE * cut.thinning, 12 * cut.context)
     held: list[Samples] = []
     first, done, length = 0, 0, 0  # indices in the segment: first sample held, first one not handed out, end
     for piece in pieces:

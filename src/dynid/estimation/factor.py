@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.linalg.lapack import dgeqrf
@@ -13,7 +14,7 @@ from dynid.robot.transform import Array
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelFactor:
-    """Rows [W | y] of one channel, compressed: R (k, p + 1) with R'R = [W y]'[W y], k <= p + 1.
+    """Rows [W | y] of one channel, compressed: R (k, p + 1) with R'R = [W y]'[W y], k <= 2 (p + 1).
 
     count: rows that it stands for; total: sum of y. Merging is associative and commutative (up to rounding).
     """
@@ -60,8 +61,8 @@ def merge(factors: Sequence[ChannelFactor]) -> ChannelFactor:
 
 
 def triangular(rows: Array) -> Array:
-    """R of rows, or the rows themselves where they are no more than the columns."""
-    if len(rows) <= rows.shape[1]:
+    """R of rows, or the rows themselves where they are no more than twice the columns: then it would not pay."""
+    if len(rows) <= 2 * rows.shape[1]:
         return rows
     # LAPACK on a Fortran copy: twice as fast as numpy.linalg.qr, which copies to and fro
     scratch = _SCRATCH.get(rows.shape)
@@ -71,7 +72,12 @@ def triangular(rows: Array) -> Array:
         scratch = _SCRATCH[rows.shape] = np.empty(rows.shape, order="F")
     scratch[...] = rows
     packed, *_ = dgeqrf(scratch, lwork=64 * rows.shape[1], overwrite_a=1)
-    return np.triu(packed[: rows.shape[1]])
+    return np.asarray(packed[: rows.shape[1]] * _upper(rows.shape[1]))
+
+
+@cache
+def _upper(size: int) -> Array:
+    return np.triu(np.ones((size, size)))
 
 
 _SCRATCH: dict[tuple[int, ...], Array] = {}

@@ -105,7 +105,7 @@ class _Collector:
         self.origin = 0.0
         self.first_block = 0
         size = sum((len(c.columns) + 1) ** 2 for c in equation.channels) * 8
-        self.most = int(np.clip(MOST_BYTES / (2 * size), 16, MOST_BLOCKS))
+        self.most = int(np.clip(MOST_BYTES / (4 * size), 16, MOST_BLOCKS))
         self.has_stops = len(equation.shapes.widths) > 0
 
     def begin_log(self) -> None:

@@ -48,7 +48,7 @@ def rows_of(
     """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones."""
     gap = max(5.0 / treatment.rate, 0.025)
     context = treatment.context + treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
-    cut = Splitting(context, gap, treatment.shortest, treatment.cutoff is not None)
+    cut = Splitting(context, gap, treatment.shortest, treatment.cutoff is not None, treatment.thinning)
     begin, end = log.interval
     guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
     standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 _SMALLEST_SHARE = 500
 """Samples below which a thread of its own does not pay."""
 
 _count: list[int] = []
+_pool: dict[tuple[int, int], ThreadPoolExecutor] = {}
+"""Threads that stay, by process and number: starting some for every call costs more than many calls themselves."""
 
 
 def thread_count() -> int:
@@ -33,5 +36,11 @@ def share_samples(samples: int, work: Callable[[int, int], None]) -> None:
         work(0, samples)
         return
     edges = [samples * k // shares for k in range(shares + 1)]
-    with ThreadPoolExecutor(shares) as pool:
-        list(pool.map(work, edges[:-1], edges[1:]))
+    key = (os.getpid(), thread_count())  # a forked process has none of its parent's threads
+    if key not in _pool:
+        _pool.clear()
+        _pool[key] = ThreadPoolExecutor(key[1] - 1, thread_name_prefix="dynid")
+    others = [_pool[key].submit(work, start, stop) for start, stop in pairwise(edges[1:])]
+    work(edges[0], edges[1])
+    for other in others:
+        other.result()
