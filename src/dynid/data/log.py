@@ -90,10 +90,11 @@ class _Part:
     whole: Source
     start: float
     stop: float
+    origin: float
 
     @property
     def name(self) -> str:
-        return f"{self.whole.name} ({self.start:.6g} s to {self.stop:.6g} s)"
+        return f"{self.whole.name} ({self.start - self.origin:.4g} s to {self.stop - self.origin:.4g} s)"
 
     @property
     def channels(self) -> frozenset[str]:
@@ -264,7 +265,8 @@ class Log:
                 f"it lasts {last - first:.6g} s"
             )  # fmt: skip
         whole = self.source.whole if isinstance(self.source, _Part) else self.source
-        return Log.of(_Part(whole, begin, finish), coupling=self.coupling, notes=self.notes)
+        origin = self.source.origin if isinstance(self.source, _Part) else first
+        return Log.of(_Part(whole, begin, finish, origin), coupling=self.coupling, notes=self.notes)
 
     def part(self, start: float = 0.0, stop: float = 1.0) -> Log:
         """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two."""
