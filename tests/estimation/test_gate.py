@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.estimation.collecting import Wishes, collect
-from dynid.estimation.gate import DEFAULT, GAIN, OPTIONAL, Folds, choose_blocks
+from dynid.estimation.folds import Folds
+from dynid.estimation.gate import DEFAULT, GAIN, OPTIONAL, choose_blocks
 from dynid.estimation.jackknife import grouped
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.motion import Motion
@@ -43,8 +44,8 @@ def test_held_out_errors_are_those_of_refits() -> None:
             rows = (W[~out][:, :, chosen] / noise[:, None]).reshape(-1, len(chosen))
             x, *_ = np.linalg.lstsq(rows, (tau[~out] / noise).ravel(), rcond=None)
             squares += ((tau[out] - W[out][:, :, chosen] @ x) ** 2).sum(axis=0)
-        assert_allclose(folds.rmse(chosen), np.sqrt(squares / len(tau)), rtol=1e-6)
-        assert_allclose(folds.nrmse(chosen), np.sqrt(squares / len(tau)) / tau.std(axis=0), rtol=1e-6)
+        assert_allclose(folds.rmse(folds.errors(chosen)), np.sqrt(squares / len(tau)), rtol=1e-6)
+        assert_allclose(folds.nrmse(folds.errors(chosen)), np.sqrt(squares / len(tau)) / tau.std(axis=0), rtol=1e-6)
     blocks, trials = choose_blocks(
         state.equation, state.blocks, noise, logs=1, offsets_per_log=False,
         always=("viscous", "offset"), optional=("coulomb",),
@@ -52,8 +53,8 @@ def test_held_out_errors_are_those_of_refits() -> None:
     assert blocks == ("viscous", "offset", "coulomb")
     (trial,) = trials
     assert (trial.block, trial.admitted) == ("coulomb", True)
-    assert_allclose(trial.before, folds.nrmse(without).mean(), rtol=1e-6)
-    assert_allclose(trial.error, folds.nrmse(np.arange(len(unknowns))).mean(), rtol=1e-6)
+    assert_allclose(trial.before, folds.nrmse(folds.errors(without)).mean(), rtol=1e-6)
+    assert_allclose(trial.error, folds.nrmse(folds.errors(np.arange(len(unknowns)))).mean(), rtol=1e-6)
 
 
 EXTRA: dict[str, Callable[[Array, Array], Array]] = {

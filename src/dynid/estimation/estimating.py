@@ -12,7 +12,8 @@ from dynid.estimation.constraints import constraints_of
 from dynid.estimation.equation import Indices
 from dynid.estimation.essential import eliminate
 from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.gate import DEFAULT, OPTIONAL, Folds, Trial, choose_blocks
+from dynid.estimation.folds import Folds
+from dynid.estimation.gate import DEFAULT, OPTIONAL, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import NORMAL, Bounds, Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
@@ -114,7 +115,8 @@ def _solve(
 def _validate(state: State, unknowns: Unknowns, solution: Solution, validation: tuple[Gathered, str] | None) -> Score:
     if validation is None:
         folds = Folds.of(unknowns, state.blocks, solution.noise)
-        return held_out_score(folds.within(solution.free, solution.fixed, solution.prior), cutoff=state.cutoff)
+        errors = folds.errors_within(solution.free, solution.fixed, solution.prior)
+        return held_out_score(folds, errors, cutoff=state.cutoff)
     gathered, name = validation
     return score(
         unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
-from dynid.estimation.gate import Folds
+from dynid.estimation.folds import Folds
 from dynid.estimation.least_squares import Solution
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
@@ -22,12 +21,10 @@ def ridge_rows(state: State, unknowns: Unknowns, plain: Solution) -> tuple[Array
     """
     nominal = nominal_values(state, unknowns)
     folds = Folds.of(unknowns, state.blocks, plain.noise)
-    weights = 1.0 / plain.noise**2
-    gram = np.einsum("fcij,c->fij", folds.gram, weights)
-    pull = np.einsum("fci,c->fi", folds.pull, weights)
-    power = float((folds.squares.sum(axis=0) * weights).sum())
-    weight = 1.0 / _sizes(unknowns, nominal, np.diag(gram.sum(axis=0)), power) ** 2
-    errors = [_held_out(folds, gram, pull, weight, nominal, float(strength)) for strength in STRENGTHS]
+    power = float((folds.squares.sum(axis=0) / plain.noise**2).sum())
+    columns = np.diag(folds.normal[0].sum(axis=0))
+    weight = 1.0 / _sizes(unknowns, nominal, columns, power) ** 2
+    errors = [folds.nrmse(folds.errors_towards(strength * weight, nominal)).mean() for strength in STRENGTHS]
     scale = np.sqrt(float(STRENGTHS[int(np.argmin(errors))]) * weight)
     return np.diag(scale), scale * nominal
 
@@ -50,15 +47,3 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
             symbol = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}[kind]
             values[symbol + robot.links[k].label] = value
     return np.array([values.get(name, values.get(name.rpartition("@")[0], 0.0)) for name in unknowns.names])
-
-
-def _held_out(folds: Folds, gram: Array, pull: Array, weight: Array, nominal: Array, strength: float) -> float:
-    whole, right = gram.sum(axis=0) + np.diag(strength * weight), pull.sum(axis=0) + strength * weight * nominal
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(whole), 1e-300))
-    squares = np.zeros(folds.squares.shape)
-    for f in range(len(gram)):
-        A = (whole - gram[f]) * scale[:, None] * scale
-        A[np.diag_indices_from(A)] += 1e-11
-        x = scale * scipy.linalg.solve(A, scale * (right - pull[f]), assume_a="sym")
-        squares[f] = folds.squares[f] - 2.0 * folds.pull[f] @ x + np.einsum("cij,i,j->c", folds.gram[f], x, x)
-    return float(np.sqrt(np.maximum(squares, 0.0).sum(axis=0) / folds.spread).mean())

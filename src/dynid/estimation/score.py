@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.gate import Folds
+from dynid.estimation.folds import Folds
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 
@@ -66,9 +66,8 @@ def score(
     return Score(rmse, rmse / spread, settled / spread, unsettled, cutoff, source, int(every.max()))
 
 
-def held_out_score(folds: Folds, *, cutoff: float | None) -> Score:
+def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None) -> Score:
     """Errors on held-out blocks of time: each fold predicted by a fit to the others."""
-    chosen = np.arange(folds.gram.shape[-1])
-    nrmse, rmse = folds.nrmse(chosen), folds.rmse(chosen)
-    source = f"{len(folds.gram)} held-out stretches of time, each predicted from the others"
+    nrmse, rmse = folds.nrmse(errors), folds.rmse(errors)
+    source = f"{folds.count} held-out stretches of time, each predicted from the others"
     return Score(rmse, nrmse, nrmse, 0.0, cutoff, source, int(folds.counts.sum(axis=0).max()))
