@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.data.cutoff import Choice, choose_cutoff
-from dynid.data.log import Log
+from dynid.data.log import ArraySource, Log
 from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
 from dynid.errors import IdentificationError, LogError
@@ -132,9 +132,13 @@ def _with_first_estimate(
     """Estimate the rigid torque from the beginning of every log, for the load block, and lay out all blocks."""
     first = tuple(b for b in equation.friction if b != "load") or PLAIN
     simple = equation.with_friction(first)
-    gathered = gather(simple, tuple(logs), surveys, treatments, block=length, most=ROWS)
-    solution = solve(Unknowns.of(simple, first, len(logs)), total_factors(gathered.blocks))
+    seen = tuple(
+        log if np.isfinite(log.interval).any() else Log.of(ArraySource(log.name, s.samples))  # not read again
+        for log, s in zip(logs, surveys, strict=True)
+    )
+    gathered = gather(simple, seen, surveys, treatments, block=length, most=ROWS)
     unknowns = Unknowns.of(simple, first, len(logs))
+    solution = solve(unknowns, total_factors(gathered.blocks))
     place = unknowns.place[0, : simple.rigid_count]
     values = np.where(place >= 0, solution.values[place], 0.0)
     everything = (*DEFAULT, *OPTIONAL) if wishes.is_recipe else equation.friction

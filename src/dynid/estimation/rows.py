@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +16,7 @@ from dynid.data.survey import Survey
 from dynid.data.treatment import Prepared, Treatment, decimated, kept_indices, prepare
 from dynid.data.windows import Splitting, Window, windows
 from dynid.estimation.equation import Equation
+from dynid.kernel.threads import thread_count
 from dynid.robot.transform import Array
 
 LEAD = 0.5
@@ -45,7 +48,62 @@ class Rows:
 def rows_of(
     equation: Equation, number: int, log: Log, seen: Survey, treatment: Treatment, found: Findings
 ) -> Iterator[Rows]:
-    """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones."""
+    """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones.
+
+    While one window's rows are written, by a thread of its own, the next window's motion is prepared.
+    """
+    tasks = _tasks(equation, number, log, seen, treatment, found)
+    if thread_count() == 1:
+        for task in tasks:
+            yield task.rows()
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="dynid writes rows") as writer:
+        ahead: Future[Rows] | None = None
+        for task in tasks:
+            next_one = writer.submit(task.rows)
+            if ahead is not None:
+                yield ahead.result()
+            ahead = next_one
+        if ahead is not None:
+            yield ahead.result()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Task:
+    """All that is needed to write the rows of one window: `where` are those that count, at thinned indices."""
+
+    equation: Equation
+    treatment: Treatment
+    log: int
+    window: Window
+    prepared: Prepared
+    stops: Array
+    where: NDArray[np.int64]
+    inside: NDArray[np.bool_]
+    settled: NDArray[np.bool_]
+    memory: list[Array]
+
+    def rows(self) -> Rows:
+        """Write, filter, decimate."""
+        motion, first = self.prepared.motion, self.prepared.first
+        if len(self.memory[0]) < len(motion):
+            self.memory[0] = np.empty((len(motion), self.equation.width))
+        wide = self.equation.write(motion, self.stops, self.prepared.measured, out=self.memory[0][: len(motion)])
+        ends = (self.window.starts, self.window.ends)
+        rows = decimated(wide, first, _core(self.window, self.treatment), ends, self.treatment)
+        places = self.where[self.inside] - first
+        if not self.inside.all():
+            rows = rows[self.inside]
+        return Rows(
+            self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], rows,
+            self.settled[self.inside],
+        )  # fmt: skip
+
+
+def _tasks(
+    equation: Equation, number: int, log: Log, seen: Survey, treatment: Treatment, found: Findings
+) -> Iterator[_Task]:
+    """Prepare window after window: motion, friction states, which rows count; counted in `found`."""
     gap = max(5.0 / treatment.rate, 0.025)
     context = treatment.context + treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
     cut = Splitting(context, gap, treatment.shortest, treatment.cutoff is not None, treatment.thinning)
@@ -53,36 +111,31 @@ def rows_of(
     guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
     standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
     friction: _FrictionState | None = None
-    memory = np.empty((0, equation.width))
+    nothing = np.empty((0, equation.width))
+    memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
     for window in windows(log, seen, cut, found):
         assert window.samples.tau is not None
         prepared = held(prepare(window, treatment, window.samples.tau), standing, posture)
         if friction is None or window.starts:
             friction = _FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)
-        core = _core(window, treatment)
-        wanted = kept_indices(core, treatment)
-        if not len(wanted):
-            continue
-        places = wanted - prepared.first
-        t = prepared.motion.t[places]
+        where = kept_indices(_core(window, treatment), treatment)
+        t = prepared.motion.t[where - prepared.first]
         inside = (t >= begin + guard) & (t < end - guard)
         if not inside.any():
             continue
-        if len(memory) < len(prepared.motion):
-            memory = np.empty((len(prepared.motion), equation.width))
-        wide = equation.write(prepared.motion, stops, prepared.measured, out=memory[: len(prepared.motion)])
-        rows = decimated(wide, prepared.first, core, (window.starts, window.ends), treatment)
-        q, v = prepared.motion.q[places], prepared.motion.v[places]
-        settled = wanted[:, None] > friction.reached
-        step = treatment.decimation / treatment.thin_rate
-        found.see(q[inside], float(inside.sum()) * step)
-        still = (np.abs(v) < STILL * equation.shapes.scale).all(axis=1) & inside
-        found.standstill += float(still.sum()) * step
-        if inside.all():
-            yield Rows(number, window.segment, t, q, v, rows, settled)
-        else:
-            yield Rows(number, window.segment, t[inside], q[inside], v[inside], rows[inside], settled[inside])
+        _count(found, prepared, where[inside], treatment, equation.shapes.scale)
+        settled = where[:, None] > friction.reached
+        yield _Task(equation, treatment, number, window, prepared, stops, where, inside, settled, next(memories))
+
+
+def _count(found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array) -> None:
+    """Tell the findings what is used of a window."""
+    places = where - prepared.first
+    step = treatment.decimation / treatment.thin_rate
+    found.see(prepared.motion.q[places], len(places) * step)
+    still = (np.abs(prepared.motion.v[places]) < STILL * scale).all(axis=1)
+    found.standstill += float(still.sum()) * step
 
 
 def held(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Prepared:

@@ -28,8 +28,9 @@ STOP = re.compile(r"stop(\d+(?:\.\d*)?(?:e-?\d+)?)")
 class FrictionBlock:
     """Columns per joint: symbols of their parameters, units for turning and sliding joints, and their values.
 
-    value(q, v): columns (N, n) from positions and velocities, both in rad-like units of the joint's range; None for
-    blocks with a memory (stops) or that need the rigid torque (load). power: the unit's power of rad.
+    value(q, v): columns (N, n) from positions and velocities, in rad-like units of the joint's range unless the block
+    is one of PLAIN_UNITS; None for blocks that look at neighbours (stops, lag) or at the rigid torque (load). doc: the
+    formula.
     """
 
     symbols: tuple[str, ...]
