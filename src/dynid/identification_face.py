@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 TELLING, COLOURED = 0.1, 0.3
 """Share of a residual's variance, and autocorrelation, from which on a person should know of it."""
 
+SOURCES = {"torque": "torques", "power": "power", "energy": "energy", "momentum": "momenta"}
+"""What was compared, by model."""
+
 WIDE = 120
 
 
@@ -65,7 +68,7 @@ def show_data(result: Identification, screen: Console) -> None:
     _line(
         screen,
         f"{robot.name}: {result.base_rank} base parameters and {len(result.names) - result.base_rank} others "
-        f"from the torques of {len(result.channels)} joints ({result.estimator})",
+        f"from the {SOURCES[result.model]} of {len(result.joints)} joints ({result.estimator})",
         style="bold",
     )
     for log, sentences in result.findings:
@@ -146,11 +149,11 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
 
     essential, half = set(result.essential), result.quantile * result.sigma
     table = Table("friction", "unit", box=None)
-    for name in result.channels:
+    for name in result.joints:
         table.add_column(escaped(name), justify="right", overflow="fold")
     for title, column in friction_places(result).items():
         cells = []
-        for channel in result.equation.channels:
+        for channel in result.equation.torque_channels:
             k = column.get(channel.joint)
             mark = "*" if k is not None and result.names[k] in essential else ""
             cells.append("-" if k is None else f"{_number(result.values[k], 3)}{mark}{apart}+-{_number(half[k], 2)}")

@@ -13,6 +13,7 @@ from dynid.data.log import Log
 from dynid.data.survey import Survey
 from dynid.data.treatment import Prepared, Treatment, decimated, kept_indices, prepare
 from dynid.data.windows import Splitting, Window, windows
+from dynid.estimation.balances import write_measured
 from dynid.estimation.equation import Equation
 from dynid.robot.transform import Array
 
@@ -47,10 +48,14 @@ def rows_of(
 ) -> Iterator[Rows]:
     """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones."""
     gap = max(5.0 / treatment.rate, 0.025)
-    context = treatment.context + treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
-    cut = Splitting(context, gap, treatment.shortest, treatment.cutoff is not None, treatment.thinning)
+    treatment = replace(treatment, stride=equation.measure.stride(treatment))
+    half, beyond = equation.measure.half(treatment), equation.measure.context(treatment)
+    context = treatment.context + beyond
+    context += treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
+    regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
+    cut = Splitting(context, gap, shortest, regular, treatment.thinning)
     begin, end = log.interval
-    guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
+    guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
     standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
     friction: _FrictionState | None = None
     memory = np.empty((0, equation.width))
@@ -60,7 +65,7 @@ def rows_of(
         if friction is None or window.starts:
             friction = _FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)
-        core = _core(window, treatment)
+        core = _core(window, treatment, half)
         wanted = kept_indices(core, treatment)
         if not len(wanted):
             continue
@@ -71,10 +76,10 @@ def rows_of(
             continue
         if len(memory) < len(prepared.motion):
             memory = np.empty((len(prepared.motion), equation.width))
-        wide = equation.write(prepared.motion, stops, prepared.measured, out=memory[: len(prepared.motion)])
-        rows = decimated(wide, prepared.first, core, (window.starts, window.ends), treatment)
+        first, wide = write_measured(equation, prepared, stops, treatment, memory[: len(prepared.motion)])
+        rows = decimated(wide, first, core, (window.starts, window.ends), treatment)
         q, v = prepared.motion.q[places], prepared.motion.v[places]
-        settled = wanted[:, None] > friction.reached
+        settled = wanted[:, None] - half > friction.reached
         step = treatment.decimation / treatment.thin_rate
         found.see(q[inside], float(inside.sum()) * step)
         still = (np.abs(v) < STILL * equation.shapes.scale).all(axis=1) & inside
@@ -95,9 +100,10 @@ def held(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Pre
     return replace(prepared, motion=replace(motion, q=q, v=v, a=a))
 
 
-def _core(window: Window, treatment: Treatment) -> tuple[int, int]:
-    """Thinned indices in the segment for which rows are wanted, without the filter's edges."""
-    trim, step = treatment.trim, treatment.thinning
+def _core(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
+    """Thinned indices in the segment for which rows are wanted, without the filter's edges and half a balance's."""
+    step = treatment.thinning
+    trim = treatment.trim + half * step
     start, stop = window.first + window.core.start, window.first + window.core.stop
     if window.starts:
         start = max(start, trim)
