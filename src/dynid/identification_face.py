@@ -24,6 +24,9 @@ TELLING, COLOURED = 0.1, 0.3
 SOURCES = {"torque": "torques", "power": "power", "energy": "energy", "momentum": "momenta"}
 """What was compared, by model."""
 
+MEASURED = {"torque": "torque", "power": "power", "energy": "work over a window", "momentum": "impulse over a window"}
+"""The same for one row."""
+
 WIDE = 120
 
 
@@ -79,6 +82,9 @@ def show_data(result: Identification, screen: Console) -> None:
         _line(screen, f"filter: none; {result.cutoff_reason}")
     else:
         _line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
+    window = result.equation.measure.window
+    if window is not None:
+        _line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
     if result.delay:
         _line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
 
@@ -182,7 +188,7 @@ def joints_table(result: Identification) -> Table:
     """Errors per joint, on the data used and on others, and what the residual still knows."""
     from rich.table import Table
 
-    table = Table("joint", box=None)
+    table = Table("joint" if len(result.channels) == len(result.joints) else "channel", box=None)
     settled = result.validation.unsettled > 0.0
     titles = ["RMSE", "NRMSE", "RMSE\nvalidation", "NRMSE\nvalidation", *(["NRMSE\nsettled"] if settled else [])]
     for title in titles:
@@ -217,7 +223,7 @@ def remarks(colour: float, velocity: float, position: float) -> str:
 def _about_errors(result: Identification) -> str:
     filtered = "nothing filtered" if result.cutoff is None else f"both filtered at {result.cutoff:.4g} Hz"
     text = (
-        f"NRMSE: error over the standard deviation of the measured torque, {filtered}; "
+        f"NRMSE: error over the standard deviation of the measured {MEASURED[result.model]}, {filtered}; "
         f"validation on {result.validation.source}"
     )
     if result.validation.unsettled > 0.0:
@@ -231,6 +237,7 @@ def facts(result: Identification) -> dict[str, object]:
     return {
         "robot": result.robot.name,
         "model": result.model,
+        "window": result.equation.measure.window,
         "estimator": result.estimator,
         "cutoff": result.cutoff,
         "cutoff_reason": result.cutoff_reason,
@@ -251,7 +258,8 @@ def facts(result: Identification) -> dict[str, object]:
         "base_rank": result.base_rank,
         "condition": result.condition,
         "base_condition": result.base_condition,
-        "joints": list(result.channels),
+        "joints": list(result.joints),
+        "channels": list(result.channels),
         "fit": _score(result.fit),
         "validation": _score(result.validation),
         "residuals": [
