@@ -298,3 +298,30 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     postures = dynid.simulate(robot, Motion(np.arange(200.0), q, v, a))
     with pytest.raises(IdentificationError, match="no order of time"):
         dynid.identify(robot, postures, model="momentum", friction=())
+
+
+def test_a_motion_that_runs_back_in_time_is_solved_in_one_batch() -> None:
+    """The recursion joint by joint fails here (Ha, Ko & Kwon, condition 2.30); all windows together do not."""
+    robot, t = dynid.load_robot("scara"), np.linspace(0.0, 4.0, 2001)
+    rng = np.random.default_rng(2)
+    q, v, a = np.zeros((3, len(t), 4))
+    for k in (1, 2, 3):
+        w, size = 0.5 * np.pi * k, rng.standard_normal(4) / k
+        q += size * (1.0 - np.cos(w * t))[:, None]
+        v += size * w * np.sin(w * t)[:, None]
+        a += size * w * w * np.cos(w * t)[:, None]
+    log = dynid.simulate(robot, Motion(t, q, v, a))
+    result = dynid.identify(robot, log, model="momentum", friction=(), rotor_inertia=False)
+    assert_allclose(scara_unknowns(result), X, rtol=0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("model", ["energy", "momentum"])
+def test_a_tool_that_does_not_turn_hides_its_inertia(model: str) -> None:
+    robot, motion = dynid.load_robot("scara"), scara_motion()
+    q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+    for x in (q, v, a):
+        x[:, 3] = -(x[:, 0] + x[:, 1])
+    log = dynid.simulate(robot, Motion(motion.t, q, v, a), noise=1e-3)
+    result = dynid.identify(robot, log, model=model, friction=(), rotor_inertia=False)
+    assert result.rank == 5
+    assert [lost.name for lost in result.lost] == ["ZZ4"]
