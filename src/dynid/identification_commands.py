@@ -62,6 +62,8 @@ def identify(
     robot: RobotArgument,
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part")],
     validate: Annotated[list[str] | None, typer.Option(help="other LOGs, or a share to hold out: 35%")] = None,
+    model: Annotated[str, typer.Option(help="torque, power, energy or momentum")] = "torque",
+    window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
     friction: Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")] = "auto",
     rotor_inertia: Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")] = True,
     estimator: Annotated[str, typer.Option(help="wls, ols or ridge")] = "wls",
@@ -99,8 +101,9 @@ def identify(
         reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
         with identification_face.progress(screen) as tell:
             result = identified(
-                loaded, [reader.read(word) for word in logs], friction=log_options.parse_friction(friction),
-                rotor_inertia=rotor_inertia, estimator=estimator, cutoff=cutoff, delay=delay,
+                loaded, [reader.read(word) for word in logs], model=model, window=window,
+                friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia,
+                estimator=estimator, cutoff=cutoff, delay=delay,
                 validate=log_options.parse_validate(validate or [], reader),
                 joints=None if joints is None else [name for name in joints.split(",") if name],
                 known=log_options.parse_known(known or []), tied=log_options.parse_ties(tie or []),

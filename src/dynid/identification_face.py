@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 TELLING, COLOURED = 0.1, 0.3
 """Share of a residual's variance, and autocorrelation, from which on a person should know of it."""
 
+SOURCES = {"torque": "torques", "power": "power", "energy": "energy", "momentum": "momenta"}
+"""What was compared, by model."""
+
+MEASURED = {"torque": "torque", "power": "power", "energy": "work over a window", "momentum": "impulse over a window"}
+"""The same for one row."""
+
 WIDE = 120
 
 
@@ -65,7 +71,7 @@ def show_data(result: Identification, screen: Console) -> None:
     _line(
         screen,
         f"{robot.name}: {result.base_rank} base parameters and {len(result.names) - result.base_rank} others "
-        f"from the torques of {len(result.channels)} joints ({result.estimator})",
+        f"from the {SOURCES[result.model]} of {len(result.joints)} joints ({result.estimator})",
         style="bold",
     )
     for log, sentences in result.findings:
@@ -76,6 +82,9 @@ def show_data(result: Identification, screen: Console) -> None:
         _line(screen, f"filter: none; {result.cutoff_reason}")
     else:
         _line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
+    window = result.equation.measure.window
+    if window is not None:
+        _line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
     if result.delay:
         _line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
 
@@ -146,11 +155,11 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
 
     essential, half = set(result.essential), result.quantile * result.sigma
     table = Table("friction", "unit", box=None)
-    for name in result.channels:
+    for name in result.joints:
         table.add_column(escaped(name), justify="right", overflow="fold")
     for title, column in friction_places(result).items():
         cells = []
-        for channel in result.equation.channels:
+        for channel in result.equation.torque_channels:
             k = column.get(channel.joint)
             mark = "*" if k is not None and result.names[k] in essential else ""
             cells.append("-" if k is None else f"{_number(result.values[k], 3)}{mark}{apart}+-{_number(half[k], 2)}")
@@ -179,7 +188,7 @@ def joints_table(result: Identification) -> Table:
     """Errors per joint, on the data used and on others, and what the residual still knows."""
     from rich.table import Table
 
-    table = Table("joint", box=None)
+    table = Table("joint" if len(result.channels) == len(result.joints) else "channel", box=None)
     settled = result.validation.unsettled > 0.0
     titles = ["RMSE", "NRMSE", "RMSE\nvalidation", "NRMSE\nvalidation", *(["NRMSE\nsettled"] if settled else [])]
     for title in titles:
@@ -214,7 +223,7 @@ def remarks(colour: float, velocity: float, position: float) -> str:
 def _about_errors(result: Identification) -> str:
     filtered = "nothing filtered" if result.cutoff is None else f"both filtered at {result.cutoff:.4g} Hz"
     text = (
-        f"NRMSE: error over the standard deviation of the measured torque, {filtered}; "
+        f"NRMSE: error over the standard deviation of the measured {MEASURED[result.model]}, {filtered}; "
         f"validation on {result.validation.source}"
     )
     if result.validation.unsettled > 0.0:
@@ -228,6 +237,7 @@ def facts(result: Identification) -> dict[str, object]:
     return {
         "robot": result.robot.name,
         "model": result.model,
+        "window": result.equation.measure.window,
         "estimator": result.estimator,
         "cutoff": result.cutoff,
         "cutoff_reason": result.cutoff_reason,
@@ -248,7 +258,8 @@ def facts(result: Identification) -> dict[str, object]:
         "base_rank": result.base_rank,
         "condition": result.condition,
         "base_condition": result.base_condition,
-        "joints": list(result.channels),
+        "joints": list(result.joints),
+        "channels": list(result.channels),
         "fit": _score(result.fit),
         "validation": _score(result.validation),
         "residuals": [

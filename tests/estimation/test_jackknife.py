@@ -51,10 +51,10 @@ def test_shifts_are_those_of_refits(most: int) -> None:
         shifts.append(x - solution.values)
     assert_allclose(found.shifts, shifts, rtol=1e-8, atol=1e-8)
     G, centred = len(shifts), np.array(shifts) - np.mean(shifts, axis=0)
-    growth = np.ones(len(unknowns))
+    growth, white = np.ones(len(unknowns)), centred @ solution.R.T
     for lag in range(1, G):
         rho = (centred[lag:] * centred[:-lag]).sum(axis=0) / (centred**2).sum(axis=0)
-        middle = np.median(rho)
+        middle = np.median((white[lag:] * white[:-lag]).sum(axis=0) / (white**2).sum(axis=0))
         if middle > 0.4 * np.sqrt(G - lag) / G:
             growth += 2.0 * np.maximum(rho, middle)
         elif lag == 1:
@@ -90,11 +90,12 @@ def test_under_constraints_shifts_are_those_of_refits() -> None:
         x, *_ = np.linalg.lstsq(W[kept][:, :, left].reshape(-1, len(left)), y[kept].ravel(), rcond=None)
         shifts.append(x - result.values[left])
     G, centred = len(shifts), np.array(shifts) - np.mean(shifts, axis=0)
-    rho = (centred[1:] * centred[:-1]).sum(axis=0) / (centred**2).sum(axis=0)
+    rho = [(centred[lag:] * centred[:-lag]).sum(axis=0) / (centred**2).sum(axis=0) for lag in range(1, G)]
     sigma = np.sqrt((G - 1) / G * (centred**2).sum(axis=0))
     memory = (result.sigma[left] / sigma) ** 2
-    assert_allclose(memory, memory[0], rtol=1e-6)  # one common factor
-    assert 1.0 - 1e-9 <= memory[0] <= 1.0 + 2.0 * max(0.0, float(rho.max())) + 1e-9
+    assert memory.min() >= 1.0 - 1e-9
+    assert memory.max() <= 1.0 + 2.0 * np.maximum(np.max(rho, axis=1), 0.0).sum() + 1e-9
+    assert np.median(memory) < 1.5  # white noise
 
 
 def test_too_few_blocks_give_the_textbook_deviations_and_say_so() -> None:

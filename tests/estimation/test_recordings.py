@@ -125,3 +125,30 @@ def test_the_default_recipe_is_better(name: str, cut: bool, given: bool) -> None
     if name == "kr300":
         assert result.verdict.level != "good"
         assert result.warnings
+
+
+@pytest.mark.parametrize("name", ["panda", "lwr4"])
+@pytest.mark.parametrize("friction", [PLAIN, "auto"])
+def test_models_agree_on_recordings(name: str, friction: str | tuple[str, ...]) -> None:
+    """At least 90 % of the base parameters within three combined deviations of those from torques."""
+    case = CASES[name]
+    robot = dynid.load_robot(case.robot)
+    fit, rest = logs(case, robot, cut=False)
+    results = {
+        model: dynid.identify(
+            robot, fit, model=model, friction=friction, rotor_inertia=case.rotor_inertia, validate=rest
+        )
+        for model in ("torque", "power", "energy", "momentum")
+    }
+    reference = results.pop("torque")
+    for result in results.values():
+        assert result.base_rank == case.base_rank
+        both = [(reference.names.index(k), result.names.index(k)) for k in result.equation.base.names]
+        i, j = np.array(both).T
+        apart = np.abs(reference.values[i] - result.values[j]) / np.hypot(reference.sigma[i], result.sigma[j])
+        assert (apart < 3.0).mean() >= 0.9
+        assert result.validation.mean < (0.08 if name == "panda" else 0.2)
+    # one channel tells little of single parameters: deviations of power and energy are ten times larger and more
+    ratio = {model: np.median(result.sigma[: len(i)] / reference.sigma[: len(i)]) for model, result in results.items()}
+    assert ratio["momentum"] < 2.0
+    assert min(ratio["power"], ratio["energy"]) > 10.0

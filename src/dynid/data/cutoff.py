@@ -40,7 +40,7 @@ class Choice:
     clean: recorded velocities and accelerations are free of noise and can be taken as they are. series: the rows
     follow one another in time; where they do not (random postures with the row's number as time) a filter makes no
     sense, and velocities and accelerations have to be taken as given. bound: cut-off (Hz) at which noise makes up 5 %
-    of a derived acceleration.
+    of a derived acceleration. band: frequency (Hz) below which 99 % of the velocity's power lies, 0 where unknown.
     """
 
     cutoff: float
@@ -48,6 +48,7 @@ class Choice:
     clean: bool
     series: bool = True
     bound: float = 0.0
+    band: float = 0.0
 
     def motion_cutoff(self, cutoff: float) -> float:
         """Cut-off of the motion for a cut-off of the rows: as high as noise allows, up to four times.
@@ -92,7 +93,7 @@ def choose_cutoff(seen: Survey) -> Choice:
         reason += f"; a fifth of the sampling rate of {rate:.4g} Hz is the limit"
     else:
         reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
-    return Choice(_rounded(cutoff), reason, _is_clean(x, band, rate), bound=min(bound, 0.3 * rate))
+    return Choice(_rounded(cutoff), reason, _is_clean(x, band, rate), bound=min(bound, 0.3 * rate), band=band)
 
 
 def _longest_travel(seen: Survey) -> Samples:

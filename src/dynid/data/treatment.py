@@ -32,7 +32,8 @@ class Treatment:
 
     A motion that is filtered holds nothing above a few times the cut-off, so its rows are written at a thinned rate
     of at least 20 times the cut-off (every `thinning`-th sample). All signals get there through a low-pass at 5 times
-    the cut-off, which leaves the band below the cut-off alone to 3e-6.
+    the cut-off, which leaves the band below the cut-off alone to 3e-6. stride: least instants from row to row, where
+    rows are long integrals and neighbours hardly differ.
     """
 
     rate: float
@@ -40,6 +41,7 @@ class Treatment:
     smooth: bool = True
     delay: float = 0.0
     motion: float | None = None
+    stride: int = 1
 
     @cached_property
     def thinning(self) -> int:
@@ -85,7 +87,7 @@ class Treatment:
     @property
     def decimation(self) -> int:
         """Every so many instants of the thinned rate become a row."""
-        return 1 if self.row_filter is None else self.row_filter.decimation
+        return max(self.stride, 1 if self.row_filter is None else self.row_filter.decimation)
 
     @property
     def trim(self) -> int:
@@ -190,7 +192,7 @@ def decimated(rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, 
     filter_ = treatment.row_filter
     wanted = kept_indices(core, treatment)
     if filter_ is None:
-        return rows[wanted[0] - first : wanted[-1] - first + 1] if len(wanted) else rows[:0]
+        return rows[wanted[0] - first : wanted[-1] - first + 1 : treatment.decimation] if len(wanted) else rows[:0]
     if not len(wanted):
         return rows[:0]
     half, step = filter_.half, treatment.decimation

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.data.cutoff import Choice, choose_cutoff
+from dynid.data.cutoff import LEAST, Choice, choose_cutoff
 from dynid.data.log import ArraySource, Log
 from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
@@ -16,6 +16,7 @@ from dynid.estimation.equation import Equation
 from dynid.estimation.gate import DEFAULT, OPTIONAL
 from dynid.estimation.gathering import BLOCK, Gathered, gather, total_factors
 from dynid.estimation.least_squares import solve
+from dynid.estimation.measure import PERIODS, TORQUE, Measure
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
 from dynid.models.friction import PLAIN, joint_scales
@@ -36,6 +37,7 @@ class Wishes:
     delay: float
     joints: tuple[int, ...]
     columns: tuple[JointColumn, ...]
+    measure: Measure = TORQUE
 
     @property
     def is_recipe(self) -> bool:
@@ -47,6 +49,7 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     """Read the logs once (and their beginnings once more where load friction needs a first estimate)."""
     surveys = tuple(survey(log, robot, joints=wishes.joints) for log in logs)
     treatments, reason = choose_treatments(surveys, wishes)
+    measure = _with_window(wishes.measure, surveys, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
     equation = Equation.of(
         robot,
@@ -56,8 +59,9 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
         extra=wishes.columns,
         transmission=_transmission(logs, robot),
         joints=wishes.joints,
+        measure=measure,
     )
-    length = block_length(surveys)
+    length = block_length(surveys, measure)
     if wishes.is_recipe or "load" in equation.friction:
         equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes)
     gathered = gather(
@@ -69,8 +73,7 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
 
 def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | None = None) -> Gathered:
     """Read other logs in the same way."""
-    joints = tuple(channel.joint for channel in state.equation.channels)
-    surveys = tuple(survey(log, state.equation.robot, joints=joints) for log in logs)
+    surveys = tuple(survey(log, state.equation.robot, joints=state.equation.joints) for log in logs)
     treatments = tuple(
         _unfiltered(s, state.delay)
         if state.cutoff is None
@@ -78,7 +81,8 @@ def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | N
         for s in surveys
     )
     told = _told(on_progress, "validating")
-    return gather(state.equation, tuple(logs), surveys, treatments, block=block_length(surveys), on_samples=told)
+    length = block_length(surveys, state.equation.measure)
+    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told)
 
 
 def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tuple[Treatment, ...], str]:
@@ -115,10 +119,26 @@ def _unfiltered(seen: Survey, delay: float) -> Treatment:
     return Treatment(seen.rate, None, False, delay)
 
 
-def block_length(surveys: tuple[Survey, ...]) -> float:
-    """Seconds per block: one, less where the logs are so short that few blocks would be left."""
+def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:
+    """Seconds per block: one, less where the logs are so short that few blocks would be left; windows fit in twice."""
     total = sum(len(s.samples) / s.rate for s in surveys)
-    return float(np.clip(total / 12.0, 0.1, BLOCK))
+    return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (measure.window or 0.0))))
+
+
+def _with_window(measure: Measure, surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> Measure:
+    """A window from the band of the motion, where none was given, in whole steps of the first log."""
+    if not measure.is_integral:
+        return measure
+    choices = [choose_cutoff(s) for s in surveys]
+    if not all(choice.series for choice in choices):
+        raise IdentificationError(
+            f"model '{measure.model}' integrates over time, but rows are postures in no order of time; "
+            "use model='torque' or 'power'"
+        )
+    if measure.window is None:
+        band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
+        measure = replace(measure, window=PERIODS / band)
+    return replace(measure, window=2 * measure.half(treatments[0]) / treatments[0].thin_rate)
 
 
 def _with_first_estimate(

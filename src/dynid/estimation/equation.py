@@ -17,6 +17,7 @@ from dynid.base.numeric import find_by_qr
 from dynid.base.parameters import BaseParameters
 from dynid.base.sampling import sample_matrix
 from dynid.errors import IdentificationError
+from dynid.estimation.measure import TORQUE, Measure
 from dynid.models.columns import standard_columns
 from dynid.models.friction import FrictionShapes, find_block, friction_columns
 from dynid.models.scene import Stage
@@ -34,7 +35,8 @@ class ChannelColumns:
     """One channel's row [W | y] inside the wide row, from start to stop: base, user, friction, measured.
 
     columns: its entries as columns of the equation; rigid: how many of them are base and user columns; motors and
-    factors (motors,): friction columns come block by block, for the motors that drive this joint.
+    factors (motors,): friction columns come block by block, for the motors that drive this joint. A channel of all
+    joints together (power, energy) has joint -1.
     """
 
     joint: int
@@ -50,10 +52,14 @@ class ChannelColumns:
         """Rows [W | y] (N, columns + 1) of this channel, a view."""
         return wide[:, self.start : self.stop]
 
+    def settled(self, joints: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether friction had settled (N,), from that of all joints (N, n)."""
+        return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
+
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """Columns of one robot under the torque model, for the torques of some joints.
+    """Columns of one robot, for the torques of some joints, and what of these torques is measured.
 
     rigid: first estimate of the base and user parameters, from which the `load` block takes the rigid torque.
     transmission (n, n): motor positions = transmission @ joint positions; friction acts there.
@@ -66,6 +72,7 @@ class Equation:
     transmission: Array
     joints: tuple[int, ...]
     rigid: Array | None = None
+    measure: Measure = TORQUE
 
     @staticmethod
     def of(
@@ -77,6 +84,7 @@ class Equation:
         extra: tuple[JointColumn, ...] = (),
         transmission: Array | None = None,
         joints: tuple[int, ...] | None = None,
+        measure: Measure = TORQUE,
     ) -> Equation:
         """Find the base columns and lay out all others."""
         taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
@@ -93,7 +101,8 @@ class Equation:
         if len(joints) < robot.n:
             base = _seen_by(base, joints)
         transmission = np.eye(robot.n) if transmission is None else transmission
-        return Equation(robot, base, FrictionShapes(friction, scale), extra, transmission, joints)
+        shapes = FrictionShapes(friction, scale)
+        return Equation(robot, base, shapes, extra, transmission, joints, None, measure)
 
     def with_rigid(self, values: Array) -> Equation:
         """Return the same equation with a first estimate of base and user parameters."""
@@ -142,16 +151,31 @@ class Equation:
         return places
 
     @cached_property
-    def _stage(self) -> Stage:
+    def stage(self) -> Stage:
+        """The robot with its standard columns, ready for a motion."""
         return Stage.of(self.robot, standard_columns(self.robot, rotor_inertia=self.base.question.rotor_inertia))
 
     @cached_property
     def _support(self) -> NDArray[np.bool_]:
         """Which base columns a channel can see, (n, base)."""
-        return Torque().support(self.robot, self._stage.columns)[:, list(self.base.kept)]
+        return Torque().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
 
     @cached_property
     def channels(self) -> tuple[ChannelColumns, ...]:
+        """What is measured: one per joint in use, or one for all."""
+        if not self.measure.is_scalar:
+            return self.torque_channels
+        seen = np.unique(np.concatenate([channel.columns for channel in self.torque_channels]))
+        base, none = int((seen < self.base_count).sum()), np.zeros(0, dtype=np.int64)
+        return (ChannelColumns(-1, 0, len(seen) + 1, seen, base, none, none, np.zeros(0)),)
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """Names of the joints, or of the one channel."""
+        return tuple(self.robot.joint_names[c.joint] if c.joint >= 0 else self.measure.model for c in self.channels)
+
+    @cached_property
+    def torque_channels(self) -> tuple[ChannelColumns, ...]:
         """One per joint in use."""
         count, n = self.shapes.count, self.robot.n
         channels: list[ChannelColumns] = []
@@ -172,27 +196,37 @@ class Equation:
 
     @property
     def width(self) -> int:
-        """Entries of a wide row."""
-        return self.channels[-1].stop
+        """Entries of a wide row of torques."""
+        return self.torque_channels[-1].stop
 
     @cached_property
-    def _picks(self) -> tuple[Indices, Indices]:
+    def picks(self) -> tuple[Indices, Indices]:
         """Which entries of a standard regressor's sample (n * columns) go where in the wide row."""
-        kept, p = np.array(self.base.kept, dtype=np.int64), len(self._stage.columns)
-        pick = [c.joint * p + kept[c.columns[: c.base]] for c in self.channels]
-        place = [np.arange(c.start, c.start + c.base) for c in self.channels]
+        kept, p = np.array(self.base.kept, dtype=np.int64), len(self.stage.columns)
+        pick = [c.joint * p + kept[c.columns[: c.base]] for c in self.torque_channels]
+        place = [np.arange(c.start, c.start + c.base) for c in self.torque_channels]
         return np.concatenate(pick), np.concatenate(place)
 
     def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
-        """Wide rows (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions."""
+        """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions."""
         wide = np.empty((len(motion), self.width)) if out is None else out
         self._write_rigid(motion, wide)
+        self.place_friction(wide, self.friction_values(motion, stops, wide))
+        for channel in self.torque_channels:
+            wide[:, channel.stop - 1] = 0.0 if measured is None else measured[:, channel.joint]
+        return wide
+
+    def friction_values(self, motion: Motion, stops: Array, rows: Array | None = None) -> Array:
+        """Values (N, columns per motor, n) of all blocks; rows: wide rows whose rigid part is written, if there are."""
         load = None
         if "load" in self.friction and self.rigid is not None:
-            torque = self.rigid_torque(wide, self.rigid)
+            torque = self.rigid_torque(self.rigid_rows(motion) if rows is None else rows, self.rigid)
             load = torque if self.is_direct else np.asarray(np.linalg.solve(self.transmission.T, torque.T).T)
-        values = self.shapes.values(motion.t, self.motor(motion.q), self.motor(motion.v), stops, load)
-        for channel in self.channels:
+        return self.shapes.values(motion.t, self.motor(motion.q), self.motor(motion.v), stops, load)
+
+    def place_friction(self, wide: Array, values: Array) -> None:
+        """Put values of all blocks where the joints feel them."""
+        for channel in self.torque_channels:
             first = channel.start + channel.base + len(channel.extra)
             if len(channel.motors) == 1 and channel.factors[0] == 1.0:
                 wide[:, first : channel.stop - 1] = values[:, :, channel.motors[0]]
@@ -200,8 +234,6 @@ class Equation:
                 wide[:, first : channel.stop - 1] = (values[:, :, channel.motors] * channel.factors).reshape(
                     len(wide), -1
                 )
-            wide[:, channel.stop - 1] = 0.0 if measured is None else measured[:, channel.joint]
-        return wide
 
     def rigid_rows(self, motion: Motion) -> Array:
         """Wide rows of which only base and user entries are written, the others zero."""
@@ -210,16 +242,16 @@ class Equation:
         return wide
 
     def _write_rigid(self, motion: Motion, wide: Array) -> None:
-        pick, place = self._picks
-        write_picked(self._stage.scene(motion), pick, place, wide)
-        for channel in self.channels:
+        pick, place = self.picks
+        write_picked(self.stage.scene(motion), pick, place, wide)
+        for channel in self.torque_channels:
             for position, k in enumerate(channel.extra, start=channel.start + channel.base):
                 wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
 
     def rigid_torque(self, wide: Array, values: Array) -> Array:
         """Torque (N, n) of the base and user parameters."""
         torque = np.zeros((len(wide), self.robot.n))
-        for channel in self.channels:
+        for channel in self.torque_channels:
             rigid = channel.base + len(channel.extra)
             own = wide[:, channel.start : channel.start + rigid]
             torque[:, channel.joint] = own @ values[channel.columns[:rigid]]
@@ -236,7 +268,7 @@ class Equation:
 
     def predict(self, wide: Array, values: Array) -> Array:
         """Torques (N, n) of parameters along wide rows."""
-        return np.column_stack([channel.row(wide)[:, :-1] @ values[channel.columns] for channel in self.channels])
+        return np.column_stack([c.row(wide)[:, :-1] @ values[c.columns] for c in self.torque_channels])
 
 
 def _seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:

@@ -152,7 +152,7 @@ def _result(
     found_delay = estimate_delay(equation, unknowns, solution, state.kept, inflation)
     base = [int(k) for k in kept if unknowns.names[k] in equation.base.names]
     weak = [unknowns.names[k] for k in base if sigma[k] > 0.5 * _size_of(unknowns.units[k], unknowns, solution, base)]
-    channels = tuple(equation.robot.joint_names[channel.joint] for channel in equation.channels)
+    channels = equation.channel_names
     base_condition = _condition(unknowns, factors, solution.noise, base)
     half = sigma * (NORMAL if deviations is None else deviations.quantile)
     verdict = judge(
@@ -174,7 +174,7 @@ def _result(
     names = tuple(unknowns.names[k] for k in kept)
     return Identification(
         equation=equation.with_friction(friction),
-        model="torque",
+        model=equation.measure.model,
         estimator=method.estimator,
         names=names,
         units=tuple(unknowns.units[k] for k in kept),

@@ -17,6 +17,7 @@ from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.gate import Trial
 from dynid.estimation.identification import Bounds, Identification
 from dynid.estimation.lost import Lost
+from dynid.estimation.measure import Measure
 from dynid.estimation.residuals import ChannelCheck, Delay
 from dynid.estimation.score import Score
 from dynid.estimation.verdict import Verdict
@@ -77,6 +78,9 @@ class EquationRecord(Record):
     transmission: ArrayRecord
     joints: list[int]
     rigid: ArrayRecord | None
+    model: str = "torque"
+    window: float | None = None
+    quadrature: str = "smooth"
 
 
 class ParameterRecord(Record):
@@ -225,6 +229,9 @@ def record_equation(equation: Equation) -> EquationRecord:
         transmission=_array(equation.transmission),
         joints=list(equation.joints),
         rigid=None if equation.rigid is None else _array(equation.rigid),
+        model=equation.measure.model,
+        window=equation.measure.window,
+        quadrature=equation.measure.quadrature,
     )
 
 
@@ -298,6 +305,7 @@ def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
         extra=tuple(rebuild_column(column) for column in e.columns),
         transmission=_finite_numbers(e.transmission, robot.n, robot.n),
         joints=tuple(e.joints),
+        measure=Measure(e.model, e.window, e.quadrature),
     )
     if (equation.shapes.scale <= 0.0).any():
         raise IdentificationError("equation.scale must be positive")
@@ -327,6 +335,8 @@ def _check_names(r: IdentificationRecord, equation: Equation) -> None:
         raise IdentificationError(f"parameter '{(foreign or names)[0]}' is not one of the equation's, or named twice")
     if not set(r.essential) <= set(names):
         raise IdentificationError("essential parameters are not among the parameters")
+    if r.model != equation.measure.model:
+        raise IdentificationError(f"model '{r.model}' is not the equation's '{equation.measure.model}'")
     if not r.factors or any(len(of_log) != len(equation.channels) for of_log in r.factors):
         raise IdentificationError("factors must be given for every log and channel")
 

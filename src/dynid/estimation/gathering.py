@@ -15,6 +15,7 @@ from dynid.data.treatment import Treatment
 from dynid.errors import LogError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor, merge
+from dynid.estimation.measure import Measure
 from dynid.estimation.rows import Rows, rows_of
 
 BLOCK = 1.0
@@ -74,12 +75,19 @@ def gather(
             if most is not None and found.samples >= most:
                 break
         if not collector.end_log():
-            raise LogError(log.name, _too_short(seen, treatment, found))
+            raise LogError(log.name, _too_short(equation.measure, seen, treatment, found))
         findings.append(found)
     return Gathered(tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept), tuple(findings))
 
 
-def _too_short(seen: Survey, treatment: Treatment, found: Findings) -> str:
+def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
+    if measure.is_integral:
+        half, samples = measure.half(treatment), treatment.shortest + 2 * measure.context(treatment)
+        return (
+            f"no piece of it is as long as a window of {2 * half / treatment.thin_rate:.2g} s with its surroundings "
+            f"({samples / treatment.rate:.2g} s; {found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); "
+            "record longer or give a shorter window"
+        )
     if treatment.cutoff is None:
         return "no usable samples are left"
     seconds = treatment.shortest / treatment.rate
@@ -151,7 +159,7 @@ class _Collector:
         factors, unsettled = [], []
         for channel in self.equation.channels:
             rows = channel.row(wide)
-            good = settled[:, channel.joint] if self.has_stops else np.ones(len(wide), dtype=np.bool_)
+            good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
             factors.append(ChannelFactor.of(rows if good.all() else rows[good]))
             unsettled.append(ChannelFactor.of(rows[~good]))
         if any(factor.count for factor in unsettled):

@@ -92,8 +92,13 @@ class Identification:
 
     @property
     def channels(self) -> tuple[str, ...]:
+        """What was measured: joints whose torques or momenta were used, or the one of power or energy."""
+        return self.equation.channel_names
+
+    @property
+    def joints(self) -> tuple[str, ...]:
         """Joints whose torques were used."""
-        return tuple(self.robot.joint_names[channel.joint] for channel in self.equation.channels)
+        return tuple(self.robot.joint_names[channel.joint] for channel in self.equation.torque_channels)
 
     @property
     def rmse(self) -> Array:
@@ -146,7 +151,10 @@ class Identification:
         return self._along(motion)[0]
 
     def band(self, motion: Motion) -> Array:
-        """Half width (N, n) of the 95 % band on measured torques: uncertain parameters and noise together."""
+        """Half width (N, n) of the 95 % band on measured torques: uncertain parameters and noise together.
+
+        Models other than torque do not know the noise of single torques: theirs is the band of the parameters alone.
+        """
         return self._along(motion, band=True)[1]
 
     def _along(self, motion: Motion, band: bool = False) -> tuple[Array, Array]:
@@ -163,14 +171,15 @@ class Identification:
             stops = equation.shapes.run(positions[first : stop + 1], state)
             state = stops[stop - 1 - first]
             wide = equation.write(motion[first : stop + 1], stops, None)[start - first : stop - first]
-            for c, channel in enumerate(equation.channels):
+            for c, channel in enumerate(equation.torque_channels):
                 rows = channel.row(wide)[:, :-1]
                 inside = slice(start, start + len(rows))
                 torque[inside, channel.joint] = rows @ self._column_values[channel.columns]
                 if band:
                     own = covariance[np.ix_(channel.columns, channel.columns)]
+                    noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0
                     variance = np.einsum("Ni,ij,Nj->N", rows, own, rows, optimize=True)
-                    width[inside, channel.joint] = np.hypot(self.quantile * np.sqrt(variance), NORMAL * self.noise[c])
+                    width[inside, channel.joint] = np.hypot(self.quantile * np.sqrt(variance), noise)
         return torque, width
 
     def value(self, name: str) -> float:

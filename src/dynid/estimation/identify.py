@@ -13,6 +13,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.estimating import Method, estimate
 from dynid.estimation.identification import Identification
+from dynid.estimation.measure import Measure
 from dynid.estimation.state import State, merge_states
 from dynid.models.friction import find_block
 from dynid.robot.joint_column import JointColumn
@@ -26,6 +27,8 @@ def identify(
     logs: Logs,
     *,
     model: str = "torque",
+    window: float | None = None,
+    quadrature: str = "smooth",
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
     estimator: str = "wls",
@@ -42,6 +45,9 @@ def identify(
 ) -> Identification:
     """Estimate the base parameters and friction of a robot from one or several logs.
 
+    model: what of the measured torques is compared: "torque", its "power", or balances of "energy" or "momentum" over
+    overlapping windows of time, which need no accelerations. window (s): their length, by default a quarter of a period
+    of the upper end of the motion's band; quadrature: "smooth" (order 8) or "trapezoid" (order 2).
     friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
     ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
     "ridge" (towards nominal values). cutoff in Hz, chosen from the data where missing. validate: other logs, or the
@@ -49,11 +55,10 @@ def identify(
     of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal. delay (s):
     how much later torques were recorded than positions. intervals: "jackknife", or "white" for the textbook ones.
     """
-    if model != "torque":
-        raise IdentificationError(f"there is no model '{model}' here yet; identify from joint torques: model='torque'")
+    measure = Measure(model, window, quadrature)
     if robot.floating:
         raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
-    wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns)
+    wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     used = _logs(robot, logs)
     others: tuple[Log, ...] = ()
@@ -80,6 +85,9 @@ def collect_state(
     columns: Sequence[JointColumn] = (),
     joints: Sequence[str] | None = None,
     delay: float = 0.0,
+    model: str = "torque",
+    window: float | None = None,
+    quadrature: str = "smooth",
     like: State | None = None,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> State:
@@ -89,7 +97,8 @@ def collect_state(
     """
     used = _logs(robot, logs)
     if like is None:
-        wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns)
+        measure = Measure(model, window, quadrature)
+        wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         return collect(robot, used, wishes, on_progress=on_progress)
     return like.holding(collect_like(like, used, on_progress=on_progress))
 
@@ -119,6 +128,7 @@ def _wishes(
     delay: float,
     joints: Sequence[str] | None,
     columns: Sequence[JointColumn],
+    measure: Measure,
 ) -> Wishes:
     if friction == "auto":
         blocks = None
@@ -133,12 +143,14 @@ def _wishes(
     if not np.isfinite(delay):
         raise IdentificationError(f"the delay must be a number of seconds, got {delay}")
     chosen = tuple(range(robot.n)) if joints is None else _joints(robot, joints)
+    if measure.is_scalar and len(chosen) < robot.n:
+        raise IdentificationError(f"model '{measure.model}' adds up all joints; joints= goes with torque and momentum")
     own = (*robot.columns, *columns)
     if len({column.name for column in own}) < len(own):
         raise IdentificationError("two columns have the same name")
     names = [robot.joint_names[j] for j in chosen]
     own = tuple(column for column in own if column.joint in names or column.joint not in robot.joint_names)
-    return Wishes(blocks, rotor_inertia, cutoff, delay, chosen, own)
+    return Wishes(blocks, rotor_inertia, cutoff, delay, chosen, own, measure)
 
 
 def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
     if len(groups) < FEWEST:
         return None
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
-    shifts = np.zeros((len(groups), len(unknowns)))
+    shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
     for g, group in enumerate(groups):
         gram = np.zeros((solution.rank, solution.rank))
@@ -75,29 +75,31 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
                 Z = R @ inverse[place[used]]
                 gram += Z.T @ Z
                 pull += Z.T @ residual
-        step, alone = _left_out(gram, pull)
+        steps[g], alone = _left_out(gram, pull)
         essential += alone
-        shifts[g] = -(inverse @ step)
+        shifts[g] = -(inverse @ steps[g])
     G = len(groups)
     centred = shifts - shifts.mean(axis=0)
-    grown = centred * np.sqrt(_memory(centred) * (G - 1.0) / G)
+    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0)) * (G - 1.0) / G)
     return Jackknife(shifts, grown.T @ grown, G, essential)
 
 
-def _memory(shifts: Array) -> Array:
-    """Growth (unknowns,) of the variances where blocks err alike.
+def _memory(shifts: Array, steps: Array) -> Array:
+    """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
-    Lags at which the median correlation over the unknowns is above chance count with each unknown's own correlation,
-    at least the median; of neighbours the median counts in any case.
+    Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
+    correlation, at least the median; of neighbours the median counts in any case. (The unknowns themselves may hang
+    on a few weak directions, as those of one channel of energy do: chance would move all of them together.)
     """
     power = (shifts**2).sum(axis=0)
+    spread = (steps**2).sum(axis=0)
     seen = power > 0.0
     growth = np.ones(shifts.shape[1])
     if not seen.any():
         return growth
     for lag in range(1, len(shifts)):
         own = (shifts[lag:] * shifts[:-lag]).sum(axis=0) / np.where(seen, power, 1.0)
-        rho = float(np.median(own[seen]))
+        rho = float(np.median((steps[lag:] * steps[:-lag]).sum(axis=0)[spread > 0.0] / spread[spread > 0.0]))
         if rho > CHANCE * np.sqrt(len(shifts) - lag) / len(shifts):
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:

@@ -70,8 +70,8 @@ def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: A
     rigid = columns[: equation.rigid_count]
     names = equation.robot.joint_names
     if not np.any(rigid):
-        j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.channels]))
-        return f"move joint {names[equation.channels[j].joint]} faster, slower and in both directions"
+        j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.torque_channels]))
+        return f"move joint {names[equation.torque_channels[j].joint]} faster, slower and in both directions"
     n = equation.robot.n
     single = [_shown(equation, rigid, posture, (j,)) for j in range(n)]
     best = int(np.argmax(single))

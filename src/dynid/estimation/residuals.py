@@ -69,12 +69,12 @@ def check_channels(
         colour = _autocorrelation([piece[:, c] for piece in pieces], lag)
         j = channel.joint
         loss = _correlation_time([piece[:, c] for piece in pieces])
-        names = equation.robot.joint_names
-        checks.append(
-            ChannelCheck(
-                names[j], colour, _explained(v[:, j], whole[:, c], loss), _explained(q[:, j], whole[:, c], loss)
-            )
-        )
+        name = equation.channel_names[c]
+        if j < 0:  # all joints together: there is no one velocity or position to look at
+            checks.append(ChannelCheck(name, colour, 0.0, 0.0))
+            continue
+        over_v, over_q = (_explained(x[:, j], whole[:, c], loss) for x in (v, q))
+        checks.append(ChannelCheck(name, colour, over_v, over_q))
     return tuple(checks)
 
 
@@ -86,7 +86,7 @@ def estimate_delay(
     A shift that is more than noise is taken back by interpolation and sought again (Gauss-Newton).
     """
     step = _step(kept)
-    if step is None:
+    if step is None or equation.measure.is_scalar:  # a delay of torques is none of their power
         return None
     values, delay = solution.values, None
     for _ in range(ROUNDS):

@@ -15,6 +15,7 @@ from dynid.data.log import Log
 from dynid.data.survey import Survey
 from dynid.data.treatment import Prepared, Treatment, decimated, kept_indices, prepare
 from dynid.data.windows import Splitting, Window, windows
+from dynid.estimation.balances import write_measured
 from dynid.estimation.equation import Equation
 from dynid.kernel.threads import thread_count
 from dynid.robot.transform import Array
@@ -78,6 +79,7 @@ class _Task:
     window: Window
     prepared: Prepared
     stops: Array
+    half: int
     where: NDArray[np.int64]
     inside: NDArray[np.bool_]
     settled: NDArray[np.bool_]
@@ -85,13 +87,14 @@ class _Task:
 
     def rows(self) -> Rows:
         """Write, filter, decimate."""
-        motion, first = self.prepared.motion, self.prepared.first
+        motion, treatment = self.prepared.motion, self.treatment
         if len(self.memory[0]) < len(motion):
             self.memory[0] = np.empty((len(motion), self.equation.width))
-        wide = self.equation.write(motion, self.stops, self.prepared.measured, out=self.memory[0][: len(motion)])
+        memory = self.memory[0][: len(motion)]
+        first, wide = write_measured(self.equation, self.prepared, self.stops, treatment, memory)
         ends = (self.window.starts, self.window.ends)
-        rows = decimated(wide, first, _core(self.window, self.treatment), ends, self.treatment)
-        places = self.where[self.inside] - first
+        rows = decimated(wide, first, _core(self.window, treatment, self.half), ends, treatment)
+        places = self.where[self.inside] - self.prepared.first
         if not self.inside.all():
             rows = rows[self.inside]
         return Rows(
@@ -105,10 +108,14 @@ def _tasks(
 ) -> Iterator[_Task]:
     """Prepare window after window: motion, friction states, which rows count; counted in `found`."""
     gap = max(5.0 / treatment.rate, 0.025)
-    context = treatment.context + treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
-    cut = Splitting(context, gap, treatment.shortest, treatment.cutoff is not None, treatment.thinning)
+    treatment = replace(treatment, stride=equation.measure.stride(treatment))
+    half, beyond = equation.measure.half(treatment), equation.measure.context(treatment)
+    context = treatment.context + beyond
+    context += treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
+    regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
+    cut = Splitting(context, gap, shortest, regular, treatment.thinning)
     begin, end = log.interval
-    guard = 1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0
+    guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
     standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
     friction: _FrictionState | None = None
     nothing = np.empty((0, equation.width))
@@ -119,14 +126,16 @@ def _tasks(
         if friction is None or window.starts:
             friction = _FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)
-        where = kept_indices(_core(window, treatment), treatment)
+        where = kept_indices(_core(window, treatment, half), treatment)
+        if not len(where):
+            continue
         t = prepared.motion.t[where - prepared.first]
         inside = (t >= begin + guard) & (t < end - guard)
         if not inside.any():
             continue
         _count(found, prepared, where[inside], treatment, equation.shapes.scale)
-        settled = where[:, None] > friction.reached
-        yield _Task(equation, treatment, number, window, prepared, stops, where, inside, settled, next(memories))
+        settled = where[:, None] - half > friction.reached
+        yield _Task(equation, treatment, number, window, prepared, stops, half, where, inside, settled, next(memories))
 
 
 def _count(found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array) -> None:
@@ -148,9 +157,10 @@ def held(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Pre
     return replace(prepared, motion=replace(motion, q=q, v=v, a=a))
 
 
-def _core(window: Window, treatment: Treatment) -> tuple[int, int]:
-    """Thinned indices in the segment for which rows are wanted, without the filter's edges."""
-    trim, step = treatment.trim, treatment.thinning
+def _core(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
+    """Thinned indices in the segment for which rows are wanted, without the filter's edges and half a balance's."""
+    step = treatment.thinning
+    trim = treatment.trim + half * step
     start, stop = window.first + window.core.start, window.first + window.core.stop
     if window.starts:
         start = max(start, trim)

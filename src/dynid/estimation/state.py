@@ -64,8 +64,9 @@ def merge_states(states: list[State]) -> State:
     first = states[0]
     for other in states[1:]:
         alike = (other.cutoff, other.delay, other.recipe) == (first.cutoff, first.delay, first.recipe)
+        alike = alike and other.equation.measure == first.equation.measure
         if other.equation.names != first.equation.names or not alike:
-            raise IdentificationError("only states of the same robot, columns, cut-off and delay can be merged")
+            raise IdentificationError("only states of the same robot, columns, cut-off, delay and model can be merged")
         a, b = first.equation.rigid, other.equation.rigid
         if (a is None) != (b is None) or (a is not None and b is not None and not np.array_equal(a, b)):
             raise IdentificationError("states to be merged must share the first estimate behind the load friction")

@@ -133,6 +133,10 @@ class FrictionShapes:
         """Columns per joint."""
         return sum(len(find_block(name).symbols) for name in self.blocks)
 
+    def signs(self, v: Array) -> Array:
+        """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""
+        return _sign(v / self.scale)
+
     def settle(self, q: Array, lead: int) -> Array:
         """State (w, n) of the stops at the first sample, as if the motion had come from its odd reflection."""
         widths, n = self.widths, q.shape[1]

@@ -1,0 +1,75 @@
+"""What of the measured torques is compared with the model: themselves, their power, energy or momentum.
+
+The base columns are those of the torque in all four. The rows of energy and momentum are integrals over time of
+torque rows (with or without the velocity), so parameters that no torque reveals cannot appear in them, and differences
+of the functions h or dL/dqd of the kept columns are those of all columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynid.data.treatment import Treatment
+from dynid.errors import IdentificationError
+from dynid.estimation.quadrature import POINTS, QUADRATURES
+
+MEASURES = ("torque", "power", "energy", "momentum")
+
+PERIODS = 0.25
+"""Default window in periods of the upper end of the motion's band."""
+
+STRIDES = 8
+"""Rows per window: neighbouring windows overlap."""
+
+FEWEST = 8
+"""Least steps of the thinned rate in a window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """model: see MEASURES; window (s) over which energy and momentum are balanced; quadrature: see `integrate`."""
+
+    model: str = "torque"
+    window: float | None = None
+    quadrature: str = "smooth"
+
+    def __post_init__(self) -> None:
+        if self.model not in MEASURES:
+            raise IdentificationError(f"there is no model '{self.model}'; models are {', '.join(MEASURES)}")
+        if self.quadrature not in QUADRATURES:
+            raise IdentificationError(
+                f"there is no quadrature '{self.quadrature}'; quadratures are {', '.join(QUADRATURES)}"
+            )
+        if self.window is not None and not 0.0 < self.window < float("inf"):
+            raise IdentificationError(f"the window must be a positive number of seconds, got {self.window}")
+        if self.window is not None and not self.is_integral:
+            raise IdentificationError(f"model '{self.model}' has no window; models energy and momentum have one")
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether rows are balances over windows of time."""
+        return self.model in ("energy", "momentum")
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether all joints share one channel."""
+        return self.model in ("power", "energy")
+
+    def half(self, treatment: Treatment) -> int:
+        """Half a window in instants of the thinned rate."""
+        if not self.is_integral:
+            return 0
+        assert self.window is not None
+        return max(FEWEST // 2, round(0.5 * self.window * treatment.thin_rate))
+
+    def context(self, treatment: Treatment) -> int:
+        """Samples that a row needs on each side beyond those of its filters."""
+        return treatment.thinning * (self.half(treatment) + POINTS // 2 + 1) if self.is_integral else 0
+
+    def stride(self, treatment: Treatment) -> int:
+        """Instants of the thinned rate from row to row, at least."""
+        return max(1, 2 * self.half(treatment) // STRIDES)
+
+
+TORQUE = Measure()
+"""The joint torques themselves."""
