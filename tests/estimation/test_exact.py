@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.estimation.identification import Identification
-from dynid.robot.robot import Robot
-from dynid.robot.transform import Array
 from fourier import fourier_motion
+from frictions import PLAIN, torque, truth, with_friction
 from robots import coupled_tree, random_motion, random_tree
-
-PLAIN = ("viscous", "coulomb", "offset")
-
-
-def with_friction(robot: Robot, seed: int = 0) -> Robot:
-    rng = np.random.default_rng(seed)
-    links = tuple(
-        replace(link, friction=tuple((name, float(rng.uniform(0.2, 2.0))) for name in PLAIN)) if link.moves else link
-        for link in robot.links
-    )
-    return replace(robot, links=links)
-
-
-def truth(robot: Robot, result: Identification) -> Array:
-    """Nominal values of what was identified; friction parameters by name."""
-    base = result.equation.base
-    values = dict(zip(base.names, base.values(robot.parameters), strict=True))
-    for k in robot.active_links:
-        for name, value in robot.links[k].friction:
-            values[{"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}[name] + robot.links[k].label] = value
-    return np.array([values.get(name, 0.0) for name in result.names])
-
-
-def torques(robot: Robot, motion: dynid.Motion) -> Array:
-    tau = dynid.simulate(robot, motion).tau
-    assert tau is not None
-    return tau
 
 
 @pytest.mark.parametrize("name", ["puma560", "scara", "gautier3"])
@@ -62,7 +31,7 @@ def test_trees_with_friction_are_exact(seed: int) -> None:
     if not lost:  # an offset may join a mass; then the values are those of the sum
         assert_allclose(result.values, truth(robot, result), rtol=0.0, atol=1e-9)
     motion = random_motion(robot, samples=50, seed=seed)
-    assert_allclose(result.predict(motion), torques(robot, motion), rtol=1e-9, atol=1e-8)
+    assert_allclose(result.predict(motion), torque(robot, motion), rtol=1e-9, atol=1e-8)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,7 +39,7 @@ def test_closed_trees_are_exact(seed: int) -> None:
     robot = with_friction(coupled_tree(seed), seed)
     motion = fourier_motion(robot, seed=seed, duration=20.0)
     result = dynid.identify(robot, dynid.simulate(robot, motion), friction=PLAIN)
-    assert_allclose(result.predict(motion), torques(robot, motion), rtol=1e-9, atol=1e-8)
+    assert_allclose(result.predict(motion), torque(robot, motion), rtol=1e-9, atol=1e-8)
     if not result.notes:
         assert_allclose(result.values, truth(robot, result), rtol=0.0, atol=1e-8)
 

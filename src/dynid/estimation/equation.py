@@ -34,9 +34,9 @@ Indices = NDArray[np.int64]
 class ChannelColumns:
     """One channel's row [W | y] inside the wide row, from start to stop: base, user, friction, measured.
 
-    columns: its entries as columns of the equation; rigid: how many of them are base and user columns; motors and
-    factors (motors,): friction columns come block by block, for the motors that drive this joint. A channel of all
-    joints together (power, energy) has joint -1.
+    columns: its entries as columns of the equation, the first `base` of them base columns; extra: its user columns, as
+    numbers among the equation's; motors and factors (motors,): friction columns come block by block, for the motors
+    that drive this joint. A channel of all joints together (power, energy) has joint -1.
     """
 
     joint: int
@@ -265,10 +265,6 @@ class Equation:
     def is_direct(self) -> bool:
         """Whether every motor drives one joint."""
         return bool(np.array_equal(self.transmission, np.eye(self.robot.n)))
-
-    def predict(self, wide: Array, values: Array) -> Array:
-        """Torques (N, n) of parameters along wide rows."""
-        return np.column_stack([c.row(wide)[:, :-1] @ values[c.columns] for c in self.torque_channels])
 
 
 def _seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:

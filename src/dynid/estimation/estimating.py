@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dynid.estimation.gate import DEFAULT, OPTIONAL, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import NORMAL, Bounds, Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
-from dynid.estimation.least_squares import Constraints, Factors, Solution, channel_noise, solve
+from dynid.estimation.least_squares import Constraints, Factors, Solution, channel_noise, solve, stacked
 from dynid.estimation.lost import Lost, describe_lost
 from dynid.estimation.residuals import check_channels, estimate_delay
 from dynid.estimation.ridge import ridge_rows
@@ -37,14 +37,12 @@ class Method:
     """How to solve: estimator, known and tied parameters, own offsets per log, which intervals."""
 
     estimator: str = "wls"
-    known: Mapping[str, float] = None  # type: ignore[assignment]
+    known: Mapping[str, float] = field(default_factory=dict)
     tied: Sequence[tuple[str, str]] = ()
     offsets_per_log: bool = False
     intervals: str = "jackknife"
 
     def __post_init__(self) -> None:
-        if self.known is None:
-            object.__setattr__(self, "known", {})
         if self.estimator not in ESTIMATORS:
             raise IdentificationError(
                 f"there is no estimator '{self.estimator}'; estimators are {', '.join(ESTIMATORS)}"
@@ -233,8 +231,6 @@ def _posture(state: State) -> Array:
 
 
 def _condition(unknowns: Unknowns, factors: Factors, noise: Array, columns: list[int]) -> float:
-    from dynid.estimation.least_squares import stacked
-
     if not columns:
         return 1.0
     singular = np.linalg.svd(stacked(unknowns, factors, noise)[0][:, columns], compute_uv=False)

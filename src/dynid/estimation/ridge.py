@@ -8,6 +8,7 @@ from dynid.estimation.folds import Folds
 from dynid.estimation.least_squares import Solution
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
+from dynid.models.friction import FRICTION
 from dynid.robot.transform import Array
 
 STRENGTHS = np.concatenate([[0.0], np.logspace(-8.0, 8.0, 33)])
@@ -44,6 +45,5 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
     values = dict(zip(equation.base.names, np.nan_to_num(base), strict=True))
     for k in robot.active_links:
         for kind, value in robot.links[k].friction:
-            symbol = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}[kind]
-            values[symbol + robot.links[k].label] = value
+            values[FRICTION[kind].symbols[0] + robot.links[k].label] = value
     return np.array([values.get(name, values.get(name.rpartition("@")[0], 0.0)) for name in unknowns.names])
