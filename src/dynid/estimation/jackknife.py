@@ -75,10 +75,15 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
                 Z = R @ inverse[place[used]]
                 gram += Z.T @ Z
                 pull += Z.T @ residual
-        step, alone = _left_out(gram, pull)
+        step, alone = left_out(gram, pull)
         essential += alone
         shifts[g] = -(inverse @ step)
-    G = len(groups)
+    return of_shifts(shifts, essential)
+
+
+def of_shifts(shifts: Array, essential: int) -> Jackknife:
+    """Covariance from the shifts (groups, unknowns)."""
+    G = len(shifts)
     centred = shifts - shifts.mean(axis=0)
     grown = centred * np.sqrt(_memory(centred) * (G - 1.0) / G)
     return Jackknife(shifts, grown.T @ grown, G, essential)
@@ -105,7 +110,7 @@ def _memory(shifts: Array) -> Array:
     return growth
 
 
-def _left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
+def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
     """(I - gram)^-1 pull; directions that rest on this block alone keep a large but finite shift."""
     M = np.eye(len(gram)) - gram
     try:

@@ -217,7 +217,7 @@ def _prior_rows(
     if isinstance(prior, Identification):
         values = prior.values
         parts = [f.R[:, :-1] / s for of_log in prior.factors for f, s in zip(of_log, prior.noise, strict=True)]
-        A = np.linalg.qr(np.concatenate(parts), mode="r") * (prior.white_sigma / prior.sigma)
+        A: Array = np.asarray(np.linalg.qr(np.concatenate(parts))[1]) * (prior.white_sigma / prior.sigma)
     else:
         values, sigma = (np.array([prior[name][k] for name in known], dtype=np.float64) for k in (0, 1))
         if not (sigma > 0.0).all():
