@@ -11,20 +11,22 @@ What is left are rows that disagree more than others (light or slow contacts): e
 Huber's weight min(1, k s_c / |e|), k = 1.345, s_c from the median of |e|. Rows are multiplied by the square root of
 both weights. Where nothing is filtered a row is a sample, and weighs nothing beyond 4 deviations.
 
-Fit, scales and weights follow each other until the scales stand twice, for up to 12 passes; memory stays that of one. The
-factors that remain are those of the weighted rows, so that solution, jackknife and errors are what they are for
-estimator="wls". Only the deviations grow: they rest on sum(w W'W), Huber's information on the rows with full weight
+Hard judgements need a good start: blocks of friction that differ at a few samples only (stops of several widths) take
+opposite, large values on bad data, and then the good samples there look wrong. So fits begin with viscous, one dry
+block and offset, and take all blocks (the gate's, in the recipe) once the scales stand.
+
+Fit, scales and weights follow each other until the scales stand twice, for up to 12 passes; memory stays that of one
+pass. The factors that remain are those of the weighted rows, so that solution, jackknife and errors are what they are
+for estimator="wls". Only the deviations grow: they rest on sum(w W'W), Huber's information on the rows with full weight
 alone, so they are multiplied by sum(w) over the sum of w of these.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dynid.data.cutoff import choose_cutoff
 from dynid.data.log import Log
@@ -32,24 +34,18 @@ from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
 from dynid.estimation.collecting import block_length
 from dynid.estimation.equation import Equation
-from dynid.estimation.gate import DEFAULT
+from dynid.estimation.gate import DEFAULT, OPTIONAL, choose_blocks
 from dynid.estimation.gathering import gather, total_factors
 from dynid.estimation.identification import Identification
 from dynid.estimation.least_squares import solve
+from dynid.estimation.outliers import FLOOR, LIMIT, NORMAL, Cleaned, FullRate, Tally
 from dynid.estimation.rows import Rows
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
-from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
 K = 1.345
 """Huber's constant: 95 % efficient where noise is normal."""
-
-LIMIT = 4.0
-"""Robust deviations beyond which a raw sample is unknown."""
-
-NORMAL = 1.4826
-"""Standard deviation over median of |e|, where noise is normal."""
 
 GOOD = 0.5
 """Share of good samples around a row below which it weighs nothing."""
@@ -57,118 +53,6 @@ GOOD = 0.5
 PASSES = 12
 STEADY = 0.02
 """Relative change of the scales below which another pass would change nothing."""
-
-FLOOR = 1e-9
-"""Scales are at least this share of a channel's torque: rounding is no outlier."""
-
-REMEMBERED = 16_000_000
-"""Bytes of raw rows from which medians are taken."""
-
-
-@dataclass(eq=False)
-class Sampled:
-    """Raw rows spread over the logs, in bounded memory: residuals of any fit can be looked at without another pass."""
-
-    rows: list[Array] = field(default_factory=list)
-    every: int = 1
-
-    def add(self, wide: Array) -> None:
-        """Remember some rows."""
-        self.rows.append(wide[:: self.every].copy())
-        if sum(rows.nbytes for rows in self.rows) > REMEMBERED:
-            self.rows, self.every = [np.concatenate(self.rows)[::2].copy()], 2 * self.every
-
-    def limits(self, equation: Equation, fit: tuple[Array, ...]) -> Array:
-        """Between which residuals (channels, 2) raw samples are good: 4 robust deviations about the median.
-
-        The median counts while outliers of one sign pull at the fit; a second look at the good ones alone takes the
-        outliers out of the deviation.
-        """
-        limits = []
-        for c, channel in enumerate(equation.channels):
-            own = np.concatenate([channel.row(rows) for rows in self.rows])
-            e, floor = own[:, -1] - own[:, :-1] @ fit[c], FLOOR * float(np.abs(own[:, -1]).max()) + 1e-300
-            centre, scale = _centre(e, floor)
-            inside = e[np.abs(e - centre) <= LIMIT * scale]
-            centre, scale = _centre(inside, floor)
-            limits.append((centre - LIMIT * scale, centre + LIMIT * scale))
-        return np.array(limits)
-
-
-def _centre(e: Array, floor: float) -> tuple[float, float]:
-    """Median and robust standard deviation."""
-    centre = float(np.median(e))
-    return centre, max(NORMAL * float(np.median(np.abs(e - centre))), floor)
-
-
-@dataclass(eq=False)
-class Tally:
-    """What a pass put aside of one channel; weight: sum of all rows' weights, full: of those that Huber leaves alone.
-
-    t, share: instants of the window under way, and the shares of good samples around them.
-    """
-
-    samples: int = 0
-    unknown: int = 0
-    rows: int = 0
-    light: int = 0
-    lightest: int = 0
-    weight: float = 0.0
-    full: float = 0.0
-    t: Array = field(default_factory=lambda: np.zeros(0))
-    share: Array = field(default_factory=lambda: np.zeros(0))
-
-
-@dataclass(frozen=True, eq=False)
-class Cleaned(Equation):
-    """The same equation, but torques beyond 4 deviations of a fit are unknown.
-
-    fit: values of every channel's columns; limits (channels, 2): between which raw residuals are good; reach: samples
-    on each side from which an unknown one is filled, 0 where nothing is; sampled: raw rows; tallies per channel.
-    """
-
-    fit: tuple[Array, ...] = ()
-    limits: Array = field(default_factory=lambda: np.zeros((0, 2)))
-    reach: int = 0
-    sampled: Sampled = field(default_factory=Sampled)
-    tallies: tuple[Tally, ...] = ()
-
-    def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
-        """Wide rows, with unknown torques filled in."""
-        wide = super().write(motion, stops, measured, out=out)
-        self.sampled.add(wide)
-        for c, channel in enumerate(self.channels):
-            rows = channel.row(wide)
-            e = rows[:, -1] - rows[:, :-1] @ self.fit[c]
-            good = (e >= self.limits[c, 0]) & (e <= self.limits[c, 1])
-            tally = self.tallies[c]
-            tally.samples += len(e)
-            tally.unknown += len(e) - int(good.sum())
-            tally.t, tally.share = motion.t, np.ones(len(e))
-            if self.reach and not good.all():
-                mean, tally.share = _around(e, good, self.reach)
-                rows[~good, -1] += (mean - e)[~good]
-        return wide
-
-
-def _around(e: Array, good: NDArray[np.bool_], reach: int) -> tuple[Array, Array]:
-    """Mean of the good residuals around every sample, 0 where there are none, and their share."""
-    sums = np.concatenate([[0.0], np.cumsum(np.where(good, e, 0.0))])
-    counts = np.concatenate([[0], np.cumsum(good)])
-    k = np.arange(len(e))
-    start, stop = np.maximum(k - reach, 0), np.minimum(k + reach + 1, len(e))
-    some = counts[stop] - counts[start]
-    return (sums[stop] - sums[start]) / np.maximum(some, 1), some / (stop - start)
-
-
-@dataclass(frozen=True)
-class FullRate(Treatment):
-    """A treatment that writes rows at the log's own rate: there a wrong sample is still one sample."""
-
-    @cached_property
-    def thinning(self) -> int:
-        """Every sample."""
-        return 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,23 +79,27 @@ def weigh_down(state: State, logs: Sequence[Log], on_progress: Callable[[str, fl
     treatments = tuple(_treatment(seen, state) for seen in surveys)
     length = block_length(surveys)
     reach = 0 if state.cutoff is None else max(1, int(0.5 * surveys[0].rate / state.cutoff))
-    fit = _fit(state)
-    looking = _cleaned(equation, fit, np.array([[-np.inf, np.inf]] * len(fit)), 0)
+    blocks, last = _first_blocks(equation), False
+    known, fit = _fit(state, blocks)
+    looking = _cleaned(known.equation, fit, np.array([[-np.inf, np.inf]] * len(fit)), 0)
     gather(looking, tuple(logs), surveys, treatments, block=length, most=ROWS)
     limits, tallies = looking.sampled.limits(equation, fit), looking.tallies
     steady = 0
     for number in range(PASSES):
         if on_progress is not None:
             on_progress(f"weighing, pass {number + 1}", number / PASSES)
-        cleaned = _cleaned(equation, fit, limits, reach)
-        weights = _Weights(equation, fit, _row_scales(state, fit), cleaned.tallies, single=state.cutoff is None)
-        state = state.holding(gather(cleaned, tuple(logs), surveys, treatments, block=length, weigh=weights.apply))
-        fit, before, tallies = _fit(state), limits, cleaned.tallies
+        cleaned = _cleaned(known.equation, fit, limits, reach)
+        weights = _Weights(equation, fit, _row_scales(known, fit), cleaned.tallies, single=state.cutoff is None)
+        state = known.holding(gather(cleaned, tuple(logs), surveys, treatments, block=length, weigh=weights.apply))
+        known, fit = _fit(state, _all_blocks(state) if last else blocks)
+        before, tallies = limits, cleaned.tallies
         limits = cleaned.sampled.limits(equation, fit)
         stands = (np.abs(limits - before) < STEADY * np.ptp(before, axis=1)[:, None]).all()
         steady = steady + 1 if stands else 0
-        if steady == 2:
+        if last and steady >= 2:
             break
+        if not last and (steady or number >= PASSES // 2):
+            last, steady = True, 0
     growth = sum(tally.weight for tally in tallies) / max(sum(tally.full for tally in tallies), 1e-300)
     return Weighing(state, growth, tuple(_note(equation, c, tally) for c, tally in enumerate(tallies)))
 
@@ -223,12 +111,31 @@ def _treatment(seen: Survey, state: State) -> Treatment:
     return FullRate(seen.rate, state.cutoff, not choice.clean, state.delay, choice.motion_cutoff(state.cutoff))
 
 
-def _fit(state: State) -> tuple[Array, ...]:
-    """Values of every channel's columns by weighted least squares."""
-    blocks = DEFAULT if state.recipe else state.equation.friction
+def _first_blocks(equation: Equation) -> tuple[str, ...]:
+    """Friction of the first fits: viscous, one dry block, offset, as far as there are columns for them."""
+    there = equation.friction
+    dry = [b for b in ("coulomb", "tanh", *there) if b in there and (b in ("coulomb", "tanh") or "stop" in b)]
+    return tuple(b for b in there if b in ("viscous", "offset") or b in dry[:1])
+
+
+def _all_blocks(state: State) -> tuple[str, ...]:
+    """Friction of the last fits."""
+    if not state.recipe:
+        return state.equation.friction
+    noise = solve(Unknowns.of(state.equation, DEFAULT, state.logs), total_factors(state.blocks)).noise
+    return choose_blocks(
+        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=False, optional=OPTIONAL
+    )[0]
+
+
+def _fit(state: State, blocks: tuple[str, ...]) -> tuple[State, tuple[Array, ...]]:
+    """Values of every channel's columns by weighted least squares; the rigid torque behind `load` follows them."""
     unknowns = Unknowns.of(state.equation, blocks, state.logs)
     values = solve(unknowns, total_factors(state.blocks)).values
-    return tuple(unknowns.of_channel(0, c, values) for c in range(len(unknowns.channels)))
+    if state.equation.rigid is not None:
+        place = unknowns.place[0, : state.equation.rigid_count]
+        state = replace(state, equation=state.equation.with_rigid(np.where(place >= 0, values[place], 0.0)))
+    return state, tuple(unknowns.of_channel(0, c, values) for c in range(len(unknowns.channels)))
 
 
 def _cleaned(equation: Equation, fit: tuple[Array, ...], limits: Array, reach: int) -> Cleaned:
