@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.ndimage import median_filter
 
 from dynid.data.treatment import Treatment
 from dynid.estimation.equation import Equation
@@ -14,7 +15,13 @@ from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
 LIMIT = 4.0
-"""Robust deviations beyond which a raw sample is unknown."""
+"""Robust deviations beyond which a sample is an outlier."""
+
+CONTACT = 10.0
+"""Robust deviations of the running median of residuals beyond which the robot touches something."""
+
+TOUCH = 0.25
+"""Share of a joint's usual torque that a contact has at least: what a model lacks is less."""
 
 NORMAL = 1.4826
 """Standard deviation over median of |e|, where noise is normal."""
@@ -22,51 +29,41 @@ NORMAL = 1.4826
 FLOOR = 1e-9
 """Scales are at least this share of a channel's torque: rounding is no outlier."""
 
-REMEMBERED = 16_000_000
-"""Bytes of raw rows from which medians are taken."""
+REMEMBERED = 65_536
+"""Residuals per channel from which a median is taken."""
 
 
 @dataclass(eq=False)
 class Sampled:
-    """Raw rows spread over the logs, in bounded memory: residuals of any fit can be looked at without another pass."""
+    """Numbers spread over the logs, in bounded memory, for a median of their sizes."""
 
-    rows: list[Array] = field(default_factory=list)
+    parts: list[Array] = field(default_factory=list)
     every: int = 1
 
-    def add(self, wide: Array) -> None:
-        """Remember some rows."""
-        self.rows.append(wide[:: self.every].copy())
-        if sum(rows.nbytes for rows in self.rows) > REMEMBERED:
-            self.rows, self.every = [np.concatenate(self.rows)[::2].copy()], 2 * self.every
+    def add(self, x: Array) -> None:
+        """Remember some."""
+        self.parts.append(np.abs(x[:: self.every]))
+        if sum(map(len, self.parts)) > REMEMBERED:
+            self.parts, self.every = [np.concatenate(self.parts)[::2].copy()], 2 * self.every
 
-    def limits(self, equation: Equation, fit: tuple[Array, ...]) -> Array:
-        """Between which residuals (channels, 2) raw samples are good: 4 robust deviations about the median.
+    @cached_property
+    def wide_scale(self) -> float:
+        """Robust standard deviation of all."""
+        return NORMAL * float(np.median(np.concatenate(self.parts))) if self.parts else 0.0
 
-        The median counts while outliers of one sign pull at the fit; a second look at the good ones alone takes the
-        outliers out of the deviation.
-        """
-        limits = []
-        for c, channel in enumerate(equation.channels):
-            own = np.concatenate([channel.row(rows) for rows in self.rows])
-            e, floor = own[:, -1] - own[:, :-1] @ fit[c], FLOOR * float(np.abs(own[:, -1]).max()) + 1e-300
-            centre, scale = _centre(e, floor)
-            inside = e[np.abs(e - centre) <= LIMIT * scale]
-            centre, scale = _centre(inside, floor)
-            limits.append((centre - LIMIT * scale, centre + LIMIT * scale))
-        return np.array(limits)
-
-
-def _centre(e: Array, floor: float) -> tuple[float, float]:
-    """Median and robust standard deviation."""
-    centre = float(np.median(e))
-    return centre, max(NORMAL * float(np.median(np.abs(e - centre))), floor)
+    @cached_property
+    def scale(self) -> float:
+        """Robust standard deviation of what is within 4 of the wide ones: without the outliers."""
+        seen = np.concatenate(self.parts) if self.parts else np.zeros(1)
+        return NORMAL * float(np.median(seen[seen <= LIMIT * self.wide_scale]))
 
 
 @dataclass(eq=False)
 class Tally:
-    """What a pass put aside of one channel; weight: sum of all rows' weights, full: of those that Huber leaves alone.
+    """What a pass saw and put aside of one channel.
 
-    t, share: instants of the window under way, and the shares of good samples around them.
+    fast, slow: residuals beside their running median, and the median itself; weight: sum of all rows' weights, full:
+    of those that Huber leaves alone; t, share: instants of the window under way, and the shares of good samples there.
     """
 
     samples: int = 0
@@ -76,40 +73,57 @@ class Tally:
     lightest: int = 0
     weight: float = 0.0
     full: float = 0.0
+    largest: float = 0.0
+    fast: Sampled = field(default_factory=Sampled)
+    slow: Sampled = field(default_factory=Sampled)
+    torque: Sampled = field(default_factory=Sampled)
     t: Array = field(default_factory=lambda: np.zeros(0))
     share: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """Sizes of fast and slow residuals that are still good in the next pass."""
+        floor = FLOOR * self.largest + 1e-300
+        slow = CONTACT * max(self.slow.scale, self.fast.scale, floor)
+        return LIMIT * max(self.fast.scale, floor), max(slow, TOUCH * self.torque.wide_scale)
 
 
 @dataclass(frozen=True, eq=False)
 class Cleaned(Equation):
-    """The same equation, but torques beyond 4 deviations of a fit are unknown.
+    """The same equation, but torques that are outliers against a fit are unknown.
 
-    fit: values of every channel's columns; limits (channels, 2): between which raw residuals are good; reach: samples
-    on each side from which an unknown one is filled, 0 where nothing is; sampled: raw rows; tallies per channel.
+    fit: values of every channel's columns; limits (channels, 2): of fast and slow residuals; reach: samples on each
+    side in which medians and means are taken, 0 where nothing is filtered and rows are judged alone.
     """
 
     fit: tuple[Array, ...] = ()
     limits: Array = field(default_factory=lambda: np.zeros((0, 2)))
     reach: int = 0
-    sampled: Sampled = field(default_factory=Sampled)
     tallies: tuple[Tally, ...] = ()
 
     def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
         """Wide rows, with unknown torques filled in."""
         wide = super().write(motion, stops, measured, out=out)
-        self.sampled.add(wide)
         for c, channel in enumerate(self.channels):
-            rows = channel.row(wide)
-            e = rows[:, -1] - rows[:, :-1] @ self.fit[c]
-            good = (e >= self.limits[c, 0]) & (e <= self.limits[c, 1])
-            tally = self.tallies[c]
-            tally.samples += len(e)
-            tally.unknown += len(e) - int(good.sum())
-            tally.t, tally.share = motion.t, np.ones(len(e))
-            if self.reach and not good.all():
-                mean, tally.share = _around(e, good, self.reach)
-                rows[~good, -1] += (mean - e)[~good]
+            rows, tally = channel.row(wide), self.tallies[c]
+            tally.samples += len(rows)
+            tally.t, tally.share = motion.t, np.ones(len(rows))
+            if self.reach:
+                self._clean(rows, c, tally)
         return wide
+
+    def _clean(self, rows: Array, c: int, tally: Tally) -> None:
+        e = rows[:, -1] - rows[:, :-1] @ self.fit[c]
+        slow = median_filter(e, 2 * self.reach + 1, mode="nearest")
+        tally.largest = max(tally.largest, float(np.abs(rows[:, -1]).max(initial=0.0)))
+        tally.fast.add(e - slow)
+        tally.slow.add(slow)
+        tally.torque.add(rows[:, -1])
+        good = (np.abs(e - slow) <= self.limits[c, 0]) & (np.abs(slow) <= self.limits[c, 1])
+        tally.unknown += len(e) - int(good.sum())
+        if not good.all():
+            mean, tally.share = _around(e, good, self.reach)
+            rows[~good, -1] += (mean - e)[~good]
 
 
 def _around(e: Array, good: NDArray[np.bool_], reach: int) -> tuple[Array, Array]:
