@@ -22,6 +22,7 @@ from dynid.data.read import read_log
 from dynid.data.simulate import simulate
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify
+from dynid.estimation.sequential import Sequential
 from dynid.kernel.threads import use_threads
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.motion import Motion
@@ -44,6 +45,7 @@ def tables() -> Iterator[Table]:
     yield growth()
     yield from_csv()
     yield merging()
+    yield sequential()
 
 
 def against_pinocchio() -> Table:
@@ -165,6 +167,45 @@ def merging() -> Table:
         ("largest difference over largest parameter", "target"),
         ((worst, Verdict(worst, 1e-10)),),
         "Plain weighted least squares on given q, v, a.",
+    )
+
+
+def sequential() -> Table:
+    """One sample after the other into the factors, 7 joints, 69 parameters."""
+    robot, log = recorded(20_000)
+    assert log.v is not None
+    assert log.a is not None
+    assert log.tau is not None
+    samples = log.q, log.v, log.a, log.tau
+    some = Sequential(robot, forgetting=0.999)
+    some.update_many(*(x[:10] for x in samples))
+    one_by_one = list(zip(*samples, strict=True))
+
+    def single() -> None:
+        for sample in one_by_one:
+            some.update(*sample)
+
+    def solving() -> None:
+        some.reset()
+        some.update_many(*samples)
+        for sample in one_by_one[:20]:
+            some.update(*sample)
+            some.solve()
+
+    ways = {"single": single, "chunks": lambda: some.update_many(*samples), "solving": solving}
+    spent = best_of(ROUNDS, {name: with_threads(1, way) for name, way in ways.items()})
+    count = len(one_by_one)
+    single_us, chunks_us = (spent[name].cpu / count * 1e6 for name in ("single", "chunks"))
+    solve_us = (spent["solving"].cpu - spent["chunks"].cpu) / 20 * 1e6
+    return Table(
+        "Sample by sample: 7 joints, q, v, a and torques, with forgetting",
+        ("way", "us per sample", "target"),
+        (
+            ("update, one sample per call", single_us, Verdict(single_us, 50.0)),
+            ("update_many, chunks", chunks_us, Verdict(chunks_us, 50.0)),
+            ("solve, when values are wanted", solve_us, "-"),
+        ),
+        f"CPU time on one core, best of {ROUNDS} interleaved rounds of {count:,} samples.",
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dynid.errors import DynidError
     from dynid.estimation.identification import Identification
     from dynid.estimation.identify import collect_state, identify, identify_states
+    from dynid.estimation.sequential import Sequential
     from dynid.estimation.state import State
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
@@ -36,6 +37,7 @@ _HOMES = {
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
+    "Sequential": "dynid.estimation.sequential",
     "State": "dynid.estimation.state",
     "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
@@ -62,6 +64,7 @@ __all__ = [
     "Motion",
     "Regressor",
     "Robot",
+    "Sequential",
     "State",
     "base_parameters",
     "bundled_robots",

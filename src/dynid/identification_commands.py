@@ -66,7 +66,7 @@ def identify(
     window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
     friction: Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")] = "auto",
     rotor_inertia: Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")] = True,
-    estimator: Annotated[str, typer.Option(help="wls, ols or ridge")] = "wls",
+    estimator: Annotated[str, typer.Option(help="wls, ols, ridge, huber or recursive")] = "wls",
     cutoff: Annotated[float | None, typer.Option(help="of the filter, Hz; chosen from the data if missing")] = None,
     delay: Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")] = 0.0,
     joints: Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")] = None,

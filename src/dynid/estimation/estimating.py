@@ -12,13 +12,14 @@ from dynid.estimation.constraints import constraints_of
 from dynid.estimation.equation import Indices
 from dynid.estimation.essential import eliminate
 from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.folds import Folds
+from dynid.estimation.folds import FOLDS, Folds, fold_groups
 from dynid.estimation.gate import DEFAULT, OPTIONAL, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import NORMAL, Bounds, Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
 from dynid.estimation.least_squares import Constraints, Factors, Solution, channel_noise, solve, stacked
 from dynid.estimation.lost import Lost, describe_lost
+from dynid.estimation.recursive import Levels, find_levels, jackknife_recursion, shifts_of, solve_recursively
 from dynid.estimation.residuals import check_channels, estimate_delay
 from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
@@ -29,7 +30,7 @@ from dynid.estimation.verdict import Evidence, judge
 from dynid.models.friction import PLAIN
 from dynid.robot.transform import Array
 
-ESTIMATORS = ("ols", "wls", "ridge")
+ESTIMATORS = ("ols", "wls", "ridge", "huber", "recursive")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,12 +72,16 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
         constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
-    solution = _solve(state, unknowns, factors, method, constraints)
-    deviations = jackknife(unknowns, solution, state.blocks) if method.intervals == "jackknife" else None
+    levels = _levels(state, unknowns, method, constraints)
+    if levels is None:
+        solution = _solve(state, unknowns, factors, method, constraints)
+    else:
+        solution = solve_recursively(unknowns, factors, levels)
+    deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True
     )
-    checked = _validate(state, unknowns, solution, validation)
+    checked = _validate(state, unknowns, solution, validation, levels)
     lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
     return _result(
         state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, lost, sums,
@@ -100,20 +105,45 @@ def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, 
     )
 
 
+def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Constraints | None) -> Levels | None:
+    """Blocks of the recursion, where it is asked for."""
+    if method.estimator != "recursive":
+        return None
+    if constraints is not None and len(constraints.matrix):
+        raise IdentificationError("the recursion takes no known or tied parameters; use estimator='wls'")
+    return find_levels(state.equation, unknowns)
+
+
+def _deviations(state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None) -> Jackknife | None:
+    if levels is None:
+        return jackknife(unknowns, solution, state.blocks)
+    return jackknife_recursion(unknowns, solution, levels, state.blocks)
+
+
 def _solve(
     state: State, unknowns: Unknowns, factors: Factors, method: Method, constraints: Constraints | None
 ) -> Solution:
     if method.estimator != "ridge":
-        return solve(unknowns, factors, weighted=method.estimator == "wls", constraints=constraints)
+        return solve(unknowns, factors, weighted=method.estimator != "ols", constraints=constraints)
     plain = solve(unknowns, factors, constraints=constraints)
     prior = ridge_rows(state, unknowns, plain)
     return solve(unknowns, factors, constraints=constraints, prior=prior, noise=plain.noise)
 
 
-def _validate(state: State, unknowns: Unknowns, solution: Solution, validation: tuple[Gathered, str] | None) -> Score:
+def _validate(
+    state: State,
+    unknowns: Unknowns,
+    solution: Solution,
+    validation: tuple[Gathered, str] | None,
+    levels: Levels | None,
+) -> Score:
     if validation is None:
         folds = Folds.of(unknowns, state.blocks, solution.noise)
-        errors = folds.errors_within(solution.free, solution.fixed, solution.prior)
+        if levels is None:
+            errors = folds.errors_within(solution.free, solution.fixed, solution.prior)
+        else:
+            groups = fold_groups(unknowns, state.blocks, FOLDS)
+            errors = folds.errors_of(solution.values + shifts_of(unknowns, solution, levels, groups)[0])
         return held_out_score(folds, errors, cutoff=state.cutoff)
     gathered, name = validation
     return score(

@@ -45,7 +45,7 @@ class Folds:
     @staticmethod
     def of(unknowns: Unknowns, blocks: tuple[Block, ...], noise: Array, folds: int = FOLDS) -> Folds:
         """Sum up the folds: neighbouring blocks, equally many each (of every log, where logs have own unknowns)."""
-        groups = _groups(unknowns, blocks, folds)
+        groups = fold_groups(unknowns, blocks, folds)
         shape = (len(groups), len(unknowns.channels))
         squares, sums, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         shares: list[tuple[Share, ...]] = []
@@ -105,6 +105,10 @@ class Folds:
         gram, pull = self.normal
         return self._left(_fits(gram, pull, (np.diag(weight), weight * nominal)))
 
+    def errors_of(self, values: Array) -> Array:
+        """Return the same for values (folds, unknowns) that were fitted elsewhere without each fold."""
+        return self._left(values)
+
     def nrmse(self, errors: Array) -> Array:
         """NRMSE (channels,) on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / self.spread))
@@ -136,7 +140,7 @@ def _fits(gram: Array, pull: Array, prior: tuple[Array, Array] | None) -> Array:
     return values
 
 
-def _groups(unknowns: Unknowns, blocks: tuple[Block, ...], folds: int) -> list[tuple[Block, ...]]:
+def fold_groups(unknowns: Unknowns, blocks: tuple[Block, ...], folds: int) -> list[tuple[Block, ...]]:
     """Stretches to hold out: never a whole log of several blocks, where each has offsets of its own."""
     if (unknowns.place == unknowns.place[0]).all():
         return grouped(blocks, folds)

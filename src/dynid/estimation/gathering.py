@@ -59,8 +59,9 @@ def gather(
     block: float = BLOCK,
     most: int | None = None,
     on_samples: Callable[[int], None] | None = None,
+    weigh: Callable[[Rows], Rows] | None = None,
 ) -> Gathered:
-    """Read all logs once; of each at most about `most` samples."""
+    """Read all logs once; of each at most about `most` samples. weigh: rows to weighted rows."""
     collector = _Collector(equation, block)
     findings = []
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
@@ -68,7 +69,7 @@ def gather(
         collector.begin_log()
         before = 0
         for rows in rows_of(equation, number, log, seen, treatment, found):
-            collector.add(rows)
+            collector.add(rows if weigh is None else weigh(rows))
             if on_samples is not None:
                 on_samples(found.samples - before)
             before = found.samples

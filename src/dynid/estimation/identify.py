@@ -14,6 +14,7 @@ from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.estimating import Method, estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.measure import Measure
+from dynid.estimation.robust import weigh_down
 from dynid.estimation.state import State, merge_states
 from dynid.models.friction import find_block
 from dynid.robot.joint_column import JointColumn
@@ -50,10 +51,12 @@ def identify(
     of the upper end of the motion's band; quadrature: "smooth" (order 8) or "trapezoid" (order 2).
     friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
     ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
-    "ridge" (towards nominal values). cutoff in Hz, chosen from the data where missing. validate: other logs, or the
-    share of every log to hold out at its end; where missing, held-out stretches of time. columns: further torques
-    of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal. delay (s):
-    how much later torques were recorded than positions. intervals: "jackknife", or "white" for the textbook ones.
+    "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read several times), "recursive"
+    (serial robots, joint by joint from the last). cutoff in Hz, chosen from the data where missing. validate: other
+    logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
+    torques of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal.
+    delay (s): how much later torques were recorded than positions. intervals: "jackknife", or "white" for the
+    textbook ones.
     """
     measure = Measure(model, window, quadrature)
     if robot.floating:
@@ -69,10 +72,17 @@ def identify(
         others = _logs(robot, validate)
         name = ", ".join(log.name for log in others)
     state = collect(robot, used, wishes, on_progress=on_progress)
+    weighing = None
+    if estimator == "huber":
+        if offsets_per_log and len(used) > 1:
+            raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
+        weighing = weigh_down(state, used, on_progress)
+        state = weighing.state
     checked = (collect_like(state, others, on_progress=on_progress), name) if others else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    return estimate(state, method, checked)
+    result = estimate(state, method, checked)
+    return result if weighing is None else weighing.widened(result)
 
 
 def collect_state(
@@ -116,6 +126,8 @@ def identify_states(
     several = [states] if isinstance(states, State) else list(states)
     if not several:
         raise IdentificationError("there is no state to identify from")
+    if estimator == "huber":
+        raise IdentificationError("estimator 'huber' reads logs several times; identify from logs, not from states")
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     return estimate(merge_states(several), method, None)
 

@@ -75,10 +75,15 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
                 Z = R @ inverse[place[used]]
                 gram += Z.T @ Z
                 pull += Z.T @ residual
-        steps[g], alone = _left_out(gram, pull)
+        steps[g], alone = left_out(gram, pull)
         essential += alone
         shifts[g] = -(inverse @ steps[g])
-    G = len(groups)
+    return of_shifts(shifts, steps, essential)
+
+
+def of_shifts(shifts: Array, steps: Array, essential: int) -> Jackknife:
+    """Covariance from the shifts (groups, unknowns) and those of whitened unknowns, `steps` (groups, rank)."""
+    G = len(shifts)
     centred = shifts - shifts.mean(axis=0)
     grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0)) * (G - 1.0) / G)
     return Jackknife(shifts, grown.T @ grown, G, essential)
@@ -107,7 +112,7 @@ def _memory(shifts: Array, steps: Array) -> Array:
     return growth
 
 
-def _left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
+def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
     """(I - gram)^-1 pull; directions that rest on this block alone keep a large but finite shift."""
     M = np.eye(len(gram)) - gram
     try:

@@ -33,6 +33,13 @@ def structural_columns(equation: Equation, unknowns: Unknowns, seed: int = 0) ->
     return found.regrouping.kept, found.regrouping.matrix
 
 
+def random_rows(equation: Equation, unknowns: Unknowns) -> list[Array]:
+    """Rows (N, unknowns) of every channel on random motion, of all logs."""
+    logs = len(unknowns.place)
+    written = [_rows(equation, unknowns, log, *_random(equation, unknowns, log)) for log in range(logs)]
+    return [np.concatenate(of_channel) for of_channel in zip(*written, strict=True)]
+
+
 def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constraints | None) -> Regrouping | None:
     """How the unknowns regroup while joints stand still; None where all of them move.
 

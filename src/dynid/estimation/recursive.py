@@ -1,0 +1,211 @@
+"""Block-triangular recursion: joint by joint from the last one (Ha, Ko & Kwon, eq. 2.28).
+
+The torque of joint i of a serial robot depends on the bodies beyond it only, so the equation is block triangular,
+U_ii X_i = Y_i - sum over p > i of U_ip X_p, and X_n, X_(n-1), ... follow one by one from small least squares. With
+U_ii = Q_i R_ii this is R X = z for the block row [R_ii, Q_i'U_i(i+1), ..., Q_i'U_in | Q_i'Y_i] / noise_i, so R is
+triangular as a whole and gives the covariance R^-1 R^-T of the recursion. What joint i's torque tells of later
+blocks, below R_ii, is left unused: joint weighted least squares uses it.
+
+Eq. 2.30, rank U_ii = m_i, is necessary here, not for all joints together: where it fails the recursion refuses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+
+from dynid.base.numeric import find_by_qr
+from dynid.errors import IdentificationError
+from dynid.estimation.equation import Equation
+from dynid.estimation.gathering import Block
+from dynid.estimation.jackknife import FEWEST, Jackknife, grouped, left_out, of_shifts
+from dynid.estimation.least_squares import FLOOR, Factors, Solution, rank_of, stacked
+from dynid.estimation.structure import random_rows
+from dynid.estimation.unknowns import Unknowns
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Which parameters z = B x belong to which joint: the i-th from the base has channel order[i] and z[own[i]].
+
+    joints: names per channel; names: of z. B (unknowns, unknowns) is a permutation unless a joint's own torque sees
+    two of its parameters only as one combination on every motion, which an earlier joint tells apart.
+    """
+
+    joints: tuple[str, ...]
+    order: tuple[int, ...]
+    own: tuple[slice, ...]
+    names: tuple[str, ...]
+    B: Array
+
+    @cached_property
+    def free(self) -> Array:
+        """Values x = free @ z."""
+        inverse = np.linalg.inv(self.B)
+        is_permutation = bool(((self.B == 0.0) | (self.B == 1.0)).all() and (self.B.sum(axis=1) == 1.0).all())
+        return np.asarray(self.B.T if is_permutation else inverse)
+
+    def later(self, i: int) -> slice:
+        """Places in z of the joints after the i-th."""
+        return slice(self.own[i].stop, len(self.names))
+
+
+def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
+    """Sort the unknowns by the last joint whose torque sees them, on random motion."""
+    robot = equation.robot
+    check_serial(robot)
+    joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
+    depth = _depths(robot)
+    order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])
+    return levels_of(unknowns.names, joints, tuple(order), random_rows(equation, unknowns))
+
+
+def levels_of(names: tuple[str, ...], joints: tuple[str, ...], order: tuple[int, ...], rows: list[Array]) -> Levels:
+    """Levels from rows (N, unknowns) of every channel that show what it can see."""
+    free, left = np.eye(len(names)), list(range(len(names)))
+    found: list[tuple[list[int], Array]] = []
+    for c in reversed(order):
+        A = rows[c] @ free
+        size = np.abs(A).max(axis=0, initial=0.0)
+        seen = [k for k in left if size[k] > 1e-9 * max(float(size.max(initial=0.0)), 1e-300)]
+        if not seen:
+            found.append(([], np.zeros((0, len(names)))))
+            continue
+        regrouping = find_by_qr(A[:, seen]).regrouping
+        kept = [seen[k] for k in regrouping.kept]
+        own = np.zeros((len(kept), len(names)))
+        own[:, seen] = regrouping.matrix
+        for row, k in zip(own, kept, strict=True):  # x_k = z_k - sum of its companions
+            for other in seen:
+                if other not in kept:
+                    free[:, other] -= free[:, k] * row[other]
+        found.append((kept, own))
+        left = [k for k in left if k not in kept]
+    if left:
+        raise IdentificationError(f"no torque tells {', '.join(names[k] for k in left)}; use estimator='wls'")
+    found.reverse()
+    edges = np.concatenate([[0], np.cumsum([len(kept) for kept, _ in found])]).tolist()
+    places = tuple(slice(start, stop) for start, stop in itertools.pairwise(edges))
+    labels = tuple(names[k] for kept, _ in found for k in kept)
+    return Levels(joints, order, places, labels, np.concatenate([own for _, own in found]))
+
+
+def check_serial(robot: Robot) -> None:
+    """Refuse robots whose torques are not block triangular along one chain."""
+    if robot.closures or robot.couplings:
+        raise IdentificationError(
+            f"'{robot.name}' has closed loops or coupled joints: its torques are not block triangular; "
+            "the recursion goes on serial robots, use estimator='wls'"
+        )
+    depth = _depths(robot)
+    alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]
+    if alike:
+        raise IdentificationError(
+            f"'{robot.name}' branches (joints {' and '.join(alike[:2])}): the recursion goes on serial robots, "
+            "use estimator='wls'"
+        )
+
+
+def _depths(robot: Robot) -> list[int]:
+    """Active joints on the way from the base to each active joint."""
+    active, depths = set(robot.active_links), []
+    for k in robot.active_links:
+        depth = 0
+        while k >= 0:
+            depth += k in active
+            k = robot.links[k].parent
+        depths.append(depth)
+    return depths
+
+
+def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels) -> Solution:
+    """Solve joint n, then n-1, ...; raise where a joint's own block lacks rank (eq. 2.30)."""
+    count, channels = len(unknowns), len(levels.order)
+    R, z = np.zeros((count, count)), np.zeros(count)
+    noise, squares, counts = np.zeros(channels), np.zeros(channels), np.zeros(channels)
+    for i in reversed(range(channels)):
+        c, own, later = levels.order[i], levels.own[i], levels.later(i)
+        A, y = _channel_rows(unknowns, factors, c, levels)
+        _check_block(A[:, own], i, levels, unknowns, factors)
+        Q, R_ii = np.linalg.qr(A[:, own])
+        z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
+        counts[c] = sum(of_log[c].count for of_log in factors.values())
+        squares[c] = float(((y - A @ z) ** 2).sum())
+        floor = FLOOR * np.sqrt(float(y @ y) / max(counts[c], 1.0)) + 1e-300
+        noise[c] = max(np.sqrt(squares[c] / max(counts[c] - R_ii.shape[1], 1.0)), floor)
+        R[own, own] = R_ii / noise[c]
+        R[own, later] = Q.T @ A[:, later] / noise[c]
+    singular = np.asarray(np.linalg.svd(R, compute_uv=False), dtype=np.float64)
+    return Solution(levels.free @ z, noise, levels.free, np.zeros(count), R, singular, None, squares, counts)
+
+
+def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) -> tuple[Array, Array]:
+    """Rows of one channel in z, of all logs."""
+    parts = [unknowns.rows(log, c, of_log[c]) for log, of_log in factors.items()]
+    return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
+
+
+def _check_block(block: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+    own = levels.names[levels.own[i]]
+    if not own:
+        return
+    regrouping = find_by_qr(block).regrouping if block.any() else None
+    kept = () if regrouping is None else regrouping.kept
+    if len(kept) == len(own):
+        return
+    places = set(range(len(own))) - set(kept)
+    if regrouping is not None:  # and what these cannot be told from
+        places |= {k for row, k in zip(regrouping.matrix, kept, strict=True) if np.count_nonzero(row) > 1}
+    some = [own[k] for k in sorted(places)]
+    together = rank_of(stacked(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
+    raise IdentificationError(
+        f"the recursion stops at joint '{levels.joints[levels.order[i]]}': along this motion its own torque does not "
+        f"tell {' and '.join(some)} apart (rank {len(kept)} of {len(own)}; Ha, Ko & Kwon, eq. 2.30); "
+        + ("all joints together do: use estimator='wls'" if together else "nor do all joints together: move otherwise")
+    )
+
+
+def shifts_of(
+    unknowns: Unknowns, solution: Solution, levels: Levels, groups: list[tuple[Block, ...]]
+) -> tuple[Array, int]:
+    """How the values (groups, unknowns) shift where the recursion leaves out a group; in how many it cannot.
+
+    With d_p the shifts of later blocks, Z = U_ii R_ii^-1 and e = r - sum of U_ip d_p on the group's rows,
+    (I - Z'Z) R_ii d_i = -sum of Q_i'U_ip d_p - Z'e.
+    """
+    z = np.linalg.solve(levels.free, solution.values)
+    shifts, essential = np.zeros((len(groups), len(unknowns))), 0
+    squares = [solution.R[own, own] for own in levels.own]
+    inverses = [scipy.linalg.solve_triangular(R, np.eye(len(R))) for R in squares]
+    for g, group in enumerate(groups):
+        logs = sorted({block.log for block in group})
+        d, alone = np.zeros(len(unknowns)), False
+        for i in reversed(range(len(levels.order))):
+            c, own, later = levels.order[i], levels.own[i], levels.later(i)
+            parts = [unknowns.rows(log, c, b.factors[c]) for log in logs for b in group if b.log == log]
+            A = np.concatenate([rows for rows, _ in parts]) @ levels.free / solution.noise[c]
+            e = np.concatenate([right for _, right in parts]) / solution.noise[c] - A @ z - A[:, later] @ d[later]
+            Z = A[:, own] @ inverses[i]
+            step, rests = left_out(Z.T @ Z, -(solution.R[own, later] @ d[later]) - Z.T @ e)
+            d[own] = inverses[i] @ step
+            alone |= rests
+        shifts[g] = levels.free @ d
+        essential += alone
+    return shifts, essential
+
+
+def jackknife_recursion(
+    unknowns: Unknowns, solution: Solution, levels: Levels, blocks: tuple[Block, ...], most: int = 128
+) -> Jackknife | None:
+    """Deviations by leaving out blocks of time, each time with a recursion of its own; None where they are few."""
+    groups = grouped(blocks, most)
+    if len(groups) < FEWEST:
+        return None
+    shifts, essential = shifts_of(unknowns, solution, levels, groups)
+    return of_shifts(shifts, np.linalg.solve(levels.free, shifts.T).T @ solution.R.T, essential)
