@@ -98,11 +98,16 @@ def _lost_names(question: Question, robot: Robot, special: Robot) -> tuple[str, 
     """Names kept for the given geometry and not for the special one; None where no exact method applies."""
     from dynid.base.nullspace import find_by_nullspace
 
-    if robot.couplings or robot.closures:
+    if robot.couplings or robot.closures or not question.sees_plain_directions:
         return None
     kept = [
-        set(find_by_nullspace(r, model=question.model, rotor_inertia=question.rotor_inertia, tared=question.tared).kept)
+        set(
+            find_by_nullspace(
+                r, model=question.model, rotor_inertia=question.rotor_inertia, tared=question.tared,
+                channels=question.channels,
+            ).kept
+        )
         for r in (robot, special)
-    ]
+    ]  # fmt: skip
     names = [column.name for column in question.columns]
     return tuple(names[k] for k in sorted(kept[0] - kept[1]))

@@ -80,8 +80,9 @@ def _certified(question: Question, seed: int) -> BaseParameters:
 
 
 def nullspace_applies(question: Question) -> bool:
-    """Open trees without friction columns, torque-like and reaction models."""
-    return not (question.robot.couplings or question.robot.closures or question.friction)
+    """Open trees without friction columns."""
+    loops = question.robot.couplings or question.robot.closures
+    return question.sees_plain_directions and not (loops or question.friction)
 
 
 def _by_nullspace(question: Question) -> BaseParameters:
@@ -89,11 +90,14 @@ def _by_nullspace(question: Question) -> BaseParameters:
 
     if question.friction:
         raise ModelError("method 'nullspace' knows inertial and rotor columns; use method='qr' with friction columns")
+    if not question.sees_plain_directions:
+        raise ModelError("method 'nullspace' knows part of a force sensor in frame 0 only; use method='qr'")
     found = find_by_nullspace(
         question.robot,
         model=question.model,
         rotor_inertia=question.rotor_inertia,
         tared=question.tared,
+        channels=question.channels,
     )
     return BaseParameters(question, "nullspace", found, np.inf, None, ())
 
@@ -116,7 +120,7 @@ def _by_samples(
     question: Question, method: str, seed: int, rows: int | None, scaling: tuple[float, float] | None
 ) -> BaseParameters:
     columns = question.columns
-    offsets = 6 if question.tared else 0
+    offsets = question.offsets
     scaled = None
     if scaling is not None:
         from dynid.base.scaling import scaled_matrix

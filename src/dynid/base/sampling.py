@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynid.errors import LoopError, ModelError
 from dynid.models.columns import Column, standard_columns
 from dynid.models.friction import friction_columns, friction_rows
+from dynid.models.reaction import Reaction
 from dynid.models.regressor import regressor
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
-NUMERICAL_MODELS = ("torque", "static", "energy", "power", "momentum", "reaction")
+NUMERICAL_MODELS = ("torque", "static", "energy", "power", "momentum", "reaction", "torque+reaction")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +34,7 @@ class Question:
             raise ModelError(f"base parameters exist for {', '.join(NUMERICAL_MODELS)}, not for '{self.model}'")
         if self.friction and self.model not in ("torque", "static"):
             raise ModelError("friction and offset columns belong to the torque model")
-        if self.tared and self.model != "reaction":
+        if self.tared and "reaction" not in self.model:
             raise ModelError("tared=True (six free offsets) belongs to the reaction model")
 
     @property
@@ -41,6 +42,22 @@ class Question:
         """All columns in question, friction last."""
         standard = standard_columns(self.robot, rotor_inertia=self.rotor_inertia).columns
         return (*standard, *friction_columns(self.robot, self.friction))
+
+    @property
+    def channels(self) -> tuple[str, ...] | None:
+        """Channels of the base that are measured, None for all six."""
+        return None if self.robot.sensor is None else self.robot.sensor.channels
+
+    @property
+    def sees_plain_directions(self) -> bool:
+        """Whether what is measured at the base, if anything, are forces and moments of frame 0, or all six."""
+        sensor = self.robot.sensor
+        return "reaction" not in self.model or sensor is None or sensor.is_plain or len(sensor.channels) == 6
+
+    @property
+    def offsets(self) -> int:
+        """How many columns of free offsets come after all others."""
+        return len(Reaction().channels(self.robot)) if self.tared else 0
 
     @property
     def known(self) -> tuple[int, ...]:
@@ -91,7 +108,12 @@ def _closing(robot: Robot, motion: Motion) -> Motion:
 
 
 def model_matrix(question: Question, motion: Motion) -> Array:
-    """Rows of the model in question, tare columns (six, per channel) at the end where asked for."""
+    """Rows of the model in question, tare columns (one per channel of the base) at the end where asked for."""
+    if question.model == "torque+reaction":
+        torque = model_matrix(replace(question, model="torque", tared=False), motion)
+        reaction = model_matrix(replace(question, model="reaction"), motion)
+        silent = np.zeros((len(torque), reaction.shape[1] - torque.shape[1]))
+        return np.concatenate([np.hstack([torque, silent]), reaction])
     robot = question.robot
     W = regressor(robot, motion, model=question.model, rotor_inertia=question.rotor_inertia)
     rows = W.matrix.reshape(-1, len(W.channels), len(W.columns))
@@ -101,7 +123,7 @@ def model_matrix(question: Question, motion: Motion) -> Array:
             own = np.concatenate([np.zeros((len(own), 6, own.shape[2])), own], axis=1)
         rows = np.concatenate([rows, own], axis=2)
     if question.tared:
-        tare = np.broadcast_to(np.eye(6), (len(rows), 6, 6))
+        tare = np.broadcast_to(np.eye(rows.shape[1]), (len(rows), rows.shape[1], rows.shape[1]))
         rows = np.concatenate([rows, tare], axis=2)
     return np.asarray(rows.reshape(-1, rows.shape[2]))
 
@@ -115,7 +137,7 @@ def sample_matrix(question: Question, rows: int, seed: int) -> Array:
 
 def _channels(question: Question) -> int:
     if question.model == "reaction":
-        return 6
+        return len(Reaction().channels(question.robot))
     if question.model in ("energy", "power"):
         return 1
     return question.robot.n + (6 if question.robot.floating else 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dynid.data.joints import Choice, choose_joints
 from dynid.data.mapping import Mapped, Place, read_mapping
-from dynid.data.naming import REACTION, Meaning, Names
+from dynid.data.naming import REACTION, Meaning, Names, reaction_channels
 from dynid.data.table import Field, Wanted, shortened
 from dynid.data.units import split_unit
 from dynid.errors import LogError
@@ -195,19 +195,23 @@ class _Matching:
     def _reaction(self, length: int | None) -> tuple[Place, ...]:
         if "reaction" in self.mapped.absent:
             return ()
+        wanted = reaction_channels(self.robot)
         given = self.mapped.whole.get("reaction")
         if given is not None:
-            return self._spread(given, len(REACTION), length, "reaction") if isinstance(given, str) else given
+            return self._spread(given, len(wanted), length, "reaction") if isinstance(given, str) else given
         found: dict[int, str] = {}
         for meaning in self._of("reaction"):
             if meaning.number in found:
                 both = shortened([found[meaning.number], meaning.field])
                 raise self._fail(f"{REACTION[meaning.number]} of the force plate could be any of {both}", "reaction")
             found[meaning.number or 0] = meaning.field
-        missing = [name for k, name in enumerate(REACTION) if k not in found]
+        missing = [name for name in wanted if REACTION.index(name) not in found]
         if found and missing:
-            self.notes.append(f"the force plate lacks {', '.join(missing)}: its other columns are not used")
-        return () if missing else tuple(Place(found[k]) for k in range(len(REACTION)))
+            self.notes.append(
+                f"the force plate lacks {', '.join(missing)}: its other columns are not used (a sensor may be declared "
+                "with fewer channels)"
+            )
+        return () if missing else tuple(Place(found[REACTION.index(name)]) for name in wanted)
 
     def _check_numbers(self, field: Field) -> None:
         if field.problem:

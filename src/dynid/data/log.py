@@ -23,7 +23,7 @@ SMALL = 131_072
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Consecutive samples as recorded: t (N,) in s; q, v, a, tau (N, n) and reaction (N, 6), None where missing.
+    """Consecutive samples as recorded: t (N,) in s; q, v, a, tau (N, n), reaction (N, channels), None where missing.
 
     Nothing is repaired here: times may jitter, repeat or run backwards, values may be NaN.
     """

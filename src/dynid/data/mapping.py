@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dynid.data.naming import REACTION
+from dynid.data.naming import reaction_channels
 from dynid.data.table import Field, shortened
 from dynid.errors import LogError
 from dynid.robot.robot import Robot
@@ -81,7 +81,7 @@ def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, f
 def _several(
     log: str, key: str, names: list[object] | tuple[object, ...], robot: Robot, fields: Mapping[str, Field]
 ) -> tuple[Place, ...]:
-    count = {"t": 1, "reaction": len(REACTION)}.get(key, robot.n)
+    count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
     if len(names) != count:
         raise LogError(log, f"columns gives {len(names)} columns for {key}, which needs {count}")
     return tuple(find_place(log, name, fields) for name in names)

@@ -142,3 +142,8 @@ def _read_plate(field: str, tokens: tuple[str, ...], unit: str | None) -> Meanin
     if not kind or any(word not in _PLATE for word in rest):
         return None
     return Meaning(field, "reaction", number=REACTION.index(kind + axis), unit=unit)
+
+
+def reaction_channels(robot: Robot) -> tuple[str, ...]:
+    """Channels of the force plate in the order of a log's columns."""
+    return REACTION if robot.sensor is None else tuple(name.lower() for name in robot.sensor.channels)

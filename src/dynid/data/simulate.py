@@ -9,8 +9,12 @@ import numpy as np
 from dynid.data.log import Log
 from dynid.errors import DynidError
 from dynid.excitation.excitation import Excitation
+from dynid.models.columns import standard_columns
 from dynid.models.friction import PLAIN, FrictionShapes
 from dynid.models.regressor import regressor_chunks
+from dynid.models.rotors import rotor_moments
+from dynid.models.scene import Stage
+from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -21,13 +25,15 @@ def simulate(
     motion: Motion | Excitation,
     *,
     noise: float | Sequence[float] | None = None,
+    plate_noise: float | Sequence[float] | None = None,
     seed: int = 0,
     rate: float = 1000.0,
 ) -> Log:
     """Return the log of a motion: positions, velocities and accelerations as given, torques of the nominal parameters.
 
     Nominal viscous, Coulomb and offset friction is included where the robot has some. noise: standard deviation of
-    the torques, one number or one per joint (N m, N); seed makes it reproducible; rate (Hz) samples an excitation.
+    the torques, one number or one per joint (N m, N); plate_noise: of the forces and moments on the base; seed makes it
+    reproducible; rate (Hz) samples an excitation.
     """
     if isinstance(motion, Excitation):
         motion = motion.motion(rate)
@@ -44,8 +50,24 @@ def simulate(
         )
     tau = np.concatenate([(W.matrix @ X).reshape(-1, robot.n) for W in regressor_chunks(robot, motion)])
     tau += _nominal_friction(robot, motion)
-    tau += _noise(robot, noise, len(tau), seed)
-    return Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, name=f"simulated {robot.name}")
+    rng = np.random.default_rng(seed)
+    tau += rng.standard_normal(tau.shape) * _sigma("noise", noise, robot.n)
+    reaction = _reactions(robot, motion)
+    reaction += rng.standard_normal(reaction.shape) * _sigma("plate_noise", plate_noise, reaction.shape[1])
+    name = f"simulated {robot.name}"
+    return Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, reaction=reaction, name=name)
+
+
+def _reactions(robot: Robot, motion: Motion) -> Array:
+    """Readings of the force plate, constants and rotors included."""
+    sensor = robot.sensor or ForceSensor()
+    chunks = regressor_chunks(robot, motion, model="reaction")
+    X, k = robot.parameters, len(sensor.channels)
+    readings = np.concatenate([(W.matrix @ X).reshape(-1, k) for W in chunks]) + sensor.constant(robot.gravity)
+    if sensor.rotors:
+        scene = Stage.of(robot, standard_columns(robot, rotor_inertia=True)).scene(motion)
+        readings += rotor_moments(scene) @ sensor.map[:, 3:].T
+    return np.asarray(readings)
 
 
 def _nominal_friction(robot: Robot, motion: Motion) -> Array:
@@ -55,11 +77,11 @@ def _nominal_friction(robot: Robot, motion: Motion) -> Array:
     return np.asarray((shapes.values(motion.t, motion.q, motion.v, stops, None) * values).sum(axis=1))
 
 
-def _noise(robot: Robot, noise: float | Sequence[float] | None, samples: int, seed: int) -> Array:
+def _sigma(name: str, noise: float | Sequence[float] | None, channels: int) -> Array:
     try:
-        sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (robot.n,))
+        sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (channels,))
     except (TypeError, ValueError) as error:
-        raise DynidError(f"noise must be one number or {robot.n} numbers, got {noise!r}") from error
+        raise DynidError(f"{name} must be one number or {channels} numbers, got {noise!r}") from error
     if not np.isfinite(sigma).all() or (sigma < 0.0).any():
-        raise DynidError(f"noise must be finite and not negative, got {noise!r}")
-    return np.random.default_rng(seed).standard_normal((samples, robot.n)) * sigma
+        raise DynidError(f"{name} must be finite and not negative, got {noise!r}")
+    return sigma

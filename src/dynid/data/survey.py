@@ -12,6 +12,7 @@ from dynid.data.log import Log, Samples
 from dynid.data.ordering import finite, join, split_at_restarts, spread
 from dynid.data.turns import Turns
 from dynid.errors import LogError
+from dynid.robot.force_sensor import CHANNELS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -60,16 +61,21 @@ def standing_range(scale: Array) -> Array:
     return np.maximum(STANDING * scale, STANDING_LENGTH)
 
 
-def survey(log: Log, robot: Robot, *, measured: str = "tau", joints: tuple[int, ...] | None = None) -> Survey:
+def survey(
+    log: Log, robot: Robot, *, measured: tuple[str, ...] = ("tau",), joints: tuple[int, ...] | None = None
+) -> Survey:
     """Look at the first rows of a log; raise LogError for what no processing can repair.
 
-    joints: those whose torque counts, all where missing.
+    measured: channels that must be there, tau or reaction; joints: those whose torque counts, all where missing.
     """
     first, complete = _first_rows(log, robot, measured)
     samples = _in_order(log, first)
     notes = _check_angles(log, robot, samples)
     saturation = np.full(robot.n, np.inf)
-    if measured == "tau":
+    if "reaction" in measured:
+        assert samples.reaction is not None
+        _check_reactions(log, robot, samples.reaction)
+    if "tau" in measured:
         assert samples.tau is not None
         _check_torques(log, robot, samples.tau, tuple(range(robot.n)) if joints is None else joints)
         saturation = np.array([_saturation(samples.tau[:, j], samples.q) for j in range(robot.n)])
@@ -87,7 +93,7 @@ def _rate(t: Array) -> float:
     return float(1.0 / near.mean()) if len(near) > 0.5 * len(steps) else 1.0 / usual
 
 
-def _first_rows(log: Log, robot: Robot, measured: str) -> tuple[Samples, bool]:
+def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samples, bool]:
     """Finite rows from the beginning of the log, and whether these are all."""
     pieces: list[Samples] = []
     empty: Samples | None = None
@@ -96,9 +102,10 @@ def _first_rows(log: Log, robot: Robot, measured: str) -> tuple[Samples, bool]:
     for samples in log.surroundings():
         if samples.q.shape[1] != robot.n:
             raise LogError(log.name, f"it has {samples.q.shape[1]} joints, '{robot.name}' has {robot.n}")
-        if getattr(samples, measured) is None:
-            what = "joint torques" if measured == "tau" else "base reactions"
-            raise LogError(log.name, f"it has no {what}; name the columns with columns={{'{measured}': [...]}}")
+        missing = [name for name in measured if getattr(samples, name) is None]
+        if missing:
+            what = "joint torques" if missing[0] == "tau" else "forces on the base"
+            raise LogError(log.name, f"it has no {what}; name the columns with columns={{'{missing[0]}': [...]}}")
         good = finite(samples)
         rows += len(samples)
         if good.any():
@@ -135,7 +142,8 @@ def _empty_columns(samples: Samples, robot: Robot) -> str:
         x = getattr(samples, name)
         gone = [] if x is None else np.flatnonzero(~np.isfinite(x).any(axis=0)).tolist()
         if gone:
-            who = robot.joint_names if name != "reaction" else ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+            plate = CHANNELS if robot.sensor is None else robot.sensor.channels
+            who = robot.joint_names if name != "reaction" else plate
             return f"the column of {name} of {', '.join(who[j] for j in gone)}, which is empty"
     return "the column that is empty"
 
@@ -202,6 +210,18 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, turning: NDArray
     if not strange or not smooth.any():
         return ()
     return (f"velocities of {', '.join(strange)} do not follow the positions (sign, or order of the joints?)",)
+
+
+def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
+    names = CHANNELS if robot.sensor is None else robot.sensor.channels
+    if reaction.shape[1] != len(names):
+        raise LogError(
+            log.name, f"it has {reaction.shape[1]} channels of forces on the base, the sensor has {len(names)} "
+            f"({', '.join(names)}); declare the sensor's channels in their order"
+        )  # fmt: skip
+    silent = [name for name, column in zip(names, reaction.T, strict=True) if not np.any(column)]
+    if len(silent) == len(names):
+        raise LogError(log.name, "all forces on the base are zero; name their columns with columns={'reaction': [...]}")
 
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:

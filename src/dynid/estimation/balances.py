@@ -36,7 +36,7 @@ def write_measured(
 ) -> tuple[int, Array]:
     """Rows along a prepared motion, and the segment's thinned index of the first; out: memory for rows of torques."""
     measure, motion = equation.measure, prepared.motion
-    if measure.model == "torque":
+    if measure.model == "torque" or measure.has_reactions:
         return prepared.first, equation.write(motion, stops, prepared.measured, out=out)
     if measure.model == "power":
         wide = equation.write(motion, stops, prepared.measured, out=out)

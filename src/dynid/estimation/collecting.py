@@ -47,7 +47,8 @@ class Wishes:
 
 def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: Progress | None = None) -> State:
     """Read the logs once (and their beginnings once more where load friction needs a first estimate)."""
-    surveys = tuple(survey(log, robot, joints=wishes.joints) for log in logs)
+    wanted = measured_channels(wishes.measure)
+    surveys = tuple(survey(log, robot, measured=wanted, joints=wishes.joints) for log in logs)
     treatments, reason = choose_treatments(surveys, wishes)
     measure = _with_window(wishes.measure, surveys, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
@@ -73,7 +74,8 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
 
 def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | None = None) -> Gathered:
     """Read other logs in the same way."""
-    surveys = tuple(survey(log, state.equation.robot, joints=state.equation.joints) for log in logs)
+    equation, wanted = state.equation, measured_channels(state.equation.measure)
+    surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
     treatments = tuple(
         _unfiltered(s, state.delay)
         if state.cutoff is None
@@ -117,6 +119,12 @@ def _unfiltered(seen: Survey, delay: float) -> Treatment:
     if seen.samples.v is None or seen.samples.a is None:
         raise IdentificationError("a log without velocities or accelerations needs a cut-off")
     return Treatment(seen.rate, None, False, delay)
+
+
+def measured_channels(measure: Measure) -> tuple[str, ...]:
+    """Channels that a log must have."""
+    torques = ("tau",) if measure.has_torques else ()
+    return (*torques, "reaction") if measure.has_reactions else torques
 
 
 def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:

@@ -1,7 +1,8 @@
 """The linear equation of an identification: base, user and friction columns of every joint torque.
 
 Rows are written wide, channel beside channel: the base columns that a channel can see, its user columns, its friction
-and its measured torque, so that one filter call serves all and a channel's own row is a slice.
+and its measured torque, so that one filter call serves all and a channel's own row is a slice. Channels of a force
+plate under the robot come after those of the joints: base columns and a free offset.
 """
 
 from __future__ import annotations
@@ -16,18 +17,25 @@ from dynid.base.find import base_parameters
 from dynid.base.numeric import find_by_qr
 from dynid.base.parameters import BaseParameters
 from dynid.base.sampling import sample_matrix
+from dynid.data.log import Samples
 from dynid.errors import IdentificationError
 from dynid.estimation.measure import TORQUE, Measure
 from dynid.models.columns import standard_columns
 from dynid.models.friction import FrictionShapes, find_block, friction_columns
+from dynid.models.reaction import Reaction
+from dynid.models.rotors import rotor_moments
 from dynid.models.scene import Stage
 from dynid.models.torque import Torque, write_picked
+from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 Indices = NDArray[np.int64]
+
+CHUNK = 1024
+"""Samples whose full regressor of the base is held at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +44,8 @@ class ChannelColumns:
 
     columns: its entries as columns of the equation, the first `base` of them base columns; extra: its user columns, as
     numbers among the equation's; motors and factors (motors,): friction columns come block by block, for the motors
-    that drive this joint. A channel of all joints together (power, energy) has joint -1.
+    that drive this joint. A channel of all joints together (power, energy) or of the robot's base has joint -1.
+    reads: which measured channel it is about.
     """
 
     joint: int
@@ -47,13 +56,17 @@ class ChannelColumns:
     extra: Indices
     motors: Indices
     factors: Array
+    reads: int = 0
+    of_base: bool = False
 
     def row(self, wide: Array) -> Array:
         """Rows [W | y] (N, columns + 1) of this channel, a view."""
         return wide[:, self.start : self.stop]
 
     def settled(self, joints: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Whether friction had settled (N,), from that of all joints (N, n)."""
+        """Whether friction had settled (N,), from that of all joints (N, n); the base does not feel it."""
+        if self.of_base:
+            return np.ones(len(joints), dtype=np.bool_)
         return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
 
 
@@ -97,9 +110,13 @@ class Equation:
             if column.name in taken:
                 raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
         joints = tuple(range(robot.n)) if joints is None else joints
-        base = base_parameters(robot, rotor_inertia=rotor_inertia)
-        if len(joints) < robot.n:
-            base = _seen_by(base, joints)
+        if measure.has_reactions:
+            tared = robot.sensor is None or robot.sensor.is_tared
+            base = base_parameters(robot, model=measure.model, rotor_inertia=rotor_inertia, tared=tared)
+        else:
+            base = base_parameters(robot, rotor_inertia=rotor_inertia)
+            if len(joints) < robot.n:
+                base = _seen_by(base, joints)
         transmission = np.eye(robot.n) if transmission is None else transmission
         shapes = FrictionShapes(friction, scale)
         return Equation(robot, base, shapes, extra, transmission, joints, None, measure)
@@ -129,16 +146,34 @@ class Equation:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the parameters: base, user, friction block by block and joint by joint."""
+        """Names of the parameters: base, user, friction block by block and joint by joint, offsets of the base."""
         friction = (column.name for column in friction_columns(self.robot, self.friction))
-        return (*self.base.names, *(column.name for column in self.extra), *friction)
+        offsets = (f"O{name}" for name in self.sensor.channels) if self.is_tared else ()
+        return (*self.base.names, *(column.name for column in self.extra), *friction, *offsets)
 
     @cached_property
     def units(self) -> tuple[str, ...]:
         """Units of the parameters."""
         base = (self.base.question.columns[k].unit for k in self.base.kept)
         friction = (column.unit for column in friction_columns(self.robot, self.friction))
-        return (*base, *("1" for _ in self.extra), *friction)
+        offsets = ("N" if name.startswith("F") else "N m" for name in self.sensor.channels if self.is_tared)
+        return (*base, *("1" for _ in self.extra), *friction, *offsets)
+
+    @cached_property
+    def sensor(self) -> ForceSensor:
+        """The force plate under the robot; without a word on it, one in frame 0."""
+        return self.robot.sensor or ForceSensor()
+
+    @property
+    def is_tared(self) -> bool:
+        """Whether forces on the base are used and have unknown offsets."""
+        return self.measure.has_reactions and self.sensor.is_tared
+
+    @property
+    def offsets(self) -> Indices:
+        """Columns of the offsets of the base's channels."""
+        count = len(self.sensor.channels) if self.is_tared else 0
+        return np.arange(len(self.names) - count, len(self.names))
 
     @cached_property
     def blocks_of(self) -> dict[str, Indices]:
@@ -157,26 +192,35 @@ class Equation:
 
     @cached_property
     def _support(self) -> NDArray[np.bool_]:
-        """Which base columns a channel can see, (n, base)."""
+        """Which base columns a joint's torque can see, (n, base)."""
         return Torque().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
 
     @cached_property
     def channels(self) -> tuple[ChannelColumns, ...]:
-        """What is measured: one per joint in use, or one for all."""
+        """What is measured: one per joint in use, or one for all; then those of the base."""
         if not self.measure.is_scalar:
-            return self.torque_channels
+            return (*self.torque_channels, *self.base_channels)
         seen = np.unique(np.concatenate([channel.columns for channel in self.torque_channels]))
         base, none = int((seen < self.base_count).sum()), np.zeros(0, dtype=np.int64)
         return (ChannelColumns(-1, 0, len(seen) + 1, seen, base, none, none, np.zeros(0)),)
 
     @property
     def channel_names(self) -> tuple[str, ...]:
-        """Names of the joints, or of the one channel."""
-        return tuple(self.robot.joint_names[c.joint] if c.joint >= 0 else self.measure.model for c in self.channels)
+        """Names of the joints, or of the one channel, and of those of the base."""
+        joints = tuple(self.robot.joint_names[c.joint] for c in self.channels if c.joint >= 0)
+        return (*joints, *self.sensor.channels) if self.measure.has_reactions else joints or (self.measure.model,)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of every channel: torque (and what is made of it), force or moment."""
+        names = zip(self.channels, self.channel_names, strict=True)
+        return tuple("torque" if not c.of_base else "force" if name.startswith("F") else "moment" for c, name in names)
 
     @cached_property
     def torque_channels(self) -> tuple[ChannelColumns, ...]:
-        """One per joint in use."""
+        """One per joint in use, none where torques are not measured."""
+        if not self.measure.has_torques:
+            return ()
         count, n = self.shapes.count, self.robot.n
         channels: list[ChannelColumns] = []
         start = 0
@@ -189,15 +233,40 @@ class Equation:
             columns = np.concatenate([base, self.base_count + extra, self.rigid_count + friction])
             stop = start + len(columns) + 1
             channels.append(
-                ChannelColumns(j, start, stop, columns, len(base), extra, motors, self.transmission[motors, j])
+                ChannelColumns(j, start, stop, columns, len(base), extra, motors, self.transmission[motors, j], j)
+            )
+            start = stop
+        return tuple(channels)
+
+    @cached_property
+    def base_channels(self) -> tuple[ChannelColumns, ...]:
+        """One per channel of the base that is measured."""
+        if not self.measure.has_reactions:
+            return ()
+        start = self.torque_channels[-1].stop if self.torque_channels else 0
+        first = self.robot.n if self.measure.has_torques else 0
+        support = Reaction().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
+        none, channels = np.zeros(0, dtype=np.int64), []
+        for c, seen in enumerate(support):
+            base = np.flatnonzero(seen)
+            columns = np.concatenate([base, self.offsets[[c]] if self.is_tared else none])
+            stop = start + len(columns) + 1
+            channels.append(
+                ChannelColumns(-1, start, stop, columns, len(base), none, none, np.zeros(0), first + c, True)
             )
             start = stop
         return tuple(channels)
 
     @property
     def width(self) -> int:
-        """Entries of a wide row of torques."""
-        return self.torque_channels[-1].stop
+        """Entries of a wide row of torques and forces on the base."""
+        return (*self.torque_channels, *self.base_channels)[-1].stop
+
+    def measured(self, samples: Samples) -> Array:
+        """Recorded channels (N, k) that rows are about."""
+        tau = samples.tau if self.measure.has_torques else None
+        reaction = samples.reaction if self.measure.has_reactions else None
+        return np.concatenate([x for x in (tau, reaction) if x is not None], axis=1)
 
     @cached_property
     def picks(self) -> tuple[Indices, Indices]:
@@ -211,10 +280,22 @@ class Equation:
         """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions."""
         wide = np.empty((len(motion), self.width)) if out is None else out
         self._write_rigid(motion, wide)
-        self.place_friction(wide, self.friction_values(motion, stops, wide))
+        if self.torque_channels:
+            self.place_friction(wide, self.friction_values(motion, stops, wide))
         for channel in self.torque_channels:
-            wide[:, channel.stop - 1] = 0.0 if measured is None else measured[:, channel.joint]
+            wide[:, channel.stop - 1] = 0.0 if measured is None else measured[:, channel.reads]
+        if measured is not None and self.base_channels:
+            known = self.known_reactions(motion)
+            for c, channel in enumerate(self.base_channels):
+                wide[:, channel.stop - 1] = measured[:, channel.reads] - known[:, c]
         return wide
+
+    def known_reactions(self, motion: Motion) -> Array:
+        """Readings (N, channels) of the base that no parameter explains: known offsets, weights and rotors."""
+        known = np.tile(self.sensor.constant(self.robot.gravity), (len(motion), 1))
+        if self.sensor.rotors:
+            known += rotor_moments(self.stage.scene(motion)) @ self.sensor.map[:, 3:].T
+        return known
 
     def friction_values(self, motion: Motion, stops: Array, rows: Array | None = None) -> Array:
         """Values (N, columns per motor, n) of all blocks; rows: wide rows whose rigid part is written, if there are."""
@@ -242,11 +323,26 @@ class Equation:
         return wide
 
     def _write_rigid(self, motion: Motion, wide: Array) -> None:
+        if self.base_channels:
+            self._write_reactions(motion, wide)
+        if not self.torque_channels:
+            return
         pick, place = self.picks
         write_picked(self.stage.scene(motion), pick, place, wide)
         for channel in self.torque_channels:
             for position, k in enumerate(channel.extra, start=channel.start + channel.base):
                 wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
+
+    def _write_reactions(self, motion: Motion, wide: Array) -> None:
+        kept = np.array(self.base.kept, dtype=np.int64)
+        for start in range(0, len(motion), CHUNK):
+            part = slice(start, min(start + CHUNK, len(motion)))
+            rows = Reaction().rows(self.stage.scene(motion[part]))
+            for c, channel in enumerate(self.base_channels):
+                wide[part, channel.start : channel.start + channel.base] = rows[
+                    :, c, kept[channel.columns[: channel.base]]
+                ]
+                wide[part, channel.start + channel.base : channel.stop - 1] = 1.0
 
     def rigid_torque(self, wide: Array, values: Array) -> Array:
         """Torque (N, n) of the base and user parameters."""

@@ -9,10 +9,11 @@ import numpy as np
 
 from dynid.errors import IdentificationError
 from dynid.estimation.constraints import constraints_of
-from dynid.estimation.equation import Indices
+from dynid.estimation.equation import Equation, Indices
 from dynid.estimation.essential import eliminate
 from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.folds import FOLDS, Folds, fold_groups
+from dynid.estimation.gain import gain_shifts
 from dynid.estimation.gate import DEFAULT, OPTIONAL, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import NORMAL, Bounds, Identification
@@ -79,8 +80,9 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         solution = solve_recursively(unknowns, factors, levels)
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
-        unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True
-    )
+        unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
+        kinds=equation.kinds,
+    )  # fmt: skip
     checked = _validate(state, unknowns, solution, validation, levels)
     lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
     return _result(
@@ -123,11 +125,26 @@ def _deviations(state: State, unknowns: Unknowns, solution: Solution, levels: Le
 def _solve(
     state: State, unknowns: Unknowns, factors: Factors, method: Method, constraints: Constraints | None
 ) -> Solution:
-    if method.estimator != "ridge":
-        return solve(unknowns, factors, weighted=method.estimator != "ols", constraints=constraints)
+    if method.estimator == "ols":
+        return solve(unknowns, factors, weighted=False, constraints=constraints)
     plain = solve(unknowns, factors, constraints=constraints)
+    declared = _declared_noise(state.equation, plain.noise)
+    if declared is not None:
+        plain = solve(unknowns, factors, constraints=constraints, noise=declared)
+    if method.estimator != "ridge":
+        return plain
     prior = ridge_rows(state, unknowns, plain)
     return solve(unknowns, factors, constraints=constraints, prior=prior, noise=plain.noise)
+
+
+def _declared_noise(equation: Equation, found: Array) -> Array | None:
+    """Noise in which channels of the base stand to one another as declared; their common level is the data's."""
+    declared = equation.sensor.noise if equation.base_channels else None
+    if declared is None:
+        return None
+    noise, base = found.copy(), slice(len(found) - len(declared), None)
+    noise[base] = declared * np.sqrt(np.mean((found[base] / declared) ** 2))
+    return noise
 
 
 def _validate(
@@ -144,11 +161,11 @@ def _validate(
         else:
             groups = fold_groups(unknowns, state.blocks, FOLDS)
             errors = folds.errors_of(solution.values + shifts_of(unknowns, solution, levels, groups)[0])
-        return held_out_score(folds, errors, cutoff=state.cutoff)
+        return held_out_score(folds, errors, cutoff=state.cutoff, kinds=state.equation.kinds)
     gathered, name = validation
     return score(
         unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
-        cutoff=state.cutoff, source=name, fitted=False,
+        cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
     )  # fmt: skip
 
 
@@ -170,8 +187,9 @@ def _result(
     from dynid import __version__
 
     equation = state.equation
+    systematic = gain_shifts(equation, unknowns, solution, factors)
     white = solution.covariance
-    covariance = white if deviations is None else deviations.covariance
+    covariance = (white if deviations is None else deviations.covariance) + systematic.T @ systematic
     kept = np.array(range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept, dtype=np.int64)
     sigma, white_sigma = np.sqrt(np.diag(covariance)), np.sqrt(np.diag(white))
     inflation = _inflation(sigma, white_sigma)
@@ -210,6 +228,7 @@ def _result(
         sigma=sigma[kept],
         white_sigma=white_sigma[kept],
         covariance=covariance[np.ix_(kept, kept)],
+        systematic=systematic[:, kept],
         quantile=NORMAL if deviations is None else deviations.quantile,
         groups=groups,
         rank=solution.rank,

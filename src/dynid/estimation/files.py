@@ -66,6 +66,7 @@ class ScoreRecord(Record):
     cutoff: Number
     source: str
     samples: int
+    quiet: list[bool] | None = None
 
 
 class EquationRecord(Record):
@@ -108,6 +109,7 @@ class IdentificationRecord(Record):
     sigma: ArrayRecord
     white_sigma: ArrayRecord
     covariance: ArrayRecord
+    systematic: ArrayRecord | None = None
     quantile: float
     groups: int
     rank: int
@@ -126,7 +128,7 @@ class IdentificationRecord(Record):
     trials: list[tuple[str, float, float, bool]]
     essential: list[str]
     essential_values: ArrayRecord
-    lost: list[tuple[str, str, str]]
+    lost: list[tuple[str, str, str] | tuple[str, str, str, list[tuple[str, float]]]]
     checks: list[tuple[str, float, float, float]]
     findings: list[tuple[str, list[str]]]
     notes: list[str]
@@ -191,6 +193,7 @@ def _record(x: Identification) -> IdentificationRecord:
         sigma=_array(x.sigma),
         white_sigma=_array(x.white_sigma),
         covariance=_array(x.covariance),
+        systematic=_array(x.systematic),
         quantile=x.quantile,
         groups=x.groups,
         rank=x.rank,
@@ -209,7 +212,7 @@ def _record(x: Identification) -> IdentificationRecord:
         trials=[(t.block, t.error, t.before, t.admitted) for t in x.trials],
         essential=list(x.essential),
         essential_values=_array(x.essential_values),
-        lost=[(item.name, item.seen, item.remedy) for item in x.lost],
+        lost=[(item.name, item.seen, item.remedy, list(item.shares)) for item in x.lost],
         checks=[(c.channel, c.colour, c.velocity, c.position) for c in x.checks],
         findings=[(name, list(sentences)) for name, sentences in x.findings],
         notes=list(x.notes),
@@ -264,6 +267,9 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         sigma=_numbers(r.sigma, p),
         white_sigma=_numbers(r.white_sigma, p),
         covariance=_finite_numbers(r.covariance, p, p),
+        systematic=np.zeros((0, p))
+        if r.systematic is None
+        else _finite_numbers(r.systematic, r.systematic.shape[0], p),
         quantile=r.quantile,
         groups=r.groups,
         rank=r.rank,
@@ -282,7 +288,7 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         trials=tuple(Trial(*t) for t in r.trials),
         essential=tuple(r.essential),
         essential_values=_numbers(r.essential_values, p),
-        lost=tuple(Lost(*item) for item in r.lost),
+        lost=tuple(Lost(*item[:3], tuple(item[3]) if len(item) > 3 else ()) for item in r.lost),
         checks=tuple(ChannelCheck(*check) for check in r.checks),
         findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
         notes=tuple(r.notes),
@@ -291,6 +297,10 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         factors=factors,
         version=r.dynid,
     )
+
+
+def _systematic(record: ArrayRecord, parameters: int) -> Array:
+    return _finite_numbers(record, record.shape[0], parameters)
 
 
 def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
@@ -318,12 +328,16 @@ def _record_score(x: Score) -> ScoreRecord:
     return ScoreRecord(
         rmse=_array(x.rmse), nrmse=_array(x.nrmse), settled=_array(x.settled), unsettled=x.unsettled,
         cutoff=x.cutoff, source=x.source, samples=x.samples,
+        quiet=None if x.quiet is None else [bool(q) for q in x.quiet],
     )  # fmt: skip
 
 
 def _rebuild_score(r: ScoreRecord, c: int) -> Score:
     rmse, nrmse, settled = _numbers(r.rmse, c), _numbers(r.nrmse, c), _numbers(r.settled, c)
-    return Score(rmse, nrmse, settled, r.unsettled, r.cutoff, r.source, r.samples)
+    if r.quiet is not None and len(r.quiet) != c:
+        raise IdentificationError("a score does not speak of every channel")
+    quiet = None if r.quiet is None else np.array(r.quiet, dtype=np.bool_)
+    return Score(rmse, nrmse, settled, r.unsettled, r.cutoff, r.source, r.samples, quiet)
 
 
 def _check_names(r: IdentificationRecord, equation: Equation) -> None:

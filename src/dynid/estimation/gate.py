@@ -56,7 +56,8 @@ def choose_blocks(
         return chosen, ()
 
     def error(some: tuple[str, ...]) -> float:
-        return float(folds.nrmse(folds.errors(columns_of(equation, unknowns, everything, some))).mean())
+        errors = folds.nrmse(folds.errors(columns_of(equation, unknowns, everything, some)))
+        return float(errors[: len(equation.channels) - len(equation.base_channels)].mean())
 
     now = error(chosen)
     while True:

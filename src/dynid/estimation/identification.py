@@ -46,7 +46,9 @@ class Identification:
     sigma are 95 % intervals (`intervals`); white_sigma is the textbook deviation, too small on coloured residuals.
     rank and condition are those of the weighted matrix that was solved (friction included); base_rank counts the
     inertial parameters. rmse and nrmse per channel are on the data used, `validation` on others. noise: standard
-    deviation of each channel's rows. factors: one triangular factor per log and channel on the columns `names`.
+    deviation of each channel's rows. systematic (channels of the base, parameters): the share of sigma that uncertain
+    sensitivities of a force plate have, common to all its logs. factors: one triangular factor per log and channel on
+    the columns `names`.
     """
 
     equation: Equation
@@ -58,6 +60,7 @@ class Identification:
     sigma: Array
     white_sigma: Array
     covariance: Array
+    systematic: Array
     quantile: float
     groups: int
     rank: int
@@ -94,6 +97,20 @@ class Identification:
     def channels(self) -> tuple[str, ...]:
         """What was measured: joints whose torques or momenta were used, or the one of power or energy."""
         return self.equation.channel_names
+
+    @cached_property
+    def joined(self) -> dict[str, dict[str, float]]:
+        """Of every lost parameter: those of `names` with which it forms sums, each with its factor."""
+        direct = {item.name: dict(item.shares) for item in self.lost}
+
+        def resolved(name: str) -> dict[str, float]:
+            total: dict[str, float] = {}
+            for other, share in direct[name].items():
+                for last, more in (resolved(other) if other in direct else {other: 1.0}).items():
+                    total[last] = total.get(last, 0.0) + share * more
+            return total
+
+        return {name: resolved(name) for name in direct}
 
     @property
     def joints(self) -> tuple[str, ...]:
@@ -144,11 +161,26 @@ class Identification:
         return np.asarray(matrix / np.where(several, len(self.factors), 1.0)[:, None])
 
     def predict(self, motion: Motion) -> Array:
-        """Torques (N, n) along a motion, friction included; its memory begins with the motion.
+        """What was measured along a motion: torques (N, n) with friction, whose memory begins with the motion.
 
-        Joints whose torque was not used are NaN.
+        Joints whose torque was not used are NaN. Of a result from forces on the base alone, these forces (N, channels).
         """
-        return self._along(motion)[0]
+        return self._along(motion)[0] if self.equation.measure.has_torques else self.predict_reactions(motion)
+
+    def predict_reactions(self, motion: Motion) -> Array:
+        """Readings (N, channels) of the force plate along a motion, offsets of several logs averaged."""
+        check_motion(self.robot, motion)
+        equation = self.equation
+        if not equation.base_channels:
+            raise IdentificationError(f"model '{self.model}' knows no forces on the base")
+        forces = np.zeros((len(motion), len(equation.base_channels)))
+        for start in range(0, len(motion), CHUNK):
+            part = slice(start, min(start + CHUNK, len(motion)))
+            rows = equation.rigid_rows(motion[part])
+            for c, channel in enumerate(equation.base_channels):
+                forces[part, c] = channel.row(rows)[:, :-1] @ self._column_values[channel.columns]
+            forces[part] += equation.known_reactions(motion[part])
+        return forces
 
     def band(self, motion: Motion) -> Array:
         """Half width (N, n) of the 95 % band on measured torques: uncertain parameters and noise together.

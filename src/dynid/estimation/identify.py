@@ -7,16 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
+from dynid.base.plate import relate_sensors
 from dynid.data.log import Log
 from dynid.data.read import read_log
 from dynid.errors import IdentificationError
 from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.estimating import Method, estimate
 from dynid.estimation.identification import Identification
+from dynid.estimation.joint_parameters import refuse_lost
 from dynid.estimation.measure import Measure
 from dynid.estimation.robust import weigh_down
 from dynid.estimation.state import State, merge_states
 from dynid.models.friction import find_block
+from dynid.robot.force_sensor import ForceSensor
+from dynid.robot.force_sensor_file import read_sensor
+from dynid.robot.inertia import ROTOR
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 
@@ -30,6 +35,8 @@ def identify(
     model: str = "torque",
     window: float | None = None,
     quadrature: str = "smooth",
+    sensor: ForceSensor | str | Path | None = None,
+    partial: bool = False,
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
     estimator: str = "wls",
@@ -46,9 +53,10 @@ def identify(
 ) -> Identification:
     """Estimate the base parameters and friction of a robot from one or several logs.
 
-    model: what of the measured torques is compared: "torque", its "power", or balances of "energy" or "momentum" over
-    overlapping windows of time, which need no accelerations. window (s): their length, by default a quarter of a period
-    of the upper end of the motion's band; quadrature: "smooth" (order 8) or "trapezoid" (order 2).
+    model: what is compared: "torque", its "power", or balances of "energy" or "momentum" over overlapping windows of
+    time, which need no accelerations; "reaction" (forces on the base, which do not feel friction) or "torque+reaction".
+    window (s): length of the balances, by default a quarter of a period of the upper end of the motion's band;
+    quadrature: "smooth" (order 8) or "trapezoid" (order 2).
     friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
     ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
     "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read several times), "recursive"
@@ -56,13 +64,17 @@ def identify(
     logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
     torques of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal.
     delay (s): how much later torques were recorded than positions. intervals: "jackknife", or "white" for the
-    textbook ones.
+    textbook ones. sensor: the force plate of the models "reaction" (forces on the base, no friction) and
+    "torque+reaction", or a file that describes it, where the robot does not say; partial: go on although its channels
+    cannot tell all parameters of the joint torques.
     """
     measure = Measure(model, window, quadrature)
     if robot.floating:
         raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
+    robot = _on_plate(robot, measure, sensor, partial)
     wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
-    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
+    values = {**_known_rotors(robot, measure), **(known or {})}
+    method = Method(estimator, values, tuple(tied), offsets_per_log, intervals)
     used = _logs(robot, logs)
     others: tuple[Log, ...] = ()
     name = ""
@@ -132,6 +144,31 @@ def identify_states(
     return estimate(merge_states(several), method, None)
 
 
+def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path | None, partial: bool) -> Robot:
+    """The robot on its force plate, refused where the joint torques' parameters cannot be had from it."""
+    if not measure.has_reactions:
+        if sensor is not None:
+            raise IdentificationError(f"model '{measure.model}' uses no force plate; sensor= goes with reaction models")
+        return robot
+    if sensor is not None:
+        robot = robot.with_sensor(sensor if isinstance(sensor, ForceSensor) else read_sensor(sensor))
+    if measure.model == "reaction" and not partial:
+        refuse_lost(robot, relate_sensors(robot))
+    return robot
+
+
+def _known_rotors(robot: Robot, measure: Measure) -> dict[str, float]:
+    """Rotor inertias on the joint side that a force plate's description declares."""
+    if measure.model != "torque+reaction" or robot.sensor is None:
+        return {}
+    label = {robot.links[k].joint: robot.links[k].label for k in robot.active_links}
+    return {
+        ROTOR + label[r.joint]: r.ratio**2 * r.inertia
+        for r in robot.sensor.rotors
+        if np.isfinite(r.inertia) and r.ratio != 1.0
+    }
+
+
 def _wishes(
     robot: Robot,
     friction: str | Sequence[str],
@@ -142,7 +179,12 @@ def _wishes(
     columns: Sequence[JointColumn],
     measure: Measure,
 ) -> Wishes:
-    if friction == "auto":
+    blocks: tuple[str, ...] | None
+    if not measure.has_torques:
+        if friction != "auto" and tuple(friction):
+            raise IdentificationError("the base does not feel friction: leave friction out with model='reaction'")
+        blocks, columns = (), ()
+    elif friction == "auto":
         blocks = None
     else:
         blocks = (friction,) if isinstance(friction, str) else tuple(friction)
@@ -155,9 +197,9 @@ def _wishes(
     if not np.isfinite(delay):
         raise IdentificationError(f"the delay must be a number of seconds, got {delay}")
     chosen = tuple(range(robot.n)) if joints is None else _joints(robot, joints)
-    if measure.is_scalar and len(chosen) < robot.n:
-        raise IdentificationError(f"model '{measure.model}' adds up all joints; joints= goes with torque and momentum")
-    own = (*robot.columns, *columns)
+    if (measure.is_scalar or measure.has_reactions) and len(chosen) < robot.n:
+        raise IdentificationError(f"model '{measure.model}' takes all joints; joints= goes with torque and momentum")
+    own = (*robot.columns, *columns) if measure.has_torques else ()
     if len({column.name for column in own}) < len(own):
         raise IdentificationError("two columns have the same name")
     names = [robot.joint_names[j] for j in chosen]

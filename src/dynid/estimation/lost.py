@@ -15,11 +15,15 @@ from dynid.robot.transform import Array
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """One parameter that was set to zero: what the data see in its place, and the remedy."""
+    """One parameter that was set to zero: what the data see in its place, and the remedy.
+
+    shares: parameters with which it forms sums, each with its factor.
+    """
 
     name: str
     seen: str
     remedy: str
+    shares: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} is lost in these data ({self.seen}); {self.remedy}"
@@ -46,7 +50,8 @@ def describe_lost(
         direction[k] = 1.0
         direction[kept] -= shares
         seen = "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
-        found.append(Lost(name, seen, _remedy(equation, unknowns, direction, posture)))
+        remedy = _remedy(equation, unknowns, direction, posture)
+        found.append(Lost(name, seen, remedy, tuple((other, float(share)) for share, other in terms)))
     return tuple(found)
 
 
@@ -70,6 +75,8 @@ def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: A
     rigid = columns[: equation.rigid_count]
     names = equation.robot.joint_names
     if not np.any(rigid):
+        if not equation.torque_channels:
+            return "move all joints, one after the other and together"
         j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.torque_channels]))
         return f"move joint {names[equation.torque_channels[j].joint]} faster, slower and in both directions"
     n = equation.robot.n
@@ -87,7 +94,7 @@ def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: A
 
 
 def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
-    """Torque that the direction causes when only some joints move."""
+    """Torque or force on the base that the direction causes when only some joints move."""
     rng = np.random.default_rng(0)
     n, N = equation.robot.n, 30
     q, v, a = np.tile(posture, (N, 1)), np.zeros((N, n)), np.zeros((N, n))
@@ -96,4 +103,8 @@ def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, 
         q[:, j] += scale * rng.uniform(-1.5, 1.5, N)
         v[:, j], a[:, j] = scale * rng.uniform(-2.0, 2.0, N), scale * rng.uniform(-5.0, 5.0, N)
     rows = equation.rigid_rows(Motion(np.arange(float(N)), q, v, a))
-    return float(np.abs(equation.rigid_torque(rows, rigid)).max())
+    shown = equation.rigid_torque(rows, rigid)
+    for channel in equation.base_channels:
+        own = rows[:, channel.start : channel.start + channel.base] @ rigid[channel.columns[: channel.base]]
+        shown = np.column_stack([shown, own - own.mean() * equation.is_tared])
+    return float(np.abs(shown).max())

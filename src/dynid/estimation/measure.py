@@ -1,4 +1,4 @@
-"""What of the measured torques is compared with the model: themselves, their power, energy or momentum.
+"""What is measured and compared with the model: torques, their power, energy or momentum, or forces on the base.
 
 The base columns are those of the torque in all four. The rows of energy and momentum are integrals over time of
 torque rows (with or without the velocity), so parameters that no torque reveals cannot appear in them, and differences
@@ -13,7 +13,7 @@ from dynid.data.treatment import Treatment
 from dynid.errors import IdentificationError
 from dynid.estimation.quadrature import POINTS, QUADRATURES
 
-MEASURES = ("torque", "power", "energy", "momentum")
+MEASURES = ("torque", "power", "energy", "momentum", "reaction", "torque+reaction")
 
 PERIODS = 0.25
 """Default window in periods of the upper end of the motion's band."""
@@ -49,6 +49,16 @@ class Measure:
     def is_integral(self) -> bool:
         """Whether rows are balances over windows of time."""
         return self.model in ("energy", "momentum")
+
+    @property
+    def has_torques(self) -> bool:
+        """Whether joint torques are used."""
+        return self.model != "reaction"
+
+    @property
+    def has_reactions(self) -> bool:
+        """Whether forces and moments on the base are used."""
+        return self.model in ("reaction", "torque+reaction")
 
     @property
     def is_scalar(self) -> bool:

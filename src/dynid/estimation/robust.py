@@ -36,7 +36,7 @@ from dynid.data.cutoff import choose_cutoff
 from dynid.data.log import Log
 from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
-from dynid.estimation.collecting import block_length
+from dynid.estimation.collecting import block_length, measured_channels
 from dynid.estimation.equation import Equation
 from dynid.estimation.gate import DEFAULT, OPTIONAL, choose_blocks
 from dynid.estimation.gathering import gather, total_factors
@@ -79,7 +79,8 @@ class Weighing:
 def weigh_down(state: State, logs: Sequence[Log], on_progress: Callable[[str, float], None] | None) -> Weighing:
     """Weigh the rows of logs, of which `state` is what plain least squares saw; reads the logs several times."""
     equation = state.equation
-    surveys = tuple(survey(log, equation.robot, joints=equation.joints) for log in logs)
+    wanted = measured_channels(equation.measure)
+    surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
     treatments = tuple(_treatment(seen, state) for seen in surveys)
     length = block_length(surveys, equation.measure)
     reach = 0 if state.cutoff is None else max(1, int(0.5 * surveys[0].rate / state.cutoff))

@@ -121,8 +121,7 @@ def _tasks(
     nothing = np.empty((0, equation.width))
     memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
     for window in windows(log, seen, cut, found):
-        assert window.samples.tau is not None
-        prepared = held(prepare(window, treatment, window.samples.tau), standing, posture)
+        prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
         if friction is None or window.starts:
             friction = _FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)

@@ -75,7 +75,8 @@ def standing_joints(state: State) -> dict[int, tuple[NDArray[np.bool_], Array]]:
 
 def _random(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[Motion, Array]:
     """Random motion, and values (N, w, n) of the stops that it does not determine."""
-    motion = random_samples(equation.robot, 3 * len(unknowns) // len(equation.torque_channels) + 5, seed)
+    channels = len(equation.torque_channels) + len(equation.base_channels)
+    motion = random_samples(equation.robot, 3 * len(unknowns) // channels + 5, seed)
     shape = len(motion), len(equation.shapes.widths), equation.robot.n
     return motion, np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
 
@@ -84,7 +85,7 @@ def _rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stop
     """Rows (N, unknowns) of every channel."""
     wide = equation.write(motion, stops, None)
     rows = []
-    for channel in equation.torque_channels:
+    for channel in (*equation.torque_channels, *equation.base_channels):
         place = unknowns.place[log, channel.columns]
         own = np.zeros((len(wide), len(unknowns)))
         own[:, place[place >= 0]] = channel.row(wide)[:, :-1][:, place >= 0]

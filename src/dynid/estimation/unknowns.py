@@ -27,7 +27,7 @@ class Unknowns:
 
     @staticmethod
     def of(equation: Equation, blocks: tuple[str, ...], logs: int, *, offsets_per_log: bool = False) -> Unknowns:
-        """Columns of some friction blocks, beside all base and user columns that a channel can see."""
+        """Columns of some friction blocks, beside all base and user columns and offsets that a channel can see."""
         present = np.zeros(len(equation.names), dtype=np.bool_)
         for channel in equation.channels:
             present[channel.columns] = True
@@ -39,8 +39,10 @@ class Unknowns:
         place[:, chosen] = np.arange(len(chosen))
         names = [equation.names[k] for k in chosen]
         units = [equation.units[k] for k in chosen]
-        if offsets_per_log and logs > 1 and "offset" in blocks:
-            offsets = [k for k in equation.blocks_of["offset"] if present[k]]
+        offsets = [k for k in equation.offsets if present[k]]  # of the base: every run has its own
+        if offsets_per_log and "offset" in blocks:
+            offsets += [k for k in equation.blocks_of["offset"] if present[k]]
+        if logs > 1 and offsets:
             for log in range(1, logs):
                 place[log, offsets] = len(names) + np.arange(len(offsets))
                 names += [f"{equation.names[k]}@{log + 1}" for k in offsets]

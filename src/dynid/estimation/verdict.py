@@ -66,7 +66,7 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict("do not trust", tuple(text for text, _ in (*bad, *doubts)), bad[0][1])
     if doubts:
         return Verdict("usable", tuple(text for text, _ in doubts), doubts[0][1])
-    worst = float(np.nanmax(evidence.validation.nrmse))
+    worst = float(np.nanmax(evidence.validation.counted))
     praise = f"validation NRMSE {evidence.validation.mean:.3f} on average, {worst:.3f} at worst"
     return Verdict("good", (praise,), "use it: predict torques, or keep it in a file")
 
@@ -79,7 +79,7 @@ def _damning(evidence: Evidence) -> list[Doubt]:
     mean = evidence.validation.mean
     if np.isfinite(mean) and mean <= USABLE_MEAN:
         return []
-    if float(np.nanmean(evidence.fit.nrmse)) > USABLE_MEAN:
+    if evidence.fit.mean > USABLE_MEAN:
         why = (
             "the model does not explain the torques even where it was fitted: is this the right robot, are units, "
             "signs and the order of joints right?"
@@ -99,7 +99,7 @@ def _poor_prediction(evidence: Evidence) -> list[Doubt]:
     if evidence.validation.mean > GOOD_MEAN:
         text = f"validation NRMSE is {evidence.validation.mean:.2f} on average, more than {GOOD_MEAN}"
         doubts.append((text, step))
-    figures = list(zip(evidence.channels, evidence.validation.nrmse, strict=True))
+    figures = list(zip(evidence.channels, evidence.validation.counted, strict=True))
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
         doubts.append((f"the torque of joint {_some(hopeless)} is not explained", step))

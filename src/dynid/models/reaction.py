@@ -1,6 +1,7 @@
 """Forces and moments of the base on the robot (N, N m), in frame 0 about its origin: Raucent et al. 1992, eq. 4b.
 
-Joint torques, friction and rotors are inside the robot and do not show.
+Where the robot stands on a declared sensor, the readings of its channels. Joint torques, friction and rotors (which
+turn with the links here) are inside the robot and do not show.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ from dynid.robot.transform import Array
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """Six rows per sample: Fx Fy Fz Mx My Mz."""
+    """Six rows per sample, Fx Fy Fz Mx My Mz, or those of the sensor's channels."""
 
     overlap: int = 0
 
     def channels(self, robot: Robot) -> tuple[str, ...]:
-        """Six; a floating base has nothing to stand on."""
+        """Six, or the sensor's; a floating base has nothing to stand on."""
         if robot.floating:
             raise ModelError(
                 f"'{robot.name}' has a floating base and no reactions; the torque model gives the wrench on it"
             )
-        return BASE_CHANNELS
+        return BASE_CHANNELS if robot.sensor is None else robot.sensor.channels
 
     def seen(self, motion: Motion) -> Motion:
         """Return the motion as it is."""
@@ -51,11 +52,15 @@ class Reaction:
             )  # fmt: skip
 
         share_samples(len(scene), work)
-        return out
+        sensor = scene.robot.sensor
+        return out if sensor is None else np.asarray(np.einsum("cw,Nwp->Ncp", sensor.map, out, optimize=True))
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
         gq, gv, ga = (np.zeros_like(scene.q) for _ in range(3))
+        sensor = scene.robot.sensor
+        if sensor is not None:
+            weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
 
         def work(start: int, stop: int) -> None:
             joint_rows_adjoint(
@@ -69,4 +74,4 @@ class Reaction:
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """All links, no rotors."""
-        return np.tile(columns.of_links(set(range(len(robot.links)))), (6, 1))
+        return np.tile(columns.of_links(set(range(len(robot.links)))), (len(self.channels(robot)), 1))

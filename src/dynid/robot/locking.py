@@ -32,7 +32,10 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     if not any(link.moves for link in links):
         raise DynidError(f"locking {', '.join(held)} leaves '{robot.name}' without a moving joint")
     columns = tuple(column for column in robot.columns if not {column.joint, column.of} & set(held))
-    return replace(robot, links=links, couplings=couplings, closures=closures, columns=columns)
+    sensor = robot.sensor
+    if sensor is not None:
+        sensor = replace(sensor, rotors=tuple(rotor for rotor in sensor.rotors if rotor.joint not in held))
+    return replace(robot, links=links, couplings=couplings, closures=closures, columns=columns, sensor=sensor)
 
 
 def _reduced(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[Coupling, ...]:

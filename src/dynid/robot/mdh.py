@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.robot.expression import Expression
+from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS, change_of_frame
 from dynid.robot.loops import Closure
 from dynid.robot.robot import Link, MdhRow, Robot
@@ -56,7 +57,19 @@ def to_mdh(robot: Robot) -> Robot:
         link if k not in rows else _with_row(robot, k, rows[k], T_link_mdh[k]) for k, link in enumerate(robot.links)
     )
     closures = tuple(_move_closure(robot, c, T_link_mdh) for c in robot.closures)
-    return replace(robot, links=links, closures=closures, notes=(*robot.notes, *_turned(robot, T_link_mdh)))
+    return replace(
+        robot, links=links, closures=closures, notes=(*robot.notes, *_turned(robot, T_link_mdh)),
+        sensor=_turned_rotors(robot, T_link_mdh),
+    )  # fmt: skip
+
+
+def _turned_rotors(robot: Robot, T_link_mdh: dict[int, Transform]) -> ForceSensor | None:
+    """The sensor with the axes of its rotors in the new frames of the links that carry them."""
+    if robot.sensor is None:
+        return None
+    carrier = {link.joint: link.parent for link in robot.links}
+    rotors = tuple(replace(r, axis=T_link_mdh[carrier[r.joint]].rotation.T @ r.axis) for r in robot.sensor.rotors)
+    return replace(robot.sensor, rotors=rotors)
 
 
 def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[str]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
+from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.limits import JointLimits
 from dynid.robot.loops import Closure, Coupling
@@ -82,6 +83,32 @@ class ColumnRecord(_Record):
     torque: list[Finite] | None
 
 
+class RotorRecord(_Record):
+    """A rotor of a motor."""
+
+    joint: str
+    ratio: Finite
+    inertia: Unknown
+    axis: Three
+
+
+class SensorRecord(_Record):
+    """A force plate."""
+
+    position: Three
+    rotation: Annotated[list[Three], Field(min_length=3, max_length=3)]
+    reference: Three
+    sense: Literal["plate_on_robot", "robot_on_plate"]
+    channels: list[str]
+    offsets: Literal["free", "tared", "known"]
+    offset: list[Finite] | None
+    mass: Finite
+    com: Three
+    noise: list[Finite] | None
+    gain: list[Finite] | None
+    rotors: list[RotorRecord]
+
+
 class RobotRecord(_Record):
     """A whole robot."""
 
@@ -94,6 +121,7 @@ class RobotRecord(_Record):
     columns: list[ColumnRecord]
     symbols: dict[str, Finite]
     notes: list[str] = []
+    sensor: SensorRecord | None = None
 
 
 def record_robot(robot: Robot) -> RobotRecord:
@@ -110,7 +138,37 @@ def record_robot(robot: Robot) -> RobotRecord:
         columns=[record_column(c) for c in robot.columns],
         symbols=dict(robot.symbols),
         notes=list(robot.notes),
+        sensor=None if robot.sensor is None else _record_sensor(robot.sensor),
     )
+
+
+def _record_sensor(sensor: ForceSensor) -> SensorRecord:
+    return SensorRecord(
+        position=sensor.position.tolist(),
+        rotation=sensor.rotation.tolist(),
+        reference=sensor.reference.tolist(),
+        sense=sensor.sense,
+        channels=list(sensor.channels),
+        offsets=sensor.offsets,
+        offset=None if sensor.offset is None else sensor.offset.tolist(),
+        mass=sensor.mass,
+        com=sensor.com.tolist(),
+        noise=None if sensor.noise is None else sensor.noise.tolist(),
+        gain=None if sensor.gain is None else sensor.gain.tolist(),
+        rotors=[
+            RotorRecord(joint=r.joint, ratio=r.ratio, inertia=_known(r.inertia), axis=r.axis.tolist())
+            for r in sensor.rotors
+        ],
+    )
+
+
+def _rebuild_sensor(r: SensorRecord) -> ForceSensor:
+    return ForceSensor(
+        freeze(r.position), freeze(r.rotation), freeze(r.reference), r.sense, tuple(r.channels), r.offsets,
+        None if r.offset is None else freeze(r.offset), r.mass, freeze(r.com),
+        None if r.noise is None else freeze(r.noise), None if r.gain is None else freeze(r.gain),
+        tuple(Rotor(x.joint, x.ratio, math.nan if x.inertia is None else x.inertia, freeze(x.axis)) for x in r.rotors),
+    )  # fmt: skip
 
 
 def _record_link(link: Link) -> LinkRecord:
@@ -197,6 +255,7 @@ def rebuild_robot(record: RobotRecord) -> Robot:
         record.source,
         tuple(record.notes),
         columns=tuple(rebuild_column(c) for c in record.columns),
+        sensor=None if record.sensor is None else _rebuild_sensor(record.sensor),
     )  # fmt: skip
 
 

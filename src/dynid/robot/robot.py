@@ -11,6 +11,7 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
+from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.limits import UNLIMITED, JointLimits, Limits
@@ -68,7 +69,7 @@ class Robot:
 
     `joint_names`, `n`, `limits`, the columns of a Motion and the torque channels are the active joints;
     joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
-    size at a joint, such as a gas spring.
+    size at a joint, such as a gas spring. `sensor`: the force plate under the base, if it is not in frame 0.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Robot:
     source: str = ""
     notes: tuple[str, ...] = ()
     columns: tuple[JointColumn, ...] = ()
+    sensor: ForceSensor | None = None
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
@@ -88,6 +90,11 @@ class Robot:
         object.__setattr__(self, "gravity", freeze(gravity))
         if not self.tree_joints:
             raise DynidError(f"robot '{self.name}' has no moving joint")
+        strangers = [r.joint for r in self.sensor.rotors if r.joint not in self.joint_names] if self.sensor else []
+        if strangers:
+            raise DynidError(
+                f"the force sensor names the rotor of joint '{strangers[0]}'; joints are {', '.join(self.joint_names)}"
+            )
 
     @staticmethod
     def from_mdh(
@@ -211,3 +218,7 @@ class Robot:
                 start += 1
             links.append(replace(link, inertia=inertia, rotor=rotor))
         return replace(self, links=tuple(links))
+
+    def with_sensor(self, sensor: ForceSensor | None) -> Robot:
+        """Return the robot on another force plate."""
+        return replace(self, sensor=sensor)

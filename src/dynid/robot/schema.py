@@ -100,6 +100,31 @@ class ColumnTable(_Strict):
     torque: Annotated[list[Number], Field(min_length=2)]
 
 
+class RotorTable(_Strict):
+    """A rotor that turns faster than its joint."""
+
+    joint: str
+    ratio: Number
+    inertia: Number | None = None
+    axis: Vector = [0.0, 0.0, 1.0]
+
+
+class SensorTable(_Strict):
+    """A force plate under the base; `rpy` turns about the fixed x, y, z of frame 0, in this order."""
+
+    position: Vector = [0.0, 0.0, 0.0]
+    rpy: Vector = [0.0, 0.0, 0.0]
+    reference: Vector = [0.0, 0.0, 0.0]
+    sense: Literal["plate_on_robot", "robot_on_plate"] = "plate_on_robot"
+    channels: Annotated[list[str], Field(min_length=1, max_length=6)] = ["Fx", "Fy", "Fz", "Mx", "My", "Mz"]
+    offsets: Literal["free", "tared"] | list[Number] = "free"
+    mass: Number = 0.0
+    com: Vector = [0.0, 0.0, 0.0]
+    noise: list[Number] | None = None
+    gain: list[Number] | Number | None = None
+    rotor: list[RotorTable] = []
+
+
 class RobotTable(_Strict):
     """A whole robot file."""
 
@@ -113,6 +138,7 @@ class RobotTable(_Strict):
     coupling: list[CouplingTable] = []
     closure: list[ClosureTable] = []
     column: list[ColumnTable] = []
+    sensor: SensorTable | None = None
     link: dict[str, LinkTable] = {}
 
 
@@ -123,6 +149,8 @@ _KEYS: dict[str, type[BaseModel]] = {
     "coupling": CouplingTable,
     "closure": ClosureTable,
     "column": ColumnTable,
+    "sensor": SensorTable,
+    "rotor": RotorTable,
     "link": LinkTable,
     "friction": FrictionTable,
 }
@@ -133,8 +161,13 @@ def check_table(data: object) -> tuple[RobotTable | None, list[str]]:
     try:
         return RobotTable.model_validate(data), []
     except ValidationError as error:
-        problems = [_describe(dict(item)) for item in error.errors(include_url=False, include_context=False)]
-        return None, list(dict.fromkeys(problems))
+        return None, problems_of(error)
+
+
+def problems_of(error: ValidationError, under: tuple[str, ...] = ()) -> list[str]:
+    """All that is wrong, each with place and remedy; under: the table in which the places lie."""
+    items: list[dict[str, Any]] = [dict(item) for item in error.errors(include_url=False, include_context=False)]
+    return list(dict.fromkeys(_describe(item | {"loc": (*under, *item["loc"])}) for item in items))
 
 
 def place(loc: tuple[str | int, ...]) -> str:

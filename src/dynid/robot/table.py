@@ -13,6 +13,8 @@ import numpy as np
 
 from dynid.errors import DynidError, ExpressionError, RobotFileError
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
+from dynid.robot.force_sensor import ForceSensor
+from dynid.robot.force_sensor_file import sensor_of
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.limits import JointLimits
 from dynid.robot.link_values import LinkValues, read_link_values
@@ -84,6 +86,7 @@ class _Builder:
         closures = tuple(self._closure(k, c) for k, c in enumerate(table.closure, 1))
         self._check_passive(couplings, closures)
         columns = self._columns(couplings, closures)
+        sensor = self._sensor(couplings, closures)
         values = [self._link_values(j) for j in range(len(table.joint))]
         for unknown in set(table.link) - set(self.names):
             self.problems.append(f"link.{unknown}: no joint has this name; joints are {', '.join(self.names)}")
@@ -119,15 +122,12 @@ class _Builder:
             source=table.source,
             notes=tuple(self.notes),
             columns=columns,
+            sensor=sensor,
         )
 
     def _columns(self, couplings: tuple[Coupling, ...], closures: tuple[Closure, ...]) -> tuple[JointColumn, ...]:
         """Torques of known shape; positions are angles as the file gives them."""
-        passive = {c.passive for c in couplings}.union(*(c.passive for c in closures))
-        active = [
-            name for name, joint in zip(self.names, self.table.joint, strict=True)
-            if joint.type != "fixed" and name not in passive
-        ]  # fmt: skip
+        active = self._active(couplings, closures)
         columns = []
         for k, column in enumerate(self.table.column, 1):
             of = column.of or column.joint
@@ -149,6 +149,24 @@ class _Builder:
         for name in dict.fromkeys(n for n in names if names.count(n) > 1):
             self.problems.append(f"column: two columns are named '{name}'; give each its own name")
         return tuple(columns)
+
+    def _active(self, couplings: tuple[Coupling, ...], closures: tuple[Closure, ...]) -> list[str]:
+        passive = {c.passive for c in couplings}.union(*(c.passive for c in closures))
+        pairs = zip(self.names, self.table.joint, strict=True)
+        return [name for name, joint in pairs if joint.type != "fixed" and name not in passive]
+
+    def _sensor(self, couplings: tuple[Coupling, ...], closures: tuple[Closure, ...]) -> ForceSensor | None:
+        if self.table.sensor is None:
+            return None
+        active = self._active(couplings, closures)
+        for rotor in self.table.sensor.rotor:
+            if rotor.joint not in active:
+                self.problems.append(f"sensor.rotor: no active joint '{rotor.joint}'; they are {', '.join(active)}")
+        try:
+            return sensor_of(self.table.sensor, degrees=self.table.angles == "deg")
+        except DynidError as error:
+            self.problems.append(f"sensor: {error}")
+            return None
 
     def _check_names(self) -> None:
         for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from dynid.robot.expression import Expression
+from dynid.robot.force_sensor_file import sensor_lines
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.limits import JointLimits
 from dynid.robot.mdh import to_mdh
@@ -31,6 +32,7 @@ def table_text(robot: Robot) -> str:
     for k in table:
         lines += _joint_lines(robot.links[k], number)
     lines += _loop_lines(robot)
+    lines += [] if robot.sensor is None else sensor_lines(robot.sensor)
     for k in table:
         lines += _link_lines(robot.links[k])
     return "\n".join(lines) + "\n"

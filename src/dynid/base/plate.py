@@ -1,0 +1,90 @@
+"""Torques and base reactions on one robot: theta_d = S theta_r (Raucent et al. 1992, eq. 5), and when S exists.
+
+theta_d are the base parameters of the joint torques, theta_r those of the forces on the base. Zero forces on the base
+along all motions leave no momentum, hence no joint torque but those of a constant potential: with all six channels S
+exists for every tree. With fewer it may not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.base.find import base_parameters
+from dynid.base.parameters import BaseParameters
+from dynid.robot.force_sensor import CHANNELS, ForceSensor
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+EXACT = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensorRelation:
+    """Base parameters of the torques and of the reactions, S (N_d, N_r), and what of theta_d is lost.
+
+    residual: largest entry of S M_r - M_d over that of M_d, on the parameters that are not lost. Rotor inertias, which
+    the base does not feel, are left out.
+    """
+
+    torque: BaseParameters
+    reaction: BaseParameters
+    S: Array
+    residual: float
+    lost: tuple[str, ...]
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Text, one line per parameter of the torques: `ZZR1 = ZZR1 + ...` of those of the reactions."""
+        lines = []
+        for name, row in zip(self.torque.names, self.S, strict=True):
+            if name in self.lost:
+                lines.append(f"{name}: cannot be had from these channels")
+                continue
+            terms = [(x, other) for x, other in zip(row, self.reaction.names, strict=True) if abs(x) > EXACT]
+            lines.append(f"{name} (torque) = {_sum(terms)} (reaction)")
+        return tuple(lines)
+
+
+def relate_sensors(robot: Robot, *, tared: bool = True) -> SensorRelation:
+    """Relate the parameters of the torques to those that the robot's force sensor (all channels where none) shows."""
+    torque = base_parameters(robot, rotor_inertia=False)
+    reaction = base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
+    M_d, M_r = torque.regrouping.matrix, reaction.regrouping.matrix
+    S = M_d[:, list(reaction.kept)]  # M_r is the identity there
+    off = np.abs(S @ M_r - M_d).max(axis=1, initial=0.0)
+    size = max(float(np.abs(M_d).max(initial=0.0)), 1e-300)
+    lost = tuple(name for name, x in zip(torque.names, off, strict=True) if x > EXACT * size)
+    residual = float(max((x for x in off if x <= EXACT * size), default=0.0)) / size
+    return SensorRelation(torque, reaction, S, residual, lost)
+
+
+def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
+    """Smallest sets of channels, of the robot's sensor as it sits, from which all of theta_d can be had."""
+    sensor = robot.sensor or ForceSensor()
+    if any(rotor.is_hidden for rotor in sensor.rotors):
+        return ()
+    for count in range(1, len(CHANNELS) + 1):
+        good = tuple(
+            some
+            for some in itertools.combinations(CHANNELS, count)
+            if not relate_sensors(robot.with_sensor(_with_channels(sensor, some))).lost
+        )
+        if good:
+            return good
+    return ()
+
+
+def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
+    return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, gain=None)
+
+
+def _sum(terms: list[tuple[float, str]]) -> str:
+    parts: list[str] = []
+    for x, name in terms:
+        factor = "" if abs(abs(x) - 1.0) < EXACT else f"{abs(x):.6g} "
+        sign = ("-" if x < 0 else "") if not parts else (" - " if x < 0 else " + ")
+        parts.append(f"{sign}{factor}{name}")
+    return "".join(parts) or "0"

@@ -1,0 +1,107 @@
+"""From forces on the base to joint torques: theta_d = S theta_r with deviations (Raucent et al. 1992, eq. 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.base.parameters import BaseParameters
+from dynid.base.plate import SensorRelation, relate_sensors, sufficient_channels
+from dynid.errors import IdentificationError
+from dynid.estimation.identification import Identification
+from dynid.models.regressor import regressor
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JointParameters:
+    """Base parameters of the joint torques, without rotors: values, sigma and covariance follow from a result's.
+
+    NaN, with infinite sigma, where the data did not show what a parameter is made of. quantile: half width of the 95 %
+    interval in deviations.
+    """
+
+    robot: Robot
+    base: BaseParameters
+    values: Array
+    covariance: Array
+    quantile: float
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self.base.names
+
+    @property
+    def sigma(self) -> Array:
+        """Standard deviations."""
+        return np.where(np.isnan(self.values), np.inf, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
+
+    @property
+    def intervals(self) -> Array:
+        """95 % intervals, (parameters, 2)."""
+        half = self.quantile * self.sigma
+        return np.column_stack([self.values - half, self.values + half])
+
+    def torque(self, motion: Motion) -> Array:
+        """Joint torques (N, n) of the links and of the declared rotors along a motion, without friction."""
+        if np.isnan(self.values).any():
+            lost = [name for name, x in zip(self.names, self.values, strict=True) if np.isnan(x)]
+            raise IdentificationError(f"torques need {', '.join(lost)}, which the data did not show")
+        W = regressor(self.robot, motion, rotor_inertia=False)
+        tau = (W.matrix[:, list(self.base.kept)] @ self.values).reshape(len(motion.t), -1)
+        for rotor in () if self.robot.sensor is None else self.robot.sensor.rotors:
+            if np.isfinite(rotor.inertia) and rotor.ratio != 1.0:
+                j = self.robot.joint_names.index(rotor.joint)
+                tau[:, j] += rotor.ratio**2 * rotor.inertia * motion.a[:, j]
+        return tau
+
+
+def joint_parameters(result: Identification) -> JointParameters:
+    """Parameters of the joint torques from a result that used forces on the base."""
+    if not result.equation.measure.has_reactions:
+        raise IdentificationError(f"model '{result.model}' has torque parameters already; this is for reactions")
+    relation = relate_sensors(result.robot, tared=result.equation.is_tared)
+    refuse_lost(result.robot, relation)
+    S, known = _on_result(result, relation)
+    values = np.where(known, S @ result.values, np.nan)
+    return JointParameters(result.robot, relation.torque, values, S @ result.covariance @ S.T, result.quantile)
+
+
+def refuse_lost(robot: Robot, relation: SensorRelation) -> None:
+    """Raise where theta_d cannot be had from the sensor, with names and remedies."""
+    hidden = [rotor.joint for rotor in (() if robot.sensor is None else robot.sensor.rotors) if rotor.is_hidden]
+    if hidden:
+        raise IdentificationError(
+            f"the rotor inertia of joint {', '.join(hidden)} is unknown and its gear ratio is not 1: torques need "
+            "ratio^2 J, the base feels ratio J in sums with the links; declare `inertia` of these rotors"
+        )
+    if relation.lost:
+        sets = sufficient_channels(robot)
+        some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")
+        raise IdentificationError(
+            f"the channels {', '.join(relation.reaction.question.channels or ())} cannot tell "
+            f"{', '.join(relation.lost)} of the joint torques; the smallest sets that would do: {some}"
+        )
+
+
+def _on_result(result: Identification, relation: SensorRelation) -> tuple[Array, NDArray[np.bool_]]:
+    """S on the result's parameters, and which rows are known although some parameters were lost in the data."""
+    place = {name: k for k, name in enumerate(result.names)}
+    S, known = np.zeros((len(relation.S), len(result.names))), np.ones(len(relation.S), dtype=np.bool_)
+    joined = result.joined
+    for j, name in enumerate(relation.reaction.names):
+        if name in place:
+            S[:, place[name]] = relation.S[:, j]
+    for j, name in enumerate(relation.reaction.names):
+        if name in place:
+            continue
+        shares = np.zeros(len(result.names))
+        for other, share in joined.get(name, {}).items():
+            shares[place[other]] = share
+        known &= np.abs(S @ shares - relation.S[:, j]) < 1e-6 * (1.0 + np.abs(relation.S[:, j]))
+    return S, known

@@ -1,0 +1,156 @@
+"""A force plate under the robot: where it sits, what it measures, in which sense, and what it carries besides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.robot.transform import Array, freeze, skew
+
+CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+
+Sense = Literal["plate_on_robot", "robot_on_plate"]
+SENSES: tuple[Sense, ...] = ("plate_on_robot", "robot_on_plate")
+
+Offsets = Literal["free", "tared", "known"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rotor:
+    """A motor's rotor: inertia (kg m^2) about its axis, unknown where NaN, turning `ratio` times as fast as its joint.
+
+    axis: unit vector in the frame of the link that carries the motor, which is the one before the joint's link. With
+    ratio 1 and the joint's own axis it turns with the joint's link and is part of it.
+    """
+
+    joint: str
+    ratio: float = 1.0
+    inertia: float = np.nan
+    axis: Array = field(default_factory=lambda: freeze([0.0, 0.0, 1.0]))
+
+    def __post_init__(self) -> None:
+        axis = _numbers(self.axis, 3, f"axis of the rotor of joint '{self.joint}'")
+        if not np.linalg.norm(axis) > 0.0 or not np.isfinite(self.ratio):
+            raise DynidError(f"the rotor of joint '{self.joint}' needs an axis of some length and a finite ratio")
+        if self.inertia < 0.0:
+            raise DynidError(f"the inertia of the rotor of joint '{self.joint}' is negative")
+        object.__setattr__(self, "axis", freeze(axis / np.linalg.norm(axis)))
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether torques need what the plate cannot tell: ratio^2 J where it sees ratio J."""
+        return bool(np.isnan(self.inertia)) and self.ratio != 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForceSensor:
+    """Six-axis force plate, or part of one, between the ground and the robot's base.
+
+    position (3,) m and rotation (3, 3): its frame in the robot's frame 0. reference (3,): the point, in its own frame,
+    about which moments are given. sense: whose force on whom. channels: those recorded, in their order. offsets: "free"
+    or "tared" (an unknown constant per channel and run), or "known" with the values in `offset`. mass, com: of what
+    stands on the plate without moving, com in the robot's frame 0. noise: standard deviation per channel, which sets
+    the weights of the channels relative to one another. gain: relative standard deviation of each channel's
+    sensitivity, which goes into the deviations of the parameters. rotors: of motors that turn faster than their joint.
+    """
+
+    position: Array = field(default_factory=lambda: freeze(np.zeros(3)))
+    rotation: Array = field(default_factory=lambda: freeze(np.eye(3)))
+    reference: Array = field(default_factory=lambda: freeze(np.zeros(3)))
+    sense: Sense = "plate_on_robot"
+    channels: tuple[str, ...] = CHANNELS
+    offsets: Offsets = "free"
+    offset: Array | None = None
+    mass: float = 0.0
+    com: Array = field(default_factory=lambda: freeze(np.zeros(3)))
+    noise: Array | None = None
+    gain: Array | None = None
+    rotors: tuple[Rotor, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("position", "reference", "com"):
+            object.__setattr__(self, name, freeze(_numbers(getattr(self, name), 3, name)))
+        R = np.array(self.rotation, dtype=np.float64)
+        if R.shape != (3, 3) or np.abs(R @ R.T - np.eye(3)).max() > 1e-9 or np.linalg.det(R) < 0.0:
+            raise DynidError("rotation of the force sensor must be a rotation matrix (3, 3)")
+        object.__setattr__(self, "rotation", freeze(R))
+        object.__setattr__(self, "channels", checked_channels(self.channels))
+        if self.sense not in SENSES:
+            raise DynidError(f"sense of the force sensor is {' or '.join(SENSES)}, not '{self.sense}'")
+        if self.offsets not in ("free", "tared", "known"):
+            raise DynidError(f"offsets of the force sensor are free, tared or known, not '{self.offsets}'")
+        if (self.offsets == "known") != (self.offset is not None):
+            raise DynidError("offsets 'known' of the force sensor and their values in `offset` go together")
+        if not (np.isfinite(self.mass) and self.mass >= 0.0):
+            raise DynidError(f"mass of what stands on the plate must be a number that is not negative, got {self.mass}")
+        self._check_per_channel()
+        joints = [rotor.joint for rotor in self.rotors]
+        if len(set(joints)) < len(joints):
+            raise DynidError("the force sensor names the rotor of a joint twice")
+
+    def _check_per_channel(self) -> None:
+        for name, lowest in (("offset", -np.inf), ("noise", 1e-300), ("gain", 0.0)):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            given = np.broadcast_to(given, len(self.channels)) if name == "gain" and np.ndim(given) == 0 else given
+            values = _numbers(given, len(self.channels), name)
+            if (values < lowest).any():
+                raise DynidError(f"{name} of the force sensor must be {'positive' if lowest else 'at least 0'}")
+            object.__setattr__(self, name, freeze(values))
+
+    @property
+    def is_tared(self) -> bool:
+        """Whether every channel has an unknown constant."""
+        return self.offsets != "known"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it sits in frame 0 with moments about its origin."""
+        origin = self.position + self.rotation @ self.reference
+        return not origin.any() and bool(np.array_equal(self.rotation, np.eye(3)))
+
+    @property
+    def map(self) -> Array:
+        """Matrix (channels, 6) from the base's wrench on the robot, in frame 0 about its origin, to the readings."""
+        P = self.position + self.rotation @ self.reference
+        R = self.rotation.T
+        T = np.zeros((6, 6))
+        T[:3, :3], T[3:, 3:] = R, R
+        T[3:, :3] = -R @ skew(P)
+        sign = 1.0 if self.sense == "plate_on_robot" else -1.0
+        return np.asarray(sign * T[[CHANNELS.index(name) for name in self.channels]])
+
+    def constant(self, gravity: Array) -> Array:
+        """Readings (channels,) that are there without the robot: known offsets and the weight of what stands there."""
+        force = -self.mass * gravity
+        weight = self.map @ np.concatenate([force, np.cross(self.com, force)])
+        return np.asarray(weight if self.offset is None else weight + self.offset)
+
+
+def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
+    """Names of channels; those of a data sheet (Cx for Mx, any case) are understood."""
+    names = []
+    for given in channels:
+        name = str(given)[:1].upper() + str(given)[1:].lower()
+        name = name.replace("C", "M", 1) if name.startswith("C") else name
+        if name not in CHANNELS:
+            raise DynidError(f"there is no channel '{given}' of a force sensor; channels are {', '.join(CHANNELS)}")
+        names.append(name)
+    if not names or len(set(names)) < len(names):
+        raise DynidError("channels of the force sensor must be named, each once")
+    return tuple(names)
+
+
+def _numbers(values: object, count: int, name: str) -> Array:
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros(0)
+    if numbers.shape != (count,) or not np.isfinite(numbers).all():
+        raise DynidError(f"{name} of the force sensor must be {count} finite numbers, got {values!r:.60}")
+    return numbers
