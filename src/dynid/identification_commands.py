@@ -13,6 +13,7 @@ RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .to
 JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
 LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
 GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]
+SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
 SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]
 
 
@@ -22,6 +23,9 @@ def simulate(
     out: Annotated[Path | None, typer.Option("--out", help="the log to write: .csv, .parquet or .npz")] = None,
     rate: Annotated[float | None, typer.Option(help="samples per second; those of the trajectory if missing")] = None,
     noise: Annotated[str, typer.Option(help="deviation of the torques, N m: one number, or one per joint")] = "0",
+    plate: Annotated[bool, typer.Option("--plate", help="write the forces on the base, too")] = False,
+    plate_noise: Annotated[str, typer.Option(help="deviation of forces and moments on the base, N and N m")] = "0",
+    sensor: SensorOption = None,
     seed: Annotated[int, typer.Option(help="of the noise")] = 0,
     gravity: GravityOption = None,
     lock: LockOption = None,
@@ -36,19 +40,24 @@ def simulate(
     from dynid.data.simulate import simulate as simulated
 
     log_options.check_outputs(out, json, suffixes=simulation_face.SUFFIXES, keep=[trajectory])
-    loaded = log_options.load(robot, gravity, lock or [], snap)
+    loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     motion = simulation_face.read_motion(trajectory, loaded)
     if rate is not None:
         motion = simulation_face.resample(motion, rate)
     deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
     if seed < 0:
         raise DynidError(f"--seed {seed}: give a whole number from 0 on")
-    log = simulated(loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations, seed=seed)
+    channels = 6 if loaded.sensor is None else len(loaded.sensor.channels)
+    forces = terminal.parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
+    log = simulated(
+        loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations,
+        plate_noise=forces[0] if len(forces) == 1 else forces, seed=seed,
+    )  # fmt: skip
     screen = terminal.console()
     terminal.show_notes(loaded, screen)
     simulation_face.show(log, loaded, screen)
     if out:
-        simulation_face.write_log(out, log)
+        simulation_face.write_log(out, log, loaded if plate or loaded.sensor is not None else None)
     if json:
         terminal.write_json(json, simulation_face.facts(log, loaded, deviations, seed, out))
     screen.print(
@@ -62,7 +71,7 @@ def identify(
     robot: RobotArgument,
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part")],
     validate: Annotated[list[str] | None, typer.Option(help="other LOGs, or a share to hold out: 35%")] = None,
-    model: Annotated[str, typer.Option(help="torque, power, energy or momentum")] = "torque",
+    model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
     window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
     friction: Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")] = "auto",
     rotor_inertia: Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")] = True,
@@ -80,6 +89,8 @@ def identify(
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    sensor: SensorOption = None,
+    partial: Annotated[bool, typer.Option("--partial", help="go on where the plate cannot tell everything")] = False,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -95,7 +106,7 @@ def identify(
 
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
-    loaded = log_options.load(robot, gravity, lock or [], snap)
+    loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line():
         reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
@@ -107,7 +118,7 @@ def identify(
                 validate=log_options.parse_validate(validate or [], reader),
                 joints=None if joints is None else [name for name in joints.split(",") if name],
                 known=log_options.parse_known(known or []), tied=log_options.parse_ties(tie or []),
-                offsets_per_log=offsets_per_log, on_progress=tell,
+                offsets_per_log=offsets_per_log, partial=partial, on_progress=tell,
             )  # fmt: skip
     if out:
         result.save(out)

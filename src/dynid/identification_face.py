@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.score import Score
 from dynid.models.friction import find_block
@@ -21,10 +22,17 @@ if TYPE_CHECKING:
 TELLING, COLOURED = 0.1, 0.3
 """Share of a residual's variance, and autocorrelation, from which on a person should know of it."""
 
-SOURCES = {"torque": "torques", "power": "power", "energy": "energy", "momentum": "momenta"}
+SOURCES = {
+    "torque": "torques of {} joints", "power": "power of {} joints", "energy": "energy of {} joints",
+    "momentum": "momenta of {} joints", "reaction": "forces on the base",
+    "torque+reaction": "torques of {} joints and the forces on the base",
+}  # fmt: skip
 """What was compared, by model."""
 
-MEASURED = {"torque": "torque", "power": "power", "energy": "work over a window", "momentum": "impulse over a window"}
+MEASURED = {
+    "torque": "torque", "power": "power", "energy": "work over a window", "momentum": "impulse over a window",
+    "reaction": "channel", "torque+reaction": "channel",
+}  # fmt: skip
 """The same for one row."""
 
 WIDE = 120
@@ -51,6 +59,9 @@ def show(result: Identification, screen: Console) -> None:
     if result.friction:
         screen.print(friction_table(result, apart=" " if screen.width >= WIDE else "\n"))
     _line(screen, _about_parameters(result))
+    if result.model == "reaction" and not _refusal(result):
+        _line(screen, "the joint torques' parameters that follow (theta_d = S theta_r, rotors left out):")
+        screen.print(joint_parameters_table(result))
     screen.print(joints_table(result))
     _line(screen, _about_errors(result))
     for lost in result.lost:
@@ -71,7 +82,7 @@ def show_data(result: Identification, screen: Console) -> None:
     _line(
         screen,
         f"{robot.name}: {result.base_rank} base parameters and {len(result.names) - result.base_rank} others "
-        f"from the {SOURCES[result.model]} of {len(result.joints)} joints ({result.estimator})",
+        f"from the {SOURCES[result.model].format(len(result.joints))} ({result.estimator})",
         style="bold",
     )
     for log, sentences in result.findings:
@@ -91,6 +102,8 @@ def show_data(result: Identification, screen: Console) -> None:
 
 def show_friction(result: Identification, screen: Console) -> None:
     """Print the blocks of friction, and what the gate tried last."""
+    if result.model == "reaction":
+        return
     _line(screen, f"friction: {', '.join(result.friction) or 'none'}")
     if not result.trials:
         return
@@ -139,6 +152,35 @@ def parameters_table(result: Identification) -> Table:
                 escaped(name), _number(result.values[k], 5), _number(half[k], 2), _relative(half[k], result.values[k]),
                 escaped(result.units[k]), "*" if name in essential else "",
             )  # fmt: skip
+    return table
+
+
+def _refusal(result: Identification) -> str:
+    """Why the joint torques' parameters cannot be had from the force plate, empty where they can."""
+    from dynid.estimation.joint_parameters import joint_parameters
+
+    try:
+        joint_parameters(result)
+    except DynidError as error:
+        return str(error)
+    return ""
+
+
+def joint_parameters_table(result: Identification) -> Table:
+    """Parameters of the joint torques that follow from the forces on the base."""
+    from rich.table import Table
+
+    from dynid.estimation.joint_parameters import joint_parameters
+
+    table = Table("parameter", box=None)
+    for title in ("value", "+- 95 %", "relative"):
+        table.add_column(title, justify="right")
+    found = joint_parameters(result)
+    for name, value, half in zip(found.names, found.values, found.quantile * found.sigma, strict=True):
+        if np.isnan(value):
+            table.add_row(escaped(name), "lost", "", "")
+        else:
+            table.add_row(escaped(name), _number(value, 5), _number(half, 2), _relative(half, value))
     return table
 
 
@@ -254,6 +296,7 @@ def facts(result: Identification) -> dict[str, object]:
         "sigma": _floats(result.sigma),
         "intervals": [_floats(pair) for pair in result.intervals],
         "essential": list(result.essential),
+        "joint_parameters": _joint_facts(result),
         "rank": result.rank,
         "base_rank": result.base_rank,
         "condition": result.condition,
@@ -274,6 +317,20 @@ def facts(result: Identification) -> dict[str, object]:
         },
         "notes": list(result.notes),
         "warnings": list(result.warnings),
+    }
+
+
+def _joint_facts(result: Identification) -> dict[str, object] | None:
+    from dynid.estimation.joint_parameters import joint_parameters
+
+    if not result.equation.measure.has_reactions or _refusal(result):
+        return None
+    found = joint_parameters(result)
+    finite = [math.isfinite(x) for x in found.values]
+    return {
+        "names": list(found.names),
+        "values": [float(x) if good else None for x, good in zip(found.values, finite, strict=True)],
+        "sigma": [float(x) if good else None for x, good in zip(found.sigma, finite, strict=True)],
     }
 
 

@@ -21,6 +21,15 @@ _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
 
 
+def on_plate(robot: Robot, sensor: Path | None) -> Robot:
+    """The robot on the force plate that a file describes, or as it is."""
+    if sensor is None:
+        return robot
+    from dynid.robot.force_sensor_file import read_sensor
+
+    return robot.with_sensor(read_sensor(sensor))
+
+
 def load(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
     """Load a robot with the options that change it."""
     vector = None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.data.log import Log
+from dynid.data.naming import reaction_channels
 from dynid.data.read import read_log
 from dynid.errors import DynidError, LogError, MotionError
 from dynid.excitation.quintics import Quintics
@@ -172,14 +173,19 @@ def facts(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path |
     }
 
 
-def write_log(path: Path, log: Log) -> None:
-    """Write t, q1.., v1.., a1.., tau1.. by suffix, beside first, then renamed: never a half-written file."""
+def write_log(path: Path, log: Log, plate: Robot | None = None) -> None:
+    """Write t, q1.., v1.., a1.., tau1.. by suffix, beside first, then renamed: never a half-written file.
+
+    plate: the robot whose force plate's channels are written, too.
+    """
     assert log.v is not None
     assert log.a is not None
     assert log.tau is not None
     columns = {"t": log.t}
     for letter, block in (("q", log.q), ("v", log.v), ("a", log.a), ("tau", log.tau)):
         columns |= {f"{letter}{j + 1}": block[:, j] for j in range(block.shape[1])}
+    if plate is not None and log.reaction is not None:
+        columns |= dict(zip(reaction_channels(plate), log.reaction.T, strict=True))
     beside = ""
     try:
         handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)

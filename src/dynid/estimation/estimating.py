@@ -17,9 +17,11 @@ from dynid.estimation.gain import gain_shifts
 from dynid.estimation.gate import DEFAULT, OPTIONAL, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import NORMAL, Bounds, Identification
+from dynid.estimation.inertias import mean_inertias
 from dynid.estimation.jackknife import Jackknife, jackknife
 from dynid.estimation.least_squares import Constraints, Factors, Solution, channel_noise, solve, stacked
 from dynid.estimation.lost import Lost, describe_lost
+from dynid.estimation.placement import find_placement
 from dynid.estimation.recursive import Levels, find_levels, jackknife_recursion, shifts_of, solve_recursively
 from dynid.estimation.residuals import check_channels, estimate_delay
 from dynid.estimation.ridge import ridge_rows
@@ -211,6 +213,9 @@ def _result(
                 if solution.values[k] + 2.0 * half[k] < 0.0 and unknowns.names[k] not in sums
                 and _cannot_be_negative(unknowns.names[k], friction)
             ],
+            negative=_negative_inertias(equation, unknowns, solution.values, covariance, half, kept),
+            placement=find_placement(equation, unknowns, solution, state.kept, inflation),
+            is_plate=equation.measure.model == "reaction",
             used_delay=state.delay,
         )
     )  # fmt: skip
@@ -261,6 +266,20 @@ def _result(
 def _cannot_be_negative(name: str, friction: tuple[str, ...]) -> bool:
     """Rotor inertias never; viscous and Coulomb friction where they are not one of several terms over velocity."""
     return name.startswith("Ia") or (name.startswith(("Fv", "Fc")) and set(friction) <= set(PLAIN))
+
+
+def _negative_inertias(
+    equation: Equation, unknowns: Unknowns, values: Array, covariance: Array, half: Array, kept: Indices
+) -> list[str]:
+    """Joints about which the inertia is negative beyond doubt."""
+    H = mean_inertias(equation, tuple(unknowns.names[k] for k in kept))
+    if not len(H):
+        return []
+    variance = np.einsum("jk,kl,jl->j", H, covariance[np.ix_(kept, kept)], H)
+    sigma = np.sqrt(np.diag(covariance))[kept]
+    quantile = float(np.median(half[kept][sigma > 0.0] / sigma[sigma > 0.0])) if (sigma > 0.0).any() else 2.0
+    bad = H @ values[kept] + 2.0 * quantile * np.sqrt(np.maximum(variance, 0.0)) < 0.0
+    return [equation.robot.joint_names[j] for j in np.flatnonzero(bad)]
 
 
 def _inflation(sigma: Array, white: Array) -> float:

@@ -198,7 +198,7 @@ def _wishes(
         raise IdentificationError(f"the delay must be a number of seconds, got {delay}")
     chosen = tuple(range(robot.n)) if joints is None else _joints(robot, joints)
     if (measure.is_scalar or measure.has_reactions) and len(chosen) < robot.n:
-        raise IdentificationError(f"model '{measure.model}' takes all joints; joints= goes with torque and momentum")
+        raise IdentificationError(f"model '{measure.model}' adds up all joints; joints= goes with torque and momentum")
     own = (*robot.columns, *columns) if measure.has_torques else ()
     if len({column.name for column in own}) < len(own):
         raise IdentificationError("two columns have the same name")

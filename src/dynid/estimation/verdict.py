@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dynid.estimation.lost import Lost
+from dynid.estimation.placement import Placement
 from dynid.estimation.residuals import Delay
 from dynid.estimation.score import Score
 
@@ -41,7 +42,9 @@ class Evidence:
 
     weak: inertial parameters that are not known to half of the largest of their kind; impossible: parameters that
     are below zero by two half widths of their interval although nature does not allow it; groups: blocks behind the
-    jackknife, None without; delay: what was found beside used_delay (s), which was corrected.
+    jackknife, None without; delay: what was found beside used_delay (s), which was corrected. negative: joints about
+    which the inertia is negative beyond doubt; placement: where a force plate seems to sit beside its declaration;
+    is_plate: nothing but a force plate was used.
     """
 
     channels: Sequence[str]
@@ -55,6 +58,9 @@ class Evidence:
     weak: Sequence[str]
     impossible: Sequence[str]
     used_delay: float = 0.0
+    negative: Sequence[str] = ()
+    placement: Placement | None = None
+    is_plate: bool = False
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -76,10 +82,21 @@ Doubt = tuple[str, str]
 
 
 def _damning(evidence: Evidence) -> list[Doubt]:
+    if evidence.negative:
+        every = "the sign of the forces is probably reversed (sense)" if evidence.is_plate else "are signs reversed?"
+        text = f"the inertia about joint {_some(evidence.negative)} is negative, which nature does not allow; {every}"
+        step = "check the sense of the force plate" if evidence.is_plate else "check the signs of torques and positions"
+        return [(text, step)]
     mean = evidence.validation.mean
     if np.isfinite(mean) and mean <= USABLE_MEAN:
         return []
     if evidence.fit.mean > USABLE_MEAN:
+        if evidence.is_plate:
+            why = (
+                "the model does not explain the forces even where it was fitted: are pose, reference point, sense and "
+                "order of the channels of the force plate declared as they are?"
+            )
+            return [(f"{_as_large(mean)}; {why}", "check the description of the force plate")]
         why = (
             "the model does not explain the torques even where it was fitted: is this the right robot, are units, "
             "signs and the order of joints right?"
@@ -100,17 +117,24 @@ def _poor_prediction(evidence: Evidence) -> list[Doubt]:
         text = f"validation NRMSE is {evidence.validation.mean:.2f} on average, more than {GOOD_MEAN}"
         doubts.append((text, step))
     figures = list(zip(evidence.channels, evidence.validation.counted, strict=True))
+    if evidence.is_plate:
+        step = "check pose, reference point and channels of the force plate, and the robot's geometry"
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
-        doubts.append((f"the torque of joint {_some(hopeless)} is not explained", step))
+        what = "channel" if evidence.is_plate else "torque of joint"
+        doubts.append((f"the {what} {_some(hopeless)} is not explained", step))
     poor = [f"{channel} ({x:.2f})" for channel, x in figures if GOOD_WORST < x <= HOPELESS]
     if poor:
-        doubts.append((f"joints are predicted poorly (NRMSE above {GOOD_WORST}): {_some(poor)}", step))
+        what = "channels" if evidence.is_plate else "joints"
+        doubts.append((f"{what} are predicted poorly (NRMSE above {GOOD_WORST}): {_some(poor)}", step))
     return doubts
 
 
 def _doubtful_data(evidence: Evidence) -> list[Doubt]:
     doubts = []
+    if evidence.placement is not None and evidence.placement.is_off:
+        text = f"the force plate seems to sit {evidence.placement} beside where it was declared"
+        doubts.append((text, "correct position, rotation or reference of the force plate"))
     if evidence.lost:
         names = _some([item.name for item in evidence.lost])
         text = f"the data cannot tell {_count(len(evidence.lost), 'parameter')} from others ({names})"

@@ -1,0 +1,5 @@
+"""`python -m dynid`: the command line."""
+
+from dynid.cli import main
+
+main()

@@ -1,0 +1,56 @@
+"""A law of nature as a check: the inertia that every joint feels is positive.
+
+H_jj(q), the torque of joint j per acceleration of its own, is linear in the parameters; so is its mean over postures,
+and a deviation comes with it. Reversed signs of torques or forces make it negative while the fit stays perfect.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynid.base.plate import relate_sensors
+from dynid.base.sampling import random_samples
+from dynid.errors import LoopError
+from dynid.estimation.equation import Equation
+from dynid.models.regressor import regressor
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+POSTURES = 24
+
+
+def mean_inertias(equation: Equation, names: tuple[str, ...]) -> Array:
+    """Matrix (n, names): mean inertias about the joints from parameters; no rows where they cannot be had."""
+    robot, base = equation.robot, equation.base
+    rotors = equation.measure.has_torques and base.question.rotor_inertia
+    try:
+        inertias = _of_columns(equation, rotors)
+    except LoopError:
+        return np.zeros((0, len(names)))
+    if equation.measure.model == "reaction":
+        relation = relate_sensors(robot, tared=equation.is_tared)
+        if relation.lost:
+            return np.zeros((0, len(names)))
+        on_base = inertias[:, list(relation.torque.kept)] @ relation.S
+        base_names = relation.reaction.names
+    else:
+        on_base, base_names = inertias[:, list(base.kept)], base.names
+    place = {name: k for k, name in enumerate(base_names)}
+    if not set(base_names) <= set(names):  # something is lost in the data: sums of parameters are no inertias
+        return np.zeros((0, len(names)))
+    return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
+
+
+def _of_columns(equation: Equation, rotors: bool) -> Array:
+    """Mean over postures of H_jj, (n, standard columns)."""
+    robot, n = equation.robot, equation.robot.n
+    q = random_samples(robot, POSTURES, 0).q
+    zero, t = np.zeros_like(q), np.arange(float(POSTURES))
+    still = regressor(robot, Motion(t, q, zero, zero), rotor_inertia=rotors).matrix
+    inertias = []
+    for j in range(n):
+        a = zero.copy()
+        a[:, j] = 1.0
+        rows = regressor(robot, Motion(t, q, zero, a), rotor_inertia=rotors).matrix - still
+        inertias.append(rows.reshape(POSTURES, n, -1)[:, j].mean(axis=0))
+    return np.array(inertias)
