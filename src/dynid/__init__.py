@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from dynid.errors import DynidError
     from dynid.estimation.identification import Identification
     from dynid.estimation.identify import collect_state, identify, identify_states
+    from dynid.estimation.joint_parameters import JointParameters, joint_parameters
     from dynid.estimation.sequential import Sequential
     from dynid.estimation.state import State
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
+    from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
     from dynid.robot.load import bundled_robots, load_robot
     from dynid.robot.motion import Motion
@@ -31,12 +33,15 @@ _HOMES = {
     "BaseParameters": "dynid.base.parameters",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
+    "ForceSensor": "dynid.robot.force_sensor",
     "Identification": "dynid.estimation.identification",
     "JointColumn": "dynid.robot.joint_column",
+    "JointParameters": "dynid.estimation.joint_parameters",
     "Log": "dynid.data.log",
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
+    "Rotor": "dynid.robot.force_sensor",
     "Sequential": "dynid.estimation.sequential",
     "State": "dynid.estimation.state",
     "base_parameters": "dynid.base.find",
@@ -46,6 +51,7 @@ _HOMES = {
     "design_excitation": "dynid.excitation.design",
     "identify": "dynid.estimation.identify",
     "identify_states": "dynid.estimation.identify",
+    "joint_parameters": "dynid.estimation.joint_parameters",
     "load_robot": "dynid.robot.load",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
@@ -58,12 +64,15 @@ __all__ = [
     "BaseParameters",
     "DynidError",
     "Excitation",
+    "ForceSensor",
     "Identification",
     "JointColumn",
+    "JointParameters",
     "Log",
     "Motion",
     "Regressor",
     "Robot",
+    "Rotor",
     "Sequential",
     "State",
     "base_parameters",
@@ -73,6 +82,7 @@ __all__ = [
     "design_excitation",
     "identify",
     "identify_states",
+    "joint_parameters",
     "load_robot",
     "read_log",
     "regressor",

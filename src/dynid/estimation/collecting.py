@@ -13,6 +13,7 @@ from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.equation import Equation
+from dynid.estimation.exactness import explained_exactly
 from dynid.estimation.gate import DEFAULT, OPTIONAL
 from dynid.estimation.gathering import BLOCK, Gathered, gather, total_factors
 from dynid.estimation.least_squares import solve
@@ -62,6 +63,9 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
         joints=wishes.joints,
         measure=measure,
     )
+    if wishes.cutoff is None and treatments[0].cutoff is not None and explained_exactly(equation, surveys):
+        reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
+        treatments = tuple(_unfiltered(s, wishes.delay) for s in surveys)
     length = block_length(surveys, measure)
     if wishes.is_recipe or "load" in equation.friction:
         equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes)
