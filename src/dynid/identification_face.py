@@ -11,6 +11,7 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.estimation.joint_parameters import joint_parameters
 from dynid.estimation.score import Score
 from dynid.models.friction import find_block
 from dynid.terminal import escaped, spoken
@@ -60,8 +61,13 @@ def show(result: Identification, screen: Console) -> None:
         screen.print(friction_table(result, apart=" " if screen.width >= WIDE else "\n"))
     _line(screen, _about_parameters(result))
     if result.model == "reaction" and not _refusal(result):
-        _line(screen, "the joint torques' parameters that follow (theta_d = S theta_r, rotors left out):")
-        screen.print(joint_parameters_table(result))
+        same = joint_parameters_above(result)
+        _line(
+            screen,
+            f"parameters of the joint torques (S theta_r, rotors left out): above are {', '.join(same) or 'none'}",
+        )
+        if len(same) < len(joint_parameters(result).names):
+            screen.print(joint_parameters_table(result, same))
     screen.print(joints_table(result))
     _line(screen, _about_errors(result))
     for lost in result.lost:
@@ -157,8 +163,6 @@ def parameters_table(result: Identification) -> Table:
 
 def _refusal(result: Identification) -> str:
     """Why the joint torques' parameters cannot be had from the force plate, empty where they can."""
-    from dynid.estimation.joint_parameters import joint_parameters
-
     try:
         joint_parameters(result)
     except DynidError as error:
@@ -166,17 +170,24 @@ def _refusal(result: Identification) -> str:
     return ""
 
 
-def joint_parameters_table(result: Identification) -> Table:
-    """Parameters of the joint torques that follow from the forces on the base."""
-    from rich.table import Table
+def joint_parameters_above(result: Identification) -> list[str]:
+    """Names of the joint torques' parameters that are the same as those of the forces on the base."""
+    found, own = joint_parameters(result), dict(zip(result.names, result.values, strict=True))
+    pairs = zip(found.names, found.values, strict=True)
+    return [name for name, value in pairs if name in own and abs(own[name] - value) <= 1e-12 * abs(value)]
 
-    from dynid.estimation.joint_parameters import joint_parameters
+
+def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table:
+    """Parameters of the joint torques that follow from the forces on the base, but for those that are the same."""
+    from rich.table import Table
 
     table = Table("parameter", box=None)
     for title in ("value", "+- 95 %", "relative"):
         table.add_column(title, justify="right")
     found = joint_parameters(result)
     for name, value, half in zip(found.names, found.values, found.quantile * found.sigma, strict=True):
+        if name in same:
+            continue
         if np.isnan(value):
             table.add_row(escaped(name), "lost", "", "")
         else:
@@ -321,8 +332,6 @@ def facts(result: Identification) -> dict[str, object]:
 
 
 def _joint_facts(result: Identification) -> dict[str, object] | None:
-    from dynid.estimation.joint_parameters import joint_parameters
-
     if not result.equation.measure.has_reactions or _refusal(result):
         return None
     found = joint_parameters(result)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -52,6 +53,12 @@ def base_parameters(
     if method not in finders:
         raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
     return _with_doubts(finders[method](question))
+
+
+@lru_cache(maxsize=32)
+def remembered_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
+    """Base parameters by the default method; asked again for the same robot, the answer is there."""
+    return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
 
 
 def _with_doubts(found: BaseParameters) -> BaseParameters:

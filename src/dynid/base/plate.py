@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
-from dynid.base.find import base_parameters
+from dynid.base.find import remembered_base_parameters
 from dynid.base.parameters import BaseParameters
 from dynid.robot.force_sensor import CHANNELS, ForceSensor
 from dynid.robot.robot import Robot
@@ -48,10 +49,11 @@ class SensorRelation:
         return tuple(lines)
 
 
+@lru_cache(maxsize=32)
 def relate_sensors(robot: Robot, *, tared: bool = True) -> SensorRelation:
     """Relate the parameters of the torques to those that the robot's force sensor (all channels where none) shows."""
-    torque = base_parameters(robot, rotor_inertia=False)
-    reaction = base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
+    torque = remembered_base_parameters(robot, model="torque", rotor_inertia=False)
+    reaction = remembered_base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
     M_d, M_r = torque.regrouping.matrix, reaction.regrouping.matrix
     S = M_d[:, list(reaction.kept)]  # M_r is the identity there
     off = np.abs(S @ M_r - M_d).max(axis=1, initial=0.0)

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.base.find import base_parameters
+from dynid.base.find import remembered_base_parameters
 from dynid.base.numeric import find_by_qr
 from dynid.base.parameters import BaseParameters
 from dynid.base.sampling import sample_matrix
@@ -112,9 +112,9 @@ class Equation:
         joints = tuple(range(robot.n)) if joints is None else joints
         if measure.has_reactions:
             tared = robot.sensor is None or robot.sensor.is_tared
-            base = base_parameters(robot, model=measure.model, rotor_inertia=rotor_inertia, tared=tared)
+            base = remembered_base_parameters(robot, model=measure.model, rotor_inertia=rotor_inertia, tared=tared)
         else:
-            base = base_parameters(robot, rotor_inertia=rotor_inertia)
+            base = remembered_base_parameters(robot, model="torque", rotor_inertia=rotor_inertia)
             if len(joints) < robot.n:
                 base = _seen_by(base, joints)
         transmission = np.eye(robot.n) if transmission is None else transmission

@@ -22,13 +22,15 @@ class JointParameters:
     """Base parameters of the joint torques, without rotors: values, sigma and covariance follow from a result's.
 
     NaN, with infinite sigma, where the data did not show what a parameter is made of. quantile: half width of the 95 %
-    interval in deviations.
+    interval in deviations. systematic (channels of the base, parameters): shifts by one deviation of each channel's
+    uncertain sensitivity, which all results of one plate share.
     """
 
     robot: Robot
     base: BaseParameters
     values: Array
     covariance: Array
+    systematic: Array
     quantile: float
 
     @property
@@ -40,6 +42,11 @@ class JointParameters:
     def sigma(self) -> Array:
         """Standard deviations."""
         return np.where(np.isnan(self.values), np.inf, np.sqrt(np.maximum(np.diag(self.covariance), 0.0)))
+
+    @property
+    def scatter(self) -> Array:
+        """Covariance without the share of uncertain sensitivities."""
+        return np.asarray(self.covariance - self.systematic.T @ self.systematic)
 
     @property
     def intervals(self) -> Array:
@@ -69,7 +76,8 @@ def joint_parameters(result: Identification) -> JointParameters:
     refuse_lost(result.robot, relation)
     S, known = _on_result(result, relation)
     values = np.where(known, S @ result.values, np.nan)
-    return JointParameters(result.robot, relation.torque, values, S @ result.covariance @ S.T, result.quantile)
+    covariance, shifts = S @ result.covariance @ S.T, result.systematic @ S.T
+    return JointParameters(result.robot, relation.torque, values, covariance, shifts, result.quantile)
 
 
 def refuse_lost(robot: Robot, relation: SensorRelation) -> None:
@@ -85,7 +93,8 @@ def refuse_lost(robot: Robot, relation: SensorRelation) -> None:
         some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")
         raise IdentificationError(
             f"the channels {', '.join(relation.reaction.question.channels or ())} cannot tell "
-            f"{', '.join(relation.lost)} of the joint torques; the smallest sets that would do: {some}"
+            f"{', '.join(relation.lost)} of the joint torques; the smallest sets that would do: {some} (partial=True "
+            "estimates what these channels show)"
         )
 
 

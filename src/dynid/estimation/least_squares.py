@@ -22,6 +22,9 @@ SETTLED = 1e-4
 FLOOR = 1e-10
 """Noise of a channel is at least this share of its signal: data without noise keep finite weights."""
 
+SILENT = 1e-4
+"""A channel without any signal counts as one of this share of the largest."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constraints:
@@ -87,7 +90,8 @@ def solve(
     squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(channels)])
     if not counts.any():
         raise IdentificationError("there are no rows to solve")
-    floor = FLOOR * np.sqrt(squares / np.maximum(counts, 1.0)) + 1e-300
+    size = np.sqrt(squares / np.maximum(counts, 1.0))
+    floor = FLOOR * np.maximum(size, SILENT * size.max()) + 1e-300
     fixed_noise = noise is not None
     noise = np.ones(channels) if noise is None else noise
     regrouping, known = None, False

@@ -24,6 +24,8 @@ MODELS = ("torque", "energy", "momentum", "reaction")
 class BaseRows:
     """W (rows, b) on the base columns of a model, with friction columns last where wanted.
 
+    A declared force sensor whose offsets are not known adds a column per channel, as in the identification.
+
     kept: columns of the standard regressor; names of all b columns; support (channels, b): entries that are not
     structurally zero.
     """
@@ -45,9 +47,12 @@ class BaseRows:
             raise ExcitationError("friction and offset columns belong to the torque model")
         if robot.floating:
             raise ExcitationError(f"'{robot.name}' floats; a motion of its joints alone is designed on a fixed base")
-        base = base_parameters(robot, model=model, rotor_inertia=rotor_inertia)
+        tared = model == "reaction" and robot.sensor is not None and robot.sensor.is_tared
+        base = base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=rotor_inertia))
         names = (*base.names, *(column.name for column in friction_columns(robot, friction)))
+        if robot.sensor is not None and tared:
+            names = (*names, *(f"O{channel}" for channel in robot.sensor.channels))
         rows = BaseRows(robot, model, stage, np.array(base.kept), friction, names, np.zeros((0, 0), dtype=np.bool_))
         support = rows._find_support(seed)
         return BaseRows(robot, model, stage, rows.kept, friction, names, support)
@@ -63,6 +68,9 @@ class BaseRows:
         rows = model.rows(self.stage.scene(model.seen(motion)))[:, :, self.kept]
         if self.friction:
             rows = np.concatenate([rows, friction_rows(motion, self.friction)], axis=2)
+        offsets = len(self.names) - rows.shape[2]
+        if offsets:
+            rows = np.concatenate([rows, np.broadcast_to(np.eye(offsets), (len(rows), offsets, offsets))], axis=2)
         return rows.reshape(-1, rows.shape[2])
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
