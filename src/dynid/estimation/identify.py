@@ -61,15 +61,15 @@ def identify(
     measure = Measure(model, window, quadrature)
     if robot.floating:
         raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
-    wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+    wishes = wishes_of(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
-    used = _logs(robot, logs)
+    used = logs_of(robot, logs)
     others: tuple[Log, ...] = ()
     name = ""
     if isinstance(validate, float | int):
         used, others, name = _held_back(used, float(validate))
     elif validate is not None:
-        others = _logs(robot, validate)
+        others = logs_of(robot, validate)
         name = ", ".join(log.name for log in others)
     state = collect(robot, used, wishes, on_progress=on_progress)
     weighing = None
@@ -105,10 +105,10 @@ def collect_state(
 
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
-    used = _logs(robot, logs)
+    used = logs_of(robot, logs)
     if like is None:
         measure = Measure(model, window, quadrature)
-        wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+        wishes = wishes_of(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         return collect(robot, used, wishes, on_progress=on_progress)
     return like.holding(collect_like(like, used, on_progress=on_progress))
 
@@ -132,7 +132,7 @@ def identify_states(
     return estimate(merge_states(several), method, None)
 
 
-def _wishes(
+def wishes_of(
     robot: Robot,
     friction: str | Sequence[str],
     rotor_inertia: bool,
@@ -142,6 +142,7 @@ def _wishes(
     columns: Sequence[JointColumn],
     measure: Measure,
 ) -> Wishes:
+    """What was asked for, checked against the robot."""
     if friction == "auto":
         blocks = None
     else:
@@ -174,7 +175,8 @@ def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:
     return tuple(j for j, name in enumerate(robot.joint_names) if name in wanted)
 
 
-def _logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
+def logs_of(robot: Robot, logs: Logs) -> tuple[Log, ...]:
+    """One or several logs, opened where they are files."""
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     if not several:
         raise IdentificationError("there is no log to identify from")
