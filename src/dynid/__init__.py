@@ -15,8 +15,14 @@ if TYPE_CHECKING:
     from dynid.data.read import read_log
     from dynid.data.simulate import simulate
     from dynid.errors import DynidError
+    from dynid.estimation.gains import Gains
     from dynid.estimation.identification import Identification
     from dynid.estimation.identify import collect_state, identify, identify_states
+    from dynid.estimation.identify_gains import identify_gains
+    from dynid.estimation.identify_payload import identify_payload
+    from dynid.estimation.load import load_parameters
+    from dynid.estimation.payload import Payload
+    from dynid.estimation.payload_between import payload_between
     from dynid.estimation.sequential import Sequential
     from dynid.estimation.state import State
     from dynid.excitation.design import design_excitation
@@ -31,10 +37,12 @@ _HOMES = {
     "BaseParameters": "dynid.base.parameters",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
+    "Gains": "dynid.estimation.gains",
     "Identification": "dynid.estimation.identification",
     "JointColumn": "dynid.robot.joint_column",
     "Log": "dynid.data.log",
     "Motion": "dynid.robot.motion",
+    "Payload": "dynid.estimation.payload",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
     "Sequential": "dynid.estimation.sequential",
@@ -45,8 +53,12 @@ _HOMES = {
     "compare_methods": "dynid.base.find",
     "design_excitation": "dynid.excitation.design",
     "identify": "dynid.estimation.identify",
+    "identify_gains": "dynid.estimation.identify_gains",
+    "identify_payload": "dynid.estimation.identify_payload",
     "identify_states": "dynid.estimation.identify",
+    "load_parameters": "dynid.estimation.load",
     "load_robot": "dynid.robot.load",
+    "payload_between": "dynid.estimation.payload_between",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -58,10 +70,12 @@ __all__ = [
     "BaseParameters",
     "DynidError",
     "Excitation",
+    "Gains",
     "Identification",
     "JointColumn",
     "Log",
     "Motion",
+    "Payload",
     "Regressor",
     "Robot",
     "Sequential",
@@ -72,8 +86,12 @@ __all__ = [
     "compare_methods",
     "design_excitation",
     "identify",
+    "identify_gains",
+    "identify_payload",
     "identify_states",
+    "load_parameters",
     "load_robot",
+    "payload_between",
     "read_log",
     "regressor",
     "regressor_adjoint",

@@ -136,7 +136,7 @@ def parameters_table(result: Identification) -> Table:
     for k, name in enumerate(result.names):
         if k not in of_friction:
             table.add_row(
-                escaped(name), _number(result.values[k], 5), _number(half[k], 2), _relative(half[k], result.values[k]),
+                escaped(name), shown(result.values[k], 5), shown(half[k], 2), _relative(half[k], result.values[k]),
                 escaped(result.units[k]), "*" if name in essential else "",
             )  # fmt: skip
     return table
@@ -162,13 +162,13 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
         for channel in result.equation.torque_channels:
             k = column.get(channel.joint)
             mark = "*" if k is not None and result.names[k] in essential else ""
-            cells.append("-" if k is None else f"{_number(result.values[k], 3)}{mark}{apart}+-{_number(half[k], 2)}")
+            cells.append("-" if k is None else f"{shown(result.values[k], 3)}{mark}{apart}+-{shown(half[k], 2)}")
         units = dict.fromkeys(result.units[k] for k in column.values())
         table.add_row(escaped(title), escaped(" or ".join(units)), *cells)
     return table
 
 
-def _number(value: float, digits: int) -> str:
+def shown(value: float, digits: int) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
     if value == 0.0 or not 1e-5 < abs(value) < 1e7:
         return f"{value:.{digits}g}"

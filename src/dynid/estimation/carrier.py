@@ -21,7 +21,7 @@ def find_carrier(robot: Robot, link: str | None) -> int:
         ends = [k for k in carriers if k not in parents]
         if len(ends) > 1:
             names = ", ".join(robot.links[k].name for k in ends)
-            raise IdentificationError(f"'{robot.name}' ends in several links ({names}); say with link= which one carries")
+            raise IdentificationError(f"'{robot.name}' ends in several links ({names}); link= says which one carries")
         return ends[0]
     found = [k for k in carriers if link in (robot.links[k].name, robot.links[k].joint)]
     if not found:

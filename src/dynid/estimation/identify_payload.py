@@ -12,7 +12,7 @@ from dynid.estimation.gathering import total_factors
 from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, wishes_of
 from dynid.estimation.jackknife import jackknife
-from dynid.estimation.least_squares import Constraints, Factors, Solution, solve
+from dynid.estimation.least_squares import Constraints, Factors, solve
 from dynid.estimation.measure import Measure
 from dynid.estimation.payload import Payload
 from dynid.estimation.payload_reading import composed, read_payload
@@ -92,7 +92,7 @@ def identify_payload(
         nrmse=nrmse,
         findings=runs.findings,
         notes=runs.notes(),
-        doubts=doubts(nrmse, solution, jackknifed=deviations is not None),
+        doubts=doubts(nrmse, jackknifed=deviations is not None),
     )
 
 
@@ -108,7 +108,7 @@ def errors(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
         return np.asarray(np.sqrt(squares / spread))
 
 
-def doubts(nrmse: Array, solution: Solution, *, jackknifed: bool) -> tuple[str, ...]:
+def doubts(nrmse: Array, *, jackknifed: bool) -> tuple[str, ...]:
     """Reasons not to believe a result."""
     told = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
@@ -151,5 +151,3 @@ def _structure(runs: TwoRuns, unknowns: Unknowns, constraints: Constraints | Non
     if constraints is not None:
         A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
     return find_by_qr(A).regrouping
-
-

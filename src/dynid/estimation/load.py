@@ -21,7 +21,7 @@ def load_parameters(mass: float, com: Sequence[float] | Array, inertia: object =
     J = np.zeros((3, 3))
     if inertia is not None:
         J = _numbers("inertia", inertia, (3, 3), (6,))
-        J = inertia_matrix(J) if J.shape == (6,) else J
+        J = inertia_matrix(J) if J.ndim == 1 else J
         if not np.allclose(J, J.T, rtol=1e-9, atol=1e-12):
             raise IdentificationError("the inertia of the payload must be a symmetric matrix")
     return check_load(from_body(Body(float(m), c, J)))
@@ -47,6 +47,7 @@ def _numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
     except (TypeError, ValueError):
         x = np.array(np.nan)
     if x.shape not in shapes or not np.isfinite(x).all():
-        counts = " or ".join(str(shape) if len(shape) == 2 else str(int(np.prod(shape))) for shape in shapes)
-        raise IdentificationError(f"{what} of the payload: give finite numbers ({counts} of them), got {str(value)[:60]!r}")
+        counts = " or ".join(" x ".join(map(str, shape)) or "one" for shape in shapes)
+        got = str(value)[:60]
+        raise IdentificationError(f"{what} of the payload: give finite numbers ({counts} of them), got {got!r}")
     return x

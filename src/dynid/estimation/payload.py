@@ -127,8 +127,18 @@ class Payload:
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """What must be read."""
-        lost = tuple(f"payload: {item}" for item in self.lost)
-        return (*lost, *self._not_a_body(), *self.doubts)
+        return (*self.unknown, *self._not_a_body(), *self.doubts)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What cannot be known of the payload, in words; parameters of the same fate share a sentence."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for item in self.lost:
+            alike.setdefault((item.seen.removeprefix("it has "), item.remedy), []).append(item.name)
+        return tuple(
+            f"{', '.join(names)} of the payload cannot be known from these data ({why}); {remedy}"
+            for (why, remedy), names in alike.items()
+        )
 
     def _not_a_body(self) -> tuple[str, ...]:
         """Say in words why no body can have these values, where they are wrong by more than their intervals."""
@@ -157,7 +167,8 @@ class Payload:
     def value(self, name: str) -> float:
         """Value of one parameter or sum."""
         if name not in self.names:
-            raise IdentificationError(f"the data do not tell '{name}' of the payload; they tell {', '.join(self.names)}")
+            told = ", ".join(self.names)
+            raise IdentificationError(f"the data do not tell '{name}' of the payload; they tell {told}")
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:
@@ -198,7 +209,7 @@ class Payload:
             f"  {name:<4} {value:.5g} +- {h:.2g} {unit}"
             for name, value, h, unit in zip(self.names, self.values, half, self.units, strict=True)
         ]
-        return "\n".join([*lines, *(f"  {item}" for item in self.lost)])
+        return "\n".join([*lines, *(f"  {text}" for text in self.unknown)])
 
 
 def body_of(p: Array) -> Array:

@@ -45,8 +45,8 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     G = _pseudo_inverse(A) @ scipy.linalg.block_diag(*weights)
     solved = G @ np.concatenate(values)
     spread = G @ scipy.linalg.block_diag(*covariances) @ G.T
-    base = loaded.equation.base
-    reading = read_payload(names, regrouping, loaded.equation, base.matrix[:, : len(E)], base.matrix[:, : len(E)] @ E, None)
+    M = loaded.equation.base.matrix[:, : len(E)]
+    reading = read_payload(names, regrouping, loaded.equation, M, M @ E, None)
     lost = tuple(item for item in reading.lost if item.name not in zeros)
     told = [
         f"taken to be 0 of the payload, because '{robot.name}' says so of link {robot.links[carrier].name}: "
@@ -131,7 +131,7 @@ def _half_information(result: Identification, chosen: list[int]) -> Array:
     scale = np.linalg.norm(A, axis=0)
     scale[scale == 0.0] = 1.0
     others = [k for k in range(A.shape[1]) if k not in set(chosen)]
-    R = np.linalg.qr((A / scale)[:, [*others, *chosen]], mode="r")
+    R = np.asarray(np.linalg.qr((A / scale)[:, [*others, *chosen]], mode="r"))
     U = R[len(others) :, len(others) :] * scale[chosen]
     if U.shape != (len(chosen), len(chosen)) or np.abs(np.diag(U) / scale[chosen]).min(initial=1.0) < 1e-12:
         return np.eye(len(chosen))

@@ -38,7 +38,7 @@ def composed(first: Regrouping, second: Regrouping | None) -> Regrouping:
 def read_payload(
     names: Sequence[str], regrouping: Regrouping, equation: Equation, to_base: Array, K: Array, posture: Array | None
 ) -> Reading:
-    """Unknowns are the robot's, then ten of the payload; to_base (base, unknowns before): how they make base parameters.
+    """Unknowns are the robot's, then ten of the payload; to_base (base, robot's): how those make base parameters.
 
     posture (n,): around which motions are tried, to name one that would show what is lost.
     """
@@ -81,7 +81,9 @@ def _remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array |
     """Name a motion that shows a direction of the base parameters, with the payload or without it."""
     size = max(float(np.abs(loaded).max(initial=0.0)), float(np.abs(unloaded).max(initial=0.0)))
     if size < 1e-9:
-        return "no motion of this robot shows it in the torques of these joints"
+        if len(equation.joints) < equation.robot.n:
+            return "no motion shows it in the torques of these joints; use those of all joints"
+        return "no motion of this robot shows it in its torques"
     if posture is None:
         return "record motions that move more joints, with and without the payload"
     which, rigid = ("with", loaded) if np.abs(loaded).max() > 1e-9 * size else ("without", unloaded)

@@ -166,9 +166,7 @@ def widened(unknowns: Unknowns, names: Sequence[str], units: Sequence[str], plac
         np.concatenate([before, columns + np.array(more, dtype=np.int64)])
         for before, more in zip(unknowns.channels, channels, strict=True)
     )
-    return Unknowns(
-        (*unknowns.names, *names), (*unknowns.units, *units), np.hstack([unknowns.place, shifted]), own
-    )
+    return Unknowns((*unknowns.names, *names), (*unknowns.units, *units), np.hstack([unknowns.place, shifted]), own)
 
 
 def _used(state: State) -> NDArray[np.bool_]:
