@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,23 +24,30 @@ def factor_names(problem: Bilinear) -> tuple[str, ...]:
     return tuple(f"factor of {name}" for name in problem.runs.state.equation.channel_names)
 
 
-def read_gains(
-    robot: Robot,
-    p: Array,
-    problem: Bilinear,
-    found: Found,
-    unknowns: Unknowns,
-    fixed: NDArray[np.bool_],
-    hidden: set[str],
-) -> Gains:
-    """Gains are inverse factors; hidden: unknowns that hang on a factor that is not revealed."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Solved:
+    """The bilinear problem and its solution in `unknowns`; fixed (channels,): factors that were not sought.
+
+    hidden: unknowns that hang on a factor that the payload does not reveal.
+    """
+
+    problem: Bilinear
+    found: Found
+    unknowns: Unknowns
+    fixed: NDArray[np.bool_]
+    hidden: frozenset[str]
+
+
+def read_gains(robot: Robot, p: Array, solved: Solved) -> Gains:
+    """Gains are inverse factors."""
+    problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
     runs, solution, k = problem.runs, found.solution, found.k
     blocks = written(runs.blocks, lambda log, c, R: problem.columns(log, c, R, found.x, k, fixed))
     deviations = jackknife(unknowns, solution, blocks)
     covariance = solution.covariance if deviations is None else deviations.covariance
     quantile = NORMAL if deviations is None else deviations.quantile
     kept = range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept
-    place = {unknowns.names[j]: j for j in kept if unknowns.names[j] not in hidden}
+    place = {unknowns.names[j]: j for j in kept if unknowns.names[j] not in solved.hidden}
     own = np.array([place.get(name, -1) for name in factor_names(problem)])
     values = np.where(own >= 0, 1.0 / k, np.nan)
     sigma = np.where(own >= 0, np.sqrt(np.diag(covariance)[own]) / k**2, np.nan)

@@ -11,10 +11,11 @@ from dynid.base.regrouping import Regrouping
 from dynid.errors import IdentificationError
 from dynid.estimation.bilinear import Bilinear, first_factors, robot_given, solve_bilinear
 from dynid.estimation.gains import Gains
-from dynid.estimation.gains_reading import factor_names, read_gains
+from dynid.estimation.gains_reading import Solved, factor_names, read_gains
+from dynid.estimation.gate import DEFAULT
 from dynid.estimation.gathering import total_factors
 from dynid.estimation.identify import Logs, wishes_of
-from dynid.estimation.least_squares import Constraints
+from dynid.estimation.least_squares import Constraints, Factors
 from dynid.estimation.load import check_load
 from dynid.estimation.measure import Measure
 from dynid.estimation.payload_reading import SMALL
@@ -22,6 +23,9 @@ from dynid.estimation.two_runs import TwoRuns, collect_two_runs, widened
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+ROUNDS = 4
+"""Of choosing friction and finding gains in turn, at most."""
 
 
 def identify_gains(
@@ -55,12 +59,23 @@ def identify_gains(
     if on_progress is not None:
         on_progress("solving", 1.0)
     factors = total_factors(runs.blocks)
-    first = ("viscous", "offset") if runs.state.recipe else runs.state.equation.friction
-    problem = _problem(runs, p, first, offsets_per_log)
+    if not runs.state.recipe:
+        return read_gains(robot, p, _solve(runs, p, factors, runs.state.equation.friction, offsets_per_log))
+    chosen: tuple[str, ...] = DEFAULT
+    for _ in range(ROUNDS):  # the gate needs torques in true units, hence the gains, which need friction
+        solved = _solve(runs, p, factors, chosen, offsets_per_log)
+        before, chosen = chosen, runs.choose_friction(1.0 / solved.found.k, offsets_per_log=offsets_per_log)
+        if set(chosen) == set(before):
+            break
+    else:
+        solved = _solve(runs, p, factors, chosen, offsets_per_log)
+    return read_gains(robot, p, solved)
+
+
+def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool) -> Solved:
+    """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
+    problem = _problem(runs, p, friction, offsets_per_log)
     k = first_factors(problem, factors)
-    if runs.state.recipe:
-        problem = _problem(runs, p, runs.choose_friction(1.0 / k, offsets_per_log=offsets_per_log), offsets_per_log)
-        k = first_factors(problem, factors)
     start = robot_given(problem, factors, k)
     place = problem.unknowns.place[0, : len(problem.load)]
     x = np.where(place >= 0, start.values[np.maximum(place, 0)], 0.0)
@@ -70,10 +85,10 @@ def identify_gains(
     reduced = unknowns.without([j for j in range(len(unknowns)) if j not in structure.kept])
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
-    hidden = {unknowns.names[j] for j in _hidden(structure, len(problem.unknowns))}
+    hidden = frozenset(unknowns.names[j] for j in _hidden(structure, len(problem.unknowns)))
     fixed = np.array([len(problem.unknowns) + c not in structure.kept for c in range(len(k))])
     found = solve_bilinear(problem, factors, reduced, (x, k), fixed, constraints)
-    return read_gains(robot, p, problem, found, reduced, fixed, hidden)
+    return Solved(problem, found, reduced, fixed, hidden)
 
 
 def _problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:

@@ -81,7 +81,7 @@ class TwoRuns:
             return equation.friction
         blocks = tuple(block for block in self.state.blocks if not self.is_loaded(block.log))
         if scale is not None:
-            blocks = written(blocks, lambda _, c, R: np.column_stack([R[:, :-1], scale[c] * R[:, -1]]))
+            blocks = tuple(replace(block, factors=_rescaled(block.factors, scale)) for block in blocks)
         first = Unknowns.of(equation, DEFAULT, self.unloaded, offsets_per_log=offsets_per_log)
         noise = solve(first, total_factors(blocks)).noise
         optional = tuple(name for name in OPTIONAL if name != REFUSED)
@@ -154,6 +154,14 @@ def written(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]
             ),
         )
         for block in blocks
+    )
+
+
+def _rescaled(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[ChannelFactor, ...]:
+    """Factors with each channel's measured torque times a number."""
+    return tuple(
+        ChannelFactor(np.column_stack([f.R[:, :-1], s * f.R[:, -1]]), f.count, float(s * f.total))
+        for f, s in zip(factors, scale, strict=True)
     )
 
 
