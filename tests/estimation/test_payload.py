@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.estimation.payload import Payload
 from dynid.robot.inertia import SYMBOLS, Body, from_body, to_body
+from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, with_friction
@@ -112,6 +113,29 @@ def test_momenta_serve_as_well_as_torques() -> None:
     robot = robot_with_friction("gautier3")
     found = dynid.identify_payload(robot, *two_logs(robot, LOAD), friction=PLAIN, model="momentum")
     assert_allclose(found.values, LOAD, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("angles", [(0.7, 0.7), (0.7, -0.2)])
+def test_sums_are_exact_where_a_joint_stands(angles: tuple[float, float], tmp_path: Path) -> None:
+    """Lost parameters leave shares in others, differently in each log; results and their files remember them."""
+    robot = robot_with_friction("gautier3")
+    logs = []
+    for seed, (body, angle) in enumerate(zip((LOAD, np.zeros(10)), angles, strict=True)):
+        motion = fourier_motion(robot, seed=seed)
+        q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+        q[:, 2], v[:, 2], a[:, 2] = angle, 0.0, 0.0
+        logs.append(log_along(carrying(robot, body), Motion(motion.t, q, v, a), seed=seed))
+    joint = dynid.identify_payload(robot, *logs, friction=PLAIN)
+    results = [dynid.identify(robot, log, friction=PLAIN, joints=["1", "2"]) for log in logs]
+    assert any(item.shares for item in results[0].lost)
+    for result, name in zip(results, "ab", strict=True):
+        result.save(tmp_path / name)
+    again = [dynid.Identification.load(tmp_path / name) for name in "ab"]
+    assert [item.shares for item in again[0].lost] == [item.shares for item in results[0].lost]
+    for found in (joint, dynid.payload_between(*again)):
+        assert found.lost
+        for text, value in zip(found.names, found.values, strict=True):
+            assert_allclose(value, evaluated(text, LOAD), rtol=2e-3 if " " in text else 1e-8, atol=1e-4)
 
 
 def test_joint_and_difference_agree_within_their_deviations() -> None:

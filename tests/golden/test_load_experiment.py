@@ -99,6 +99,19 @@ def test_the_difference_of_two_results_tells_the_same(friction: tuple[str, ...])
     assert any("taken to be 0 of the payload" in text for text in found.warnings)
 
 
+def test_the_load_gives_the_gain_of_joint_3() -> None:
+    """Drives of wrong constants: joints 1 and 2 stand and stay unknown, joint 3 is found."""
+    robot, loaded, unloaded = experiment(friction=True)
+    wrong = [
+        dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=np.asarray(log.tau) / (1.0, 1.0, 1.05), name=log.name)
+        for log in (loaded, unloaded)
+    ]
+    found = dynid.identify_gains(robot, wrong[0], wrong[1], ours(LOAD)[:10], friction=("viscous", "coulomb"))
+    assert_allclose(found.value("3"), 1.05, rtol=1e-8)
+    assert np.isnan(found.values[:2]).all()
+    assert "does not reveal the gain of joint 1, 2" in found.warnings[0]
+
+
 def test_with_noise_the_load_lies_within_three_deviations() -> None:
     robot, loaded, unloaded = experiment(friction=True, noise=0.01)
     found = dynid.identify_payload(robot, loaded, unloaded, friction=("viscous", "coulomb"), joints=["3"])
