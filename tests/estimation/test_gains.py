@@ -216,8 +216,8 @@ def test_facts_are_json() -> None:
         (lambda: dynid.load_parameters(1.0, (0.0, 0.1)), "com of the payload"),
         (lambda: dynid.load_parameters(1.0, (0, 0, 0), (1.0, 0, 0, 1.0, 0, 3.0)), "no body has"),
         (lambda: dynid.load_parameters(1.0, (0, 0, 0), [[1, 2, 0], [0, 1, 0], [0, 0, 1]]), "symmetric"),
-        (lambda: [np.nan] * 10, "payload of the payload"),
-        (lambda: [0.0] * 9, "payload of the payload"),
+        (lambda: [np.nan] * 10, "parameters of the payload"),
+        (lambda: [0.0] * 9, "parameters of the payload"),
     ],
 )
 def test_impossible_payloads_are_refused(load: object, words: str) -> None:

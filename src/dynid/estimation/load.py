@@ -29,7 +29,7 @@ def load_parameters(mass: float, com: Sequence[float] | Array, inertia: object =
 
 def check_load(parameters: object) -> Array:
     """Ten standard parameters that a body can have."""
-    p = _numbers("payload", parameters, (10,))
+    p = _numbers("parameters", parameters, (10,))
     if p[9] <= 0.0:
         raise IdentificationError(f"the mass of the payload must be positive, got {p[9]:.6g} kg")
     P = pseudo_inertia(p)
