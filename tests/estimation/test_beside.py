@@ -25,7 +25,7 @@ STEP, WINDOW = 0.002, 0.496
 
 def scara_motion(start: float, stop: float, motion: tuple[Array, Array, Array]) -> Motion:
     size, w, phase = motion
-    t = STEP * np.arange(round(start / STEP), round(stop / STEP) + 1)
+    t = np.arange(round(start / STEP), round(stop / STEP) + 1, dtype=np.float64) * STEP
     x = w * t[:, None, None] + phase
     q, v, a = size * np.sin(x), size * w * np.cos(x), -size * w**2 * np.sin(x)
     return Motion(t, q.sum(axis=2), v.sum(axis=2), a.sum(axis=2))
