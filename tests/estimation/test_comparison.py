@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation import compare as module
-from dynid.estimation.advice import choose
+from dynid.estimation.advice import advise, choose
 from dynid.estimation.compare import WAYS
 from dynid.estimation.comparison import Comparison, Way
 from dynid.robot.motion import Motion
@@ -260,6 +260,15 @@ def test_the_rules_of_choice(compared: Comparison) -> None:
     assert chosen((wls, 0.1, 0.1, good), (ridge, 0.099, 0.001, good)) == "torque, wls", "ridge wins no tie"
     assert chosen((wls, 0.1, 0.1, good), (ridge, 0.05, 0.001, good)) == "torque, ridge"
     assert chosen((wls, 0.6, 0.1, good), (momentum, 0.7, 0.1, good)) == "none", "verdicts of other channels do not help"
+
+
+def test_what_huber_says_depends_on_how_it_predicts(compared: Comparison) -> None:
+    wls, huber = compared.way("torque"), compared.way("torque", "huber")
+    for error, words in ((0.1, "look for outliers"), (0.2, "it predicts worse")):
+        _, advice = advise([pretended(wls, 0.1, 0.2), pretended(huber, error, 0.1)])
+        assert words in advice
+    _, advice = advise([pretended(wls, 0.1, 0.2), pretended(huber, 0.1, 0.2)])
+    assert "outliers" not in advice
 
 
 def test_disputed_parameters_come_first(compared: Comparison) -> None:

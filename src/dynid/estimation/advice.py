@@ -122,6 +122,8 @@ def _outliers(wls: Way, huber: Way | None) -> list[str]:
         what = f"deviations of huber are {sharper:.1f} times smaller than those of wls"
     else:
         return []
+    if huber.error > max(TIE * wls.error, wls.error + NOTHING):
+        return [f"{what}, but it predicts worse: outliers, or something that the model lacks and huber takes for them"]
     return [f"{what}: look for outliers and contacts, which held-out data may hold too"]
 
 
