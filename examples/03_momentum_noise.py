@@ -97,7 +97,9 @@ def study(*, runs: int = 200, seed: int = 0, cutoffs: tuple[float, ...] = CUTOFF
         q = motion.q + POSITION_NOISE * rng.standard_normal(motion.q.shape)
         noise = TORQUE_NOISE * np.sqrt((tau**2).mean(axis=0)) * rng.standard_normal(tau.shape)
         log = Log(motion.t, q, tau=tau + noise)
-        values = by_three_intervals(robot, log) | {"torque, central differences": by_central_differences(robot, log)}
+        values = by_three_intervals(robot, *filtered(log)) | {
+            "torque, central differences": by_central_differences(robot, log)
+        }
         for cutoff in (None, *cutoffs):
             some, result = by_identification(robot, log, cutoff)
             values |= some
@@ -136,13 +138,17 @@ def rows(robot: Robot, motion: Motion, model: str) -> Array:
     return np.asarray(found.matrix.reshape(len(motion), robot.n, -1)[:, :, kept] @ np.linalg.inv(FROM_BASE))
 
 
-def by_three_intervals(robot: Robot, log: Log) -> dict[str, Array]:
-    """Impulses over three intervals, trapezoids at the full rate; velocities through the package's filter."""
+def filtered(log: Log) -> tuple[Motion, Array]:
+    """Positions and velocities through the package's filter, and the torques of the same instants as they are."""
     assert log.tau is not None
     filter_ = Lowpass(VELOCITY_CUTOFF, RATE, 1e-8)
     inside = slice(filter_.half, len(log.t) - filter_.half)
     q, v = filter_.smooth(log.q), filter_.differentiate(log.q)
-    motion, tau = Motion(log.t[inside], q, v, np.zeros_like(q)), log.tau[inside]
+    return Motion(log.t[inside], q, v, np.zeros_like(q)), log.tau[inside]
+
+
+def by_three_intervals(robot: Robot, motion: Motion, tau: Array) -> dict[str, Array]:
+    """The paper's algorithms: impulses over three intervals by trapezoids at the full rate."""
     momentum, slope = rows(robot, motion, "momentum"), rows(robot, motion, "lagrangian_gradient")
     values = {}
     for number, intervals in enumerate(SETS, start=1):
