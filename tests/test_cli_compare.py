@@ -90,7 +90,10 @@ def test_what_makes_no_sense_is_refused(dynid: CommandLine, log: Path, tmp_path:
 
 def test_a_log_that_no_way_can_use(dynid: CommandLine, tmp_path: Path) -> None:
     short = write_simulated(tmp_path / "short.csv", seconds=0.05)
-    assert "no way leads to a result; torque, wls: " in dynid.fails("identify", "gautier3", short, "--compare")
+    assert dynid.fails("identify", "gautier3", short, "--compare").startswith(f"dynid: {short} (0 s to ")
+    bare = tmp_path / "bare.csv"
+    bare.write_text("t,q1,q2,q3\n" + "".join(f"{k / 100},{k},{k},{k}\n" for k in range(500)))
+    assert "--column tau=NAME" in dynid.fails("identify", "gautier3", bare, "--compare")
 
 
 def test_nonsense_leaves_with_a_warning(dynid: CommandLine, log: Path, tmp_path: Path) -> None:

@@ -271,6 +271,12 @@ def test_what_huber_says_depends_on_how_it_predicts(compared: Comparison) -> Non
     assert "outliers" not in advice
 
 
+def test_a_good_fit_that_does_not_carry_over_is_not_trusted(compared: Comparison) -> None:
+    best, advice = advise([pretended(compared.way("torque"), 0.8, 0.1), pretended(compared.way("momentum"), 0.7, 0.1)])
+    assert best is None
+    assert "off by 70 % of the signal at best" in advice
+
+
 def test_disputed_parameters_come_first(compared: Comparison) -> None:
     few = compared.most_disputed(3)
     assert len(few) == 3

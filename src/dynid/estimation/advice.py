@@ -35,7 +35,7 @@ def advise(ways: Sequence[Way]) -> tuple[Way | None, str]:
     finished = [way for way in ways if way.result is not None]
     best = choose(finished)
     if best is None:
-        return None, f"trust none of them: {finished[0].found.verdict.reasons[0]}"
+        return None, f"trust none of them: {_why_none(finished)}"
     return best, "; ".join([_why(best, finished), *_about(best), *_doubts(best, ways)])
 
 
@@ -58,6 +58,17 @@ def _allowed(way: Way) -> bool:
 
 def _is_plain(way: Way) -> bool:
     return (way.model, way.estimator) == ("torque", "wls")
+
+
+def _why_none(finished: Sequence[Way]) -> str:
+    verdict = finished[0].found.verdict
+    if verdict.level == "do not trust":
+        return verdict.reasons[0]
+    least = min(way.error for way in finished)
+    return (
+        f"on held-out data their torques are off by {100.0 * least:.0f} % of the signal at best, although "
+        f"{finished[0].name} is {verdict.level} where it was fitted: the motions differ too much, or something changed"
+    )
 
 
 def _why(best: Way, finished: Sequence[Way]) -> str:
@@ -98,9 +109,10 @@ def _doubts(best: Way, ways: Sequence[Way]) -> list[str]:
     if wls is not None and wls.result is not None:
         told += _outliers(wls, by_name.get(("torque", "huber")))
         told += _noisy_accelerations(wls, by_name.get(("momentum", "wls")))
-    refused = [way.name for way in ways if way.estimator == "recursive" and way.result is None]
+    refused = [way for way in ways if way.estimator == "recursive" and way.result is None]
     if refused:
-        told.append(f"the recursion refused ({' and '.join(refused)}), the others do not need its condition")
+        rank = ", a joint alone lacks rank" if any("2.30" in w.refusal for w in refused) else ""
+        told.append(f"the recursion refused ({' and '.join(way.name for way in refused)}){rank}")
     others = [way for way in ways if way.result is not None and way is not best and way.estimator != "huber"]
     apart = [(way, way.agreement(best)) for way in others]
     far = [f"{way.name} ({100.0 * share:.0f} %)" for way, share in apart if share < AGREES]

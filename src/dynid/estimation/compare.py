@@ -68,7 +68,8 @@ def compare_ways(
     """Identify in every way, on the same data, and say which to trust; the options are those of `identify`.
 
     validate: other logs, or the share of every log to hold out at its end, on which all ways predict the torques. A
-    way that cannot be gone is there with its reason. Ctrl-C keeps those that are finished.
+    way that cannot be gone is there with its reason; where none can, the first reason is raised. Ctrl-C keeps those
+    that are finished.
     """
     used = open_logs(robot, logs)
     is_share = isinstance(validate, float | int)
@@ -98,7 +99,7 @@ def compare_ways(
             raise
         interrupted = True
     if not any(way.result is not None for way in ways):
-        raise IdentificationError(f"no way leads to a result; {ways[0].name}: {ways[0].refusal}")
+        raise job.failures[0]
     best, advice = advise(ways)
     return Comparison(tuple(ways), best, advice, source, interrupted)
 
@@ -127,6 +128,7 @@ class _Job:
     wishes: Callable[[str], Wishes]
     method: Method
     done: dict[str, _Read | DynidError] = field(default_factory=dict)
+    failures: list[Exception] = field(default_factory=list)
 
     def run(self, model: str, estimator: str, tell: Progress | None) -> Way:
         """Go one way."""
@@ -139,6 +141,7 @@ class _Job:
             same = state.equation is read.state.equation
             prediction = self._score(state, result, read.held_out if same else self._held_out(state, tell))
         except (DynidError, np.linalg.LinAlgError) as error:
+            self.failures.append(error)
             return Way(model, estimator, time.perf_counter() - start, refusal=str(error))
         return Way(model, estimator, seconds, result, prediction)
 
