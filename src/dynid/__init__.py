@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dynid.data.read import read_log
     from dynid.data.simulate import simulate
     from dynid.errors import DynidError
+    from dynid.estimation.compare import compare_ways
+    from dynid.estimation.comparison import Comparison
     from dynid.estimation.gains import Gains
     from dynid.estimation.identification import Identification
     from dynid.estimation.identify import collect_state, identify, identify_states
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BaseParameters": "dynid.base.parameters",
+    "Comparison": "dynid.estimation.comparison",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
     "Gains": "dynid.estimation.gains",
@@ -51,6 +54,7 @@ _HOMES = {
     "bundled_robots": "dynid.robot.load",
     "collect_state": "dynid.estimation.identify",
     "compare_methods": "dynid.base.find",
+    "compare_ways": "dynid.estimation.compare",
     "design_excitation": "dynid.excitation.design",
     "identify": "dynid.estimation.identify",
     "identify_gains": "dynid.estimation.identify_gains",
@@ -68,6 +72,7 @@ _HOMES = {
 
 __all__ = [
     "BaseParameters",
+    "Comparison",
     "DynidError",
     "Excitation",
     "Gains",
@@ -84,6 +89,7 @@ __all__ = [
     "bundled_robots",
     "collect_state",
     "compare_methods",
+    "compare_ways",
     "design_excitation",
     "identify",
     "identify_gains",

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.estimation.gains import Gains
 from dynid.estimation.payload import ELEMENTS, Payload
-from dynid.identification_face import shown
+from dynid.identification_face import number
 from dynid.terminal import escaped, spoken
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _table(
     table.add_column("unit")
     for name, value, h, unit in zip(names, values, half, units, strict=True):
         known = bool(np.isfinite(value))
-        cells = (shown(value, 5), shown(h, 2)) if known else ("not known", "")
+        cells = (number(value, 5), number(h, 2)) if known else ("not known", "")
         table.add_row(escaped(name), *cells, escaped(unit))
     return table
 

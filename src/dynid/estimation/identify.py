@@ -59,17 +59,15 @@ def identify(
     textbook ones.
     """
     measure = Measure(model, window, quadrature)
-    if robot.floating:
-        raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
-    wishes = wishes_of(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+    wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
-    used = logs_of(robot, logs)
+    used = open_logs(robot, logs)
     others: tuple[Log, ...] = ()
     name = ""
     if isinstance(validate, float | int):
-        used, others, name = _held_back(used, float(validate))
+        used, others, name = hold_back(used, float(validate))
     elif validate is not None:
-        others = logs_of(robot, validate)
+        others = open_logs(robot, validate)
         name = ", ".join(log.name for log in others)
     state = collect(robot, used, wishes, on_progress=on_progress)
     weighing = None
@@ -105,10 +103,10 @@ def collect_state(
 
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
-    used = logs_of(robot, logs)
+    used = open_logs(robot, logs)
     if like is None:
         measure = Measure(model, window, quadrature)
-        wishes = wishes_of(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+        wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         return collect(robot, used, wishes, on_progress=on_progress)
     return like.holding(collect_like(like, used, on_progress=on_progress))
 
@@ -132,7 +130,7 @@ def identify_states(
     return estimate(merge_states(several), method, None)
 
 
-def wishes_of(
+def check_wishes(
     robot: Robot,
     friction: str | Sequence[str],
     rotor_inertia: bool,
@@ -142,7 +140,9 @@ def wishes_of(
     columns: Sequence[JointColumn],
     measure: Measure,
 ) -> Wishes:
-    """What was asked for, checked against the robot."""
+    """What was asked for, checked."""
+    if robot.floating:
+        raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
     if friction == "auto":
         blocks = None
     else:
@@ -175,15 +175,16 @@ def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:
     return tuple(j for j, name in enumerate(robot.joint_names) if name in wanted)
 
 
-def logs_of(robot: Robot, logs: Logs) -> tuple[Log, ...]:
-    """One or several logs, opened where they are files."""
+def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
+    """Logs, where files are named opened."""
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     if not several:
         raise IdentificationError("there is no log to identify from")
     return tuple(log if isinstance(log, Log) else read_log(log, robot) for log in several)
 
 
-def _held_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
+def hold_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
+    """The first part of every log, the rest, and what to call it."""
     if not 0.0 < share < 1.0:
         raise IdentificationError(f"the share of the logs to hold out must lie between 0 and 1, got {share}")
     first, rest = tuple(log.part(0.0, 1.0 - share) for log in logs), tuple(log.part(1.0 - share) for log in logs)

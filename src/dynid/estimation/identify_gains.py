@@ -14,7 +14,7 @@ from dynid.estimation.gains import Gains
 from dynid.estimation.gains_reading import Solved, factor_names, read_gains
 from dynid.estimation.gate import DEFAULT
 from dynid.estimation.gathering import total_factors
-from dynid.estimation.identify import Logs, wishes_of
+from dynid.estimation.identify import Logs, check_wishes
 from dynid.estimation.least_squares import Constraints, Factors
 from dynid.estimation.load import check_load
 from dynid.estimation.measure import Measure
@@ -52,7 +52,7 @@ def identify_gains(
     measure = Measure("torque", None, "smooth")
     runs = collect_two_runs(
         robot, loaded, unloaded, link,
-        lambda free: wishes_of(free, friction, rotor_inertia, cutoff, delay, None, (), measure), on_progress,
+        lambda free: check_wishes(free, friction, rotor_inertia, cutoff, delay, None, (), measure), on_progress,
     )  # fmt: skip
     if not runs.state.equation.is_direct:
         raise IdentificationError("gains of coupled motors (gear as a matrix) cannot be told joint by joint")

@@ -10,7 +10,7 @@ from dynid.base.numeric import find_by_qr
 from dynid.base.regrouping import Regrouping
 from dynid.estimation.gathering import total_factors
 from dynid.estimation.identification import NORMAL
-from dynid.estimation.identify import Logs, wishes_of
+from dynid.estimation.identify import Logs, check_wishes
 from dynid.estimation.jackknife import jackknife
 from dynid.estimation.least_squares import Constraints, Factors, solve
 from dynid.estimation.measure import Measure
@@ -50,7 +50,7 @@ def identify_payload(
     measure = Measure(model, None, "smooth")
     runs = collect_two_runs(
         robot, loaded, unloaded, link,
-        lambda free: wishes_of(free, friction, rotor_inertia, cutoff, delay, joints, (), measure), on_progress,
+        lambda free: check_wishes(free, friction, rotor_inertia, cutoff, delay, joints, (), measure), on_progress,
     )  # fmt: skip
     if on_progress is not None:
         on_progress("solving", 1.0)

@@ -17,7 +17,7 @@ from dynid.estimation.constraints import constraints_of
 from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.gate import DEFAULT, OPTIONAL, choose_blocks
 from dynid.estimation.gathering import Block, total_factors
-from dynid.estimation.identify import Logs, logs_of
+from dynid.estimation.identify import Logs, open_logs
 from dynid.estimation.least_squares import Constraints, solve
 from dynid.estimation.state import State
 from dynid.estimation.structure import held_rows, standing_joints
@@ -193,7 +193,7 @@ def _used(state: State) -> NDArray[np.bool_]:
 def _opened(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
     if not isinstance(logs, Log | str | Path) and not list(logs):
         raise IdentificationError(f"there is no log {which} the payload; one with and one without it are needed")
-    return logs_of(robot, logs)
+    return open_logs(robot, logs)
 
 
 def _check_different(loaded: Logs, unloaded: Logs) -> None:
