@@ -15,9 +15,17 @@ if TYPE_CHECKING:
     from dynid.data.read import read_log
     from dynid.data.simulate import simulate
     from dynid.errors import DynidError
+    from dynid.estimation.compare import compare_ways
+    from dynid.estimation.comparison import Comparison
+    from dynid.estimation.gains import Gains
     from dynid.estimation.identification import Identification
     from dynid.estimation.identify import collect_state, identify, identify_states
+    from dynid.estimation.identify_gains import identify_gains
+    from dynid.estimation.identify_payload import identify_payload
     from dynid.estimation.joint_parameters import JointParameters, joint_parameters
+    from dynid.estimation.load import load_parameters
+    from dynid.estimation.payload import Payload
+    from dynid.estimation.payload_between import payload_between
     from dynid.estimation.sequential import Sequential
     from dynid.estimation.state import State
     from dynid.excitation.design import design_excitation
@@ -31,14 +39,17 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BaseParameters": "dynid.base.parameters",
+    "Comparison": "dynid.estimation.comparison",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
     "ForceSensor": "dynid.robot.force_sensor",
+    "Gains": "dynid.estimation.gains",
     "Identification": "dynid.estimation.identification",
     "JointColumn": "dynid.robot.joint_column",
     "JointParameters": "dynid.estimation.joint_parameters",
     "Log": "dynid.data.log",
     "Motion": "dynid.robot.motion",
+    "Payload": "dynid.estimation.payload",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
     "Rotor": "dynid.robot.force_sensor",
@@ -48,11 +59,16 @@ _HOMES = {
     "bundled_robots": "dynid.robot.load",
     "collect_state": "dynid.estimation.identify",
     "compare_methods": "dynid.base.find",
+    "compare_ways": "dynid.estimation.compare",
     "design_excitation": "dynid.excitation.design",
     "identify": "dynid.estimation.identify",
+    "identify_gains": "dynid.estimation.identify_gains",
+    "identify_payload": "dynid.estimation.identify_payload",
     "identify_states": "dynid.estimation.identify",
     "joint_parameters": "dynid.estimation.joint_parameters",
+    "load_parameters": "dynid.estimation.load",
     "load_robot": "dynid.robot.load",
+    "payload_between": "dynid.estimation.payload_between",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -62,14 +78,17 @@ _HOMES = {
 
 __all__ = [
     "BaseParameters",
+    "Comparison",
     "DynidError",
     "Excitation",
     "ForceSensor",
+    "Gains",
     "Identification",
     "JointColumn",
     "JointParameters",
     "Log",
     "Motion",
+    "Payload",
     "Regressor",
     "Robot",
     "Rotor",
@@ -79,11 +98,16 @@ __all__ = [
     "bundled_robots",
     "collect_state",
     "compare_methods",
+    "compare_ways",
     "design_excitation",
     "identify",
+    "identify_gains",
+    "identify_payload",
     "identify_states",
     "joint_parameters",
+    "load_parameters",
     "load_robot",
+    "payload_between",
     "read_log",
     "regressor",
     "regressor_adjoint",

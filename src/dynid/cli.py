@@ -13,6 +13,7 @@ import typer
 
 from dynid.errors import DynidError
 from dynid.identification_commands import identify, simulate
+from dynid.payload_commands import gains, payload
 
 app = typer.Typer(
     add_completion=True,
@@ -173,6 +174,8 @@ def excite(
 
 app.command()(simulate)
 app.command()(identify)
+app.command()(payload)
+app.command()(gains)
 
 
 @app.command()

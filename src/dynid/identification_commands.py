@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -94,6 +94,8 @@ def identify(
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
+    compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
+    every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
     json: JsonOption = None,
 ) -> None:
@@ -101,24 +103,30 @@ def identify(
 
     Example: dynid identify puma560 log.csv@0%:65% --validate log.csv@65%: --out result.json
     """
-    from dynid import identification_face, log_options, terminal
+    from dynid import comparison_face, identification_face, log_options, terminal
     from dynid.estimation.identify import identify as identified
 
+    comparison_face.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line():
         reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
+        options: dict[str, Any] = {
+            "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
+            "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
+            "joints": None if joints is None else [name for name in joints.split(",") if name],
+            "known": log_options.parse_known(known or []), "tied": log_options.parse_ties(tie or []),
+        }  # fmt: skip
+        held_out, read = log_options.parse_validate(validate or [], reader), [reader.read(word) for word in logs]
+        if compare:
+            comparison_face.run(loaded, read, held_out, options, screen, json=json, every=every)
+            return
         with identification_face.progress(screen) as tell:
             result = identified(
-                loaded, [reader.read(word) for word in logs], model=model, window=window,
-                friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia,
-                estimator=estimator, cutoff=cutoff, delay=delay,
-                validate=log_options.parse_validate(validate or [], reader),
-                joints=None if joints is None else [name for name in joints.split(",") if name],
-                known=log_options.parse_known(known or []), tied=log_options.parse_ties(tie or []),
-                offsets_per_log=offsets_per_log, partial=partial, on_progress=tell,
+                loaded, read, model=model, estimator=estimator, validate=held_out, partial=partial, on_progress=tell,
+                **options,
             )  # fmt: skip
     if out:
         result.save(out)

@@ -59,70 +59,71 @@ def show(result: Identification, screen: Console) -> None:
     screen.print(parameters_table(result))
     if result.friction:
         screen.print(friction_table(result, apart=" " if screen.width >= WIDE else "\n"))
-    _line(screen, _about_parameters(result))
+    line(screen, _about_parameters(result))
     if result.model == "reaction" and not _refusal(result):
         same = joint_parameters_above(result)
-        _line(
+        line(
             screen,
             f"parameters of the joint torques (S theta_r, rotors left out): above are {', '.join(same) or 'none'}",
         )
         if len(same) < len(joint_parameters(result).names):
             screen.print(joint_parameters_table(result, same))
     screen.print(joints_table(result))
-    _line(screen, _about_errors(result))
+    line(screen, _about_errors(result))
     for lost in result.lost:
-        _line(screen, f"lost: {lost.name}, {lost.seen}; {lost.remedy}")
+        line(screen, f"lost: {lost.name}, {lost.seen}; {lost.remedy}")
     for note in result.notes:
-        _line(screen, f"note: {note}")
-    _line(screen, f"verdict: {result.verdict}", style="bold")
-    _line(screen, f"next: {result.verdict.next_step}")
+        line(screen, f"note: {note}")
+    line(screen, f"verdict: {result.verdict}", style="bold")
+    line(screen, f"next: {result.verdict.next_step}")
 
 
-def _line(screen: Console, text: str, style: str | None = None) -> None:
+def line(screen: Console, text: str, style: str | None = None) -> None:
+    """Print one sentence, in the words of the command line."""
     screen.print(escaped(spoken(text)), highlight=False, soft_wrap=not screen.is_terminal, style=style)
 
 
 def show_data(result: Identification, screen: Console) -> None:
     """Print the logs with what was found in them, and the filter."""
     robot = result.robot
-    _line(
+    line(
         screen,
         f"{robot.name}: {result.base_rank} base parameters and {len(result.names) - result.base_rank} others "
         f"from the {SOURCES[result.model].format(len(result.joints))} ({result.estimator})",
         style="bold",
     )
     for log, sentences in result.findings:
-        _line(screen, f"{log}: {'nothing to repair' if not sentences else sentences[0]}")
+        line(screen, f"{log}: {'nothing to repair' if not sentences else sentences[0]}")
         for sentence in sentences[1:]:
-            _line(screen, f"  {sentence}")
+            line(screen, f"  {sentence}")
     if result.cutoff is None:
-        _line(screen, f"filter: none; {result.cutoff_reason}")
+        line(screen, f"filter: none; {result.cutoff_reason}")
     else:
-        _line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
+        line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
     window = result.equation.measure.window
     if window is not None:
-        _line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
+        line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
     if result.delay:
-        _line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
+        line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
 
 
 def show_friction(result: Identification, screen: Console) -> None:
     """Print the blocks of friction, and what the gate tried last."""
     if result.model == "reaction":
         return
-    _line(screen, f"friction: {', '.join(result.friction) or 'none'}")
+    line(screen, f"friction: {', '.join(result.friction) or 'none'}")
     if not result.trials:
         return
     admitted = [trial for trial in result.trials if trial.admitted]
     for trial in admitted:
-        _line(screen, f"  {trial.block} admitted: error on held-out time {trial.before:.4f} -> {trial.error:.4f}")
+        line(screen, f"  {trial.block} admitted: error on held-out time {trial.before:.4f} -> {trial.error:.4f}")
     last = result.trials[-1].before
     refused = [trial for trial in result.trials if trial.before == last and not trial.admitted]
     if admitted and admitted[-1].before == last:
         refused = []
     if refused:
         gains = (f"{trial.block} {100.0 * (trial.error / trial.before - 1.0):+.1f} %" for trial in refused)
-        _line(screen, f"  refused (a block must lower it by 3 %): {', '.join(gains)}")
+        line(screen, f"  refused (a block must lower it by 3 %): {', '.join(gains)}")
 
 
 def friction_places(result: Identification) -> dict[str, dict[int, int]]:
@@ -155,7 +156,7 @@ def parameters_table(result: Identification) -> Table:
     for k, name in enumerate(result.names):
         if k not in of_friction:
             table.add_row(
-                escaped(name), _number(result.values[k], 5), _number(half[k], 2), _relative(half[k], result.values[k]),
+                escaped(name), number(result.values[k], 5), number(half[k], 2), _relative(half[k], result.values[k]),
                 escaped(result.units[k]), "*" if name in essential else "",
             )  # fmt: skip
     return table
@@ -191,7 +192,7 @@ def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table
         if np.isnan(value):
             table.add_row(escaped(name), "lost", "", "")
         else:
-            table.add_row(escaped(name), _number(value, 5), _number(half, 2), _relative(half, value))
+            table.add_row(escaped(name), number(value, 5), number(half, 2), _relative(half, value))
     return table
 
 
@@ -215,13 +216,13 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
         for channel in result.equation.torque_channels:
             k = column.get(channel.joint)
             mark = "*" if k is not None and result.names[k] in essential else ""
-            cells.append("-" if k is None else f"{_number(result.values[k], 3)}{mark}{apart}+-{_number(half[k], 2)}")
+            cells.append("-" if k is None else f"{number(result.values[k], 3)}{mark}{apart}+-{number(half[k], 2)}")
         units = dict.fromkeys(result.units[k] for k in column.values())
         table.add_row(escaped(title), escaped(" or ".join(units)), *cells)
     return table
 
 
-def _number(value: float, digits: int) -> str:
+def number(value: float, digits: int) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
     if value == 0.0 or not 1e-5 < abs(value) < 1e7:
         return f"{value:.{digits}g}"
@@ -314,8 +315,8 @@ def facts(result: Identification) -> dict[str, object]:
         "base_condition": result.base_condition,
         "joints": list(result.joints),
         "channels": list(result.channels),
-        "fit": _score(result.fit),
-        "validation": _score(result.validation),
+        "fit": score_facts(result.fit),
+        "validation": score_facts(result.validation),
         "residuals": [
             {"joint": check.channel, "colour": check.colour, "velocity": check.velocity, "position": check.position}
             for check in result.checks
@@ -343,7 +344,8 @@ def _joint_facts(result: Identification) -> dict[str, object] | None:
     }
 
 
-def _score(score: Score) -> dict[str, object]:
+def score_facts(score: Score) -> dict[str, object]:
+    """Errors for machines."""
     return {
         "rmse": _floats(score.rmse),
         "nrmse": _floats(score.nrmse),

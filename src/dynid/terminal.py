@@ -30,7 +30,8 @@ _SPEECH = (
     (r"\bcolumns=$", "--column"),
     (r"^columns (?=names|has no|gives)", "--column "),
     (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
-    (r"\b(gain|topic)=(?= |$)", r"--\1"),
+    (r"\b(gain|topic|link)=(?= |$)", r"--\1"),
+    (r"friction=\(\)", "--friction none"),
     (r"\bdelay=(\S+) \(--delay\)", r"--delay \1"),
 )
 """Remedies in Python's words, and in those of the command line."""

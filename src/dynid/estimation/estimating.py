@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dynid.errors import IdentificationError
+from dynid.estimation.beside import Estimate, compare_with_batch
 from dynid.estimation.constraints import constraints_of
 from dynid.estimation.equation import Equation, Indices
 from dynid.estimation.essential import eliminate
@@ -86,10 +87,14 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         kinds=equation.kinds,
     )  # fmt: skip
     checked = _validate(state, unknowns, solution, validation, levels)
+    warnings: tuple[str, ...] = ()
+    if levels is not None:
+        note, warnings = _beside(state, unknowns, factors, method, validation, levels, (solution, deviations, checked))
+        notes = (*notes, note)
     lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
     return _result(
         state, method, unknowns, solution, deviations, fit, checked, factors, friction, trials, lost, sums,
-        (*same, *notes),
+        (*same, *notes), warnings,
     )  # fmt: skip
 
 
@@ -122,6 +127,25 @@ def _deviations(state: State, unknowns: Unknowns, solution: Solution, levels: Le
     if levels is None:
         return jackknife(unknowns, solution, state.blocks)
     return jackknife_recursion(unknowns, solution, levels, state.blocks)
+
+
+def _beside(
+    state: State,
+    unknowns: Unknowns,
+    factors: Factors,
+    method: Method,
+    validation: tuple[Gathered, str] | None,
+    levels: Levels,
+    found: tuple[Solution, Jackknife | None, Score],
+) -> tuple[str, tuple[str, ...]]:
+    """Compare the recursion with joint weighted least squares on the same factors."""
+    batch = solve(unknowns, factors)
+    spread = jackknife(unknowns, batch, state.blocks) if method.intervals == "jackknife" else None
+    pair = [
+        Estimate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
+        for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)))
+    ]
+    return compare_with_batch(unknowns, levels, *pair)
 
 
 def _solve(
@@ -185,6 +209,7 @@ def _result(
     lost: tuple[Lost, ...],
     sums: set[str],
     notes: tuple[str, ...],
+    blind: tuple[str, ...],
 ) -> Identification:
     from dynid import __version__
 
@@ -219,7 +244,7 @@ def _result(
             used_delay=state.delay,
         )
     )  # fmt: skip
-    warnings = (*equation.base.warnings, *map(str, lost), *(verdict.reasons if verdict.level != "good" else ()))
+    warnings = (*equation.base.warnings, *blind, *map(str, lost), *(verdict.reasons if verdict.level != "good" else ()))
     if deviations is None and method.intervals == "jackknife":
         warnings = (*warnings, "there are too few blocks of time for the jackknife: deviations are the textbook ones")
     names = tuple(unknowns.names[k] for k in kept)

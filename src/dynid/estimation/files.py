@@ -128,7 +128,8 @@ class IdentificationRecord(Record):
     trials: list[tuple[str, float, float, bool]]
     essential: list[str]
     essential_values: ArrayRecord
-    lost: list[tuple[str, str, str] | tuple[str, str, str, list[tuple[str, float]]]]
+    lost: list[tuple[str, str, str]]
+    lost_shares: list[list[tuple[str, float]]] = []
     checks: list[tuple[str, float, float, float]]
     findings: list[tuple[str, list[str]]]
     notes: list[str]
@@ -212,7 +213,8 @@ def _record(x: Identification) -> IdentificationRecord:
         trials=[(t.block, t.error, t.before, t.admitted) for t in x.trials],
         essential=list(x.essential),
         essential_values=_array(x.essential_values),
-        lost=[(item.name, item.seen, item.remedy, list(item.shares)) for item in x.lost],
+        lost=[(item.name, item.seen, item.remedy) for item in x.lost],
+        lost_shares=[list(item.shares) for item in x.lost],
         checks=[(c.channel, c.colour, c.velocity, c.position) for c in x.checks],
         findings=[(name, list(sentences)) for name, sentences in x.findings],
         notes=list(x.notes),
@@ -288,7 +290,7 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         trials=tuple(Trial(*t) for t in r.trials),
         essential=tuple(r.essential),
         essential_values=_numbers(r.essential_values, p),
-        lost=tuple(Lost(*item[:3], tuple(item[3]) if len(item) > 3 else ()) for item in r.lost),
+        lost=_rebuild_lost(r),
         checks=tuple(ChannelCheck(*check) for check in r.checks),
         findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
         notes=tuple(r.notes),
@@ -322,6 +324,14 @@ def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
     if e.rigid is not None:
         equation = equation.with_rigid(_finite_numbers(e.rigid, equation.rigid_count))
     return equation
+
+
+def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
+    """What was lost; files of old do not say which share went where."""
+    shares = r.lost_shares or [[] for _ in r.lost]
+    if len(shares) != len(r.lost):
+        raise IdentificationError("lost_shares must be given for every lost parameter")
+    return tuple(Lost(*item, tuple(own)) for item, own in zip(r.lost, shares, strict=True))
 
 
 def _record_score(x: Score) -> ScoreRecord:

@@ -69,19 +69,17 @@ def identify(
     cannot tell all parameters of the joint torques.
     """
     measure = Measure(model, window, quadrature)
-    if robot.floating:
-        raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
     robot = _on_plate(robot, measure, sensor, partial)
-    wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+    wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
     values = {**_known_rotors(robot, measure), **(known or {})}
     method = Method(estimator, values, tuple(tied), offsets_per_log, intervals)
-    used = _logs(robot, logs)
+    used = open_logs(robot, logs)
     others: tuple[Log, ...] = ()
     name = ""
     if isinstance(validate, float | int):
-        used, others, name = _held_back(used, float(validate))
+        used, others, name = hold_back(used, float(validate))
     elif validate is not None:
-        others = _logs(robot, validate)
+        others = open_logs(robot, validate)
         name = ", ".join(log.name for log in others)
     state = collect(robot, used, wishes, on_progress=on_progress)
     weighing = None
@@ -117,10 +115,10 @@ def collect_state(
 
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
-    used = _logs(robot, logs)
+    used = open_logs(robot, logs)
     if like is None:
         measure = Measure(model, window, quadrature)
-        wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+        wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         return collect(robot, used, wishes, on_progress=on_progress)
     return like.holding(collect_like(like, used, on_progress=on_progress))
 
@@ -150,9 +148,9 @@ def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path |
         if sensor is not None:
             raise IdentificationError(f"model '{measure.model}' uses no force plate; sensor= goes with reaction models")
         return robot
-    if sensor is not None:
+    if sensor is not None and not robot.floating:
         robot = robot.with_sensor(sensor if isinstance(sensor, ForceSensor) else read_sensor(sensor))
-    if measure.model == "reaction" and not partial:
+    if measure.model == "reaction" and not partial and not robot.floating:
         refuse_lost(robot, relate_sensors(robot))
     return robot
 
@@ -169,7 +167,7 @@ def _known_rotors(robot: Robot, measure: Measure) -> dict[str, float]:
     }
 
 
-def _wishes(
+def check_wishes(
     robot: Robot,
     friction: str | Sequence[str],
     rotor_inertia: bool,
@@ -179,6 +177,9 @@ def _wishes(
     columns: Sequence[JointColumn],
     measure: Measure,
 ) -> Wishes:
+    """What was asked for, checked."""
+    if robot.floating:
+        raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
     blocks: tuple[str, ...] | None
     if not measure.has_torques:
         if friction != "auto" and tuple(friction):
@@ -216,14 +217,16 @@ def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:
     return tuple(j for j, name in enumerate(robot.joint_names) if name in wanted)
 
 
-def _logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
+def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
+    """Logs, where files are named opened."""
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     if not several:
         raise IdentificationError("there is no log to identify from")
     return tuple(log if isinstance(log, Log) else read_log(log, robot) for log in several)
 
 
-def _held_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
+def hold_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
+    """The first part of every log, the rest, and what to call it."""
     if not 0.0 < share < 1.0:
         raise IdentificationError(f"the share of the logs to hold out must lie between 0 and 1, got {share}")
     first, rest = tuple(log.part(0.0, 1.0 - share) for log in logs), tuple(log.part(1.0 - share) for log in logs)

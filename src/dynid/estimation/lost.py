@@ -17,7 +17,7 @@ from dynid.robot.transform import Array
 class Lost:
     """One parameter that was set to zero: what the data see in its place, and the remedy.
 
-    shares: parameters with which it forms sums, each with its factor.
+    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * lost.
     """
 
     name: str
@@ -49,14 +49,19 @@ def describe_lost(
         direction = np.zeros(len(unknowns))
         direction[k] = 1.0
         direction[kept] -= shares
-        seen = "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
-        remedy = _remedy(equation, unknowns, direction, posture)
-        found.append(Lost(name, seen, remedy, tuple((other, float(share)) for share, other in terms)))
+        seen = seen_instead(terms, name)
+        kept_shares = tuple((other, float(share)) for share, other in terms)
+        found.append(Lost(name, seen, _remedy(equation, unknowns, direction, posture), kept_shares))
     return tuple(found)
 
 
 def _size(shares: Array) -> float:
     return max(float(np.abs(shares).max()), 1e-12)
+
+
+def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
+    """What the data show in place of a lost parameter; terms: (share, name) of what it joins."""
+    return "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
 
 
 def _sum(terms: list[tuple[float, str]], name: str) -> str:
@@ -69,17 +74,24 @@ def _sum(terms: list[tuple[float, str]], name: str) -> str:
 
 
 def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> str:
-    """Try motions of single joints, then of pairs, around the posture of the logs, and name one that shows it."""
     place = unknowns.place[0]
     columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
     rigid = columns[: equation.rigid_count]
-    names = equation.robot.joint_names
     if not np.any(rigid):
         if not equation.torque_channels:
             return "move all joints, one after the other and together"
+        names = equation.robot.joint_names
         j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.torque_channels]))
         return f"move joint {names[equation.torque_channels[j].joint]} faster, slower and in both directions"
-    n = equation.robot.n
+    return revealing_motion(equation, rigid, posture)
+
+
+def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> str:
+    """Try motions of single joints, then of pairs, around the posture (n,), and name one that shows a direction.
+
+    rigid: the direction, on the base and user columns.
+    """
+    n, names = equation.robot.n, equation.robot.joint_names
     single = [_shown(equation, rigid, posture, (j,)) for j in range(n)]
     best = int(np.argmax(single))
     whole = _shown(equation, rigid, posture, tuple(range(n)))

@@ -60,6 +60,11 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
     """Sort the unknowns by the last joint whose torque sees them, on random motion."""
     robot = equation.robot
     check_serial(robot)
+    if equation.measure.is_scalar:
+        raise IdentificationError(
+            f"model '{equation.measure.model}' adds up all joints, the recursion goes joint by joint; "
+            "use model='torque' or 'momentum', or estimator='wls'"
+        )
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
     depth = _depths(robot)
     order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])

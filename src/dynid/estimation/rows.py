@@ -132,16 +132,19 @@ def _tasks(
         inside = (t >= begin + guard) & (t < end - guard)
         if not inside.any():
             continue
-        _count(found, prepared, where[inside], treatment, equation.shapes.scale)
+        _count(found, prepared, where[inside], treatment, equation.shapes.scale, half)
         settled = where[:, None] - half > friction.reached
         yield _Task(equation, treatment, number, window, prepared, stops, half, where, inside, settled, next(memories))
 
 
-def _count(found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array) -> None:
-    """Tell the findings what is used of a window."""
+def _count(
+    found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array, half: int
+) -> None:
+    """Tell the findings what is used of a window; a balance sees all positions between its ends."""
     places = where - prepared.first
     step = treatment.decimation / treatment.thin_rate
-    found.see(prepared.motion.q[places], len(places) * step)
+    seen = prepared.motion.q[max(0, places[0] - half) : places[-1] + half + 1] if half else prepared.motion.q[places]
+    found.see(seen, len(places) * step)
     still = (np.abs(prepared.motion.v[places]) < STILL * scale).all(axis=1)
     found.standstill += float(still.sum()) * step
 

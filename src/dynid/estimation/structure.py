@@ -46,10 +46,19 @@ def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constrain
     Noise of an encoder at rest is no motion: columns that it alone makes independent would take any value, and a
     wrong one with a small deviation. So rows of random motion decide, with those joints held where they stood.
     """
+    if not any(still.any() for still, _ in standing_joints(state).values()):
+        return None
+    try:
+        rows = [own for of_log in held_rows(state, unknowns) for own in of_log]
+    except LoopError:  # a closed loop may not close with a joint held there: the data decide alone
+        return None
+    return rank_of(np.concatenate(rows), constraints)
+
+
+def held_rows(state: State, unknowns: Unknowns) -> list[list[Array]]:
+    """Rows (N, unknowns) of every log and torque channel on random motion, joints that stood still being held."""
     equation, rows = state.equation, []
     where = standing_joints(state)
-    if not any(still.any() for still, _ in where.values()):
-        return None
     for log in range(state.logs):
         motion, stops = _random(equation, unknowns, log)
         q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
@@ -57,11 +66,8 @@ def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constrain
             still, posture = where[log]
             q[:, still], v[:, still], a[:, still] = posture[still], 0.0, 0.0
             stops[:, :, ~(equation.transmission[:, ~still] != 0.0).any(axis=1)] = 0.0
-        try:
-            rows += _rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops)
-        except LoopError:  # a closed loop may not close with a joint held there: the data decide alone
-            return None
-    return rank_of(np.concatenate(rows), constraints)
+        rows.append(_rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops))
+    return rows
 
 
 def standing_joints(state: State) -> dict[int, tuple[NDArray[np.bool_], Array]]:

@@ -1,0 +1,151 @@
+"""A payload as the difference of two identifications: all that it sees of them are base parameters with covariances."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from dynid.base.numeric import find_by_qr
+from dynid.errors import IdentificationError
+from dynid.estimation.carrier import find_carrier, zeros_of
+from dynid.estimation.identification import Identification
+from dynid.estimation.payload import Payload
+from dynid.estimation.payload_reading import read_payload
+from dynid.robot.inertia import SYMBOLS
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+
+def payload_between(loaded: Identification, unloaded: Identification, *, link: str | None = None) -> Payload:
+    """What a link carries, from results with it and without it, of any models (also read from files).
+
+    Both see standard parameters X of the same robot: v0 = B0 X, v1 = B1 (X + E p), B regrouping X to what each result
+    could tell. Least squares, weighted by each result's information, gives p, a linear function of both values; its
+    deviations follow from the sum of their covariances, but for uncertain sensitivities of a force plate, which shift
+    both results at once: both must come from one plate. Friction is each result's own.
+    """
+    robot = unloaded.robot
+    _check_same(loaded.robot, robot)
+    carrier = find_carrier(robot, link)
+    label = robot.links[carrier].label
+    zeros = [name.removesuffix(label) for name in zeros_of(robot, carrier)]
+    E = np.zeros((len(robot.parameter_names), 10))
+    for k, symbol in enumerate(SYMBOLS):
+        if symbol not in zeros:
+            E[robot.parameter_names.index(symbol + label), k] = 1.0
+    rows, weights, values, covariances, shifts = [], [], [], [], []
+    for result, carries in ((unloaded, False), (loaded, True)):
+        chosen, B = _regrouping(result)
+        rows.append(np.column_stack([B, B @ E if carries else np.zeros((len(B), 10))]))
+        weights.append(_half_information(result, chosen))
+        values.append(result.values[chosen])
+        scatter = result.covariance - result.systematic.T @ result.systematic
+        covariances.append(scatter[np.ix_(chosen, chosen)])
+        shifts.append(result.systematic[:, chosen])
+    names = (*robot.parameter_names, *SYMBOLS)
+    regrouping = find_by_qr(np.concatenate(rows)).regrouping
+    A = np.concatenate([U @ own[:, list(regrouping.kept)] for U, own in zip(weights, rows, strict=True)])
+    G = _pseudo_inverse(A) @ scipy.linalg.block_diag(*weights)
+    solved = G @ np.concatenate(values)
+    if len(shifts[0]) != len(shifts[1]):
+        raise IdentificationError("one result declares uncertain sensitivities of its force plate, the other does not")
+    common = np.hstack(shifts) @ G.T
+    spread = G @ scipy.linalg.block_diag(*covariances) @ G.T + common.T @ common
+    M = loaded.equation.base.matrix[:, : len(E)]
+    reading = read_payload(names, regrouping, loaded.equation, M, M @ E, None)
+    lost = tuple(item for item in reading.lost if item.name not in zeros)
+    told = [
+        f"taken to be 0 of the payload, because '{robot.name}' says so of link {robot.links[carrier].name}: "
+        f"{', '.join(zeros)}; identify_payload finds them from the logs"
+    ] if zeros else []  # fmt: skip
+    few = [result for result in (loaded, unloaded) if not result.groups]
+    if few:
+        told.append("a result has textbook deviations, which are too small where residuals are coloured")
+    for which, result in (("with", loaded), ("without", unloaded)):
+        if result.verdict.level == "do not trust":
+            told.append(f"the result {which} the payload is not to be trusted: {result.verdict.reasons[0]}")
+    return Payload(
+        robot=robot.name,
+        link=robot.links[carrier].name,
+        way="difference of two results",
+        names=reading.names,
+        units=reading.units,
+        values=solved[reading.places],
+        covariance=spread[np.ix_(reading.places, reading.places)],
+        quantile=max(loaded.quantile, unloaded.quantile),
+        groups=min(loaded.groups, unloaded.groups),
+        lost=lost,
+        friction=loaded.friction,
+        cutoff=loaded.cutoff,
+        channels=loaded.channels,
+        nrmse=loaded.nrmse,
+        findings=(*unloaded.findings, *loaded.findings),
+        notes=(),
+        doubts=tuple(told),
+    )
+
+
+def _check_same(one: Robot, other: Robot) -> None:
+    """Both results must speak of the same robot."""
+    same = one.parameter_names == other.parameter_names and one.known_zeros == other.known_zeros
+    same = same and np.allclose(one.gravity, other.gravity, rtol=1e-9, atol=1e-9)
+    for a, b in zip(one.links, other.links, strict=False):
+        same = same and a.kind == b.kind and np.allclose(a.axis, b.axis, atol=1e-9)
+        same = same and np.allclose(a.placement.rotation, b.placement.rotation, atol=1e-9)
+        same = same and np.allclose(a.placement.translation, b.placement.translation, atol=1e-9)
+    if not same:
+        raise IdentificationError(
+            f"the results are of different robots ('{one.name}' with the payload, '{other.name}' without it); "
+            "identify both with the same robot file"
+        )
+
+
+def _regrouping(result: Identification) -> tuple[list[int], Array]:
+    """Places of the base parameters in a result, and B (places, standard parameters): what each of them stands for."""
+    base, names = result.equation.base, set(result.equation.base.names)
+    chosen = [k for k, name in enumerate(result.names) if name in names]
+    row = {result.names[k]: r for r, k in enumerate(chosen)}
+    shares = {item.name: item for item in result.lost}
+
+    def held(name: str) -> Array:
+        """How the chosen parameters hold a base parameter."""
+        unit = np.zeros(len(chosen))
+        if name in row:
+            unit[row[name]] = 1.0
+        elif name in shares:
+            item = shares[name]
+            if not item.shares and not item.seen.startswith("it has no effect"):
+                raise IdentificationError(
+                    f"this result does not say what it holds of '{name}', which was lost; identify again with this "
+                    "version of dynid"
+                )
+            for other, share in item.shares:
+                unit += share * held(other)
+        return unit
+
+    H = np.column_stack([held(name) for name in base.names])
+    return chosen, H @ base.matrix[:, : len(result.robot.parameter_names)]
+
+
+def _half_information(result: Identification, chosen: list[int]) -> Array:
+    """U with U'U the inverse of the white covariance of some parameters; scaled identity where it is singular.
+
+    The jackknife's own covariance has at most as many directions as there were blocks: it weighs nothing.
+    """
+    rows = [f.R[:, :-1] / result.noise[c] for of_log in result.factors for c, f in enumerate(of_log)]
+    A = np.concatenate(rows)
+    scale = np.linalg.norm(A, axis=0)
+    scale[scale == 0.0] = 1.0
+    others = [k for k in range(A.shape[1]) if k not in set(chosen)]
+    R = np.asarray(np.linalg.qr((A / scale)[:, [*others, *chosen]], mode="r"))
+    U = R[len(others) :, len(others) :] * scale[chosen]
+    if U.shape != (len(chosen), len(chosen)) or np.abs(np.diag(U) / scale[chosen]).min(initial=1.0) < 1e-12:
+        return np.eye(len(chosen))
+    return np.asarray(U)
+
+
+def _pseudo_inverse(A: Array) -> Array:
+    """Of a matrix of full column rank, its columns scaled first."""
+    scale = np.linalg.norm(A, axis=0)
+    Q, R = np.linalg.qr(A / scale)
+    return np.asarray(scipy.linalg.solve_triangular(R, Q.T) / scale[:, None])
