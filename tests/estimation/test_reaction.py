@@ -19,8 +19,10 @@ from dynid import (
     Robot,
     Rotor,
     identify,
+    identify_payload,
     joint_parameters,
     load_robot,
+    payload_between,
     simulate,
 )
 from dynid.base.plate import relate_sensors, sufficient_channels
@@ -423,6 +425,29 @@ def test_the_load_experiment() -> None:
     results = [identify(r, simulate(r, motion), model="reaction") for r in (loaded, robot)]
     found, _ = load_of(*results)
     np.testing.assert_allclose(found, [1.98918, 1.02243852], atol=1e-9)
+    both = [simulate(r, motion) for r in (loaded, robot)]
+    for payload in (payload_between(*results), identify_payload(robot, *both, model="reaction")):
+        assert payload.value("MX") == pytest.approx(1.98918, abs=1e-9)
+        assert payload.value("ZZ") == pytest.approx(1.02243852, abs=1e-9)
+        assert {"M", "MZ", "XX", "YY"} <= {item.name for item in payload.lost}  # one joint moved, the plate was tared
+        assert np.isnan(payload.mass)
+
+
+def test_offsets_of_the_plate_do_not_become_a_load() -> None:
+    robot, motion, (M, length) = load_experiment()
+    loaded = with_load(robot, M, np.array([length, 0.0, 0.0]))
+    logs = []
+    for r, offset in ((loaded, 7.0), (robot, -20.0)):
+        log = simulate(r, motion)
+        assert log.reaction is not None
+        logs.append(Log(log.t, log.q, v=log.v, a=log.a, reaction=log.reaction + offset))
+    results = [identify(robot, log, model="reaction") for log in logs]
+    np.testing.assert_allclose(load_of(*results)[0], [1.98918, 1.02243852], atol=1e-9)
+    for payload in (payload_between(*results), identify_payload(robot, *logs, model="reaction")):
+        assert payload.value("MX") == pytest.approx(1.98918, abs=1e-9)
+        assert payload.value("ZZ") == pytest.approx(1.02243852, abs=1e-9)
+    found = joint_parameters(results[0])
+    assert np.isnan(found.values[found.names.index("MX2")])  # it holds the offset of a moment
 
 
 def test_uncertain_gains_are_covered_by_the_deviations() -> None:
@@ -441,7 +466,9 @@ def test_uncertain_gains_are_covered_by_the_deviations() -> None:
             reading = gain * (log.reaction + 0.002 * peak * rng.standard_normal(log.reaction.shape))
             noisy = Log(log.t, log.q, v=log.v, a=log.a, reaction=reading)
             results.append(identify(on_plate, noisy, model="reaction"))
-        found, sigma = load_of(*results)
+        payload = payload_between(*results)
+        found = np.array([payload.value("MX"), payload.value("ZZ")])
+        sigma = payload.sigma[[payload.names.index("MX"), payload.names.index("ZZ")]]
         inside.append(np.abs(found - [1.98918, 1.02243852]) < 1.96 * sigma)
     share = np.mean(inside, axis=0)
     assert (share >= 0.90).all(), share

@@ -102,15 +102,14 @@ def _on_result(result: Identification, relation: SensorRelation) -> tuple[Array,
     """S on the result's parameters, and which rows are known although some parameters were lost in the data."""
     place = {name: k for k, name in enumerate(result.names)}
     S, known = np.zeros((len(relation.S), len(result.names))), np.ones(len(relation.S), dtype=np.bool_)
-    joined = result.joined
-    for j, name in enumerate(relation.reaction.names):
+    wanted = dict(zip(relation.reaction.names, relation.S.T, strict=True))
+    for name, column in wanted.items():
         if name in place:
-            S[:, place[name]] = relation.S[:, j]
-    for j, name in enumerate(relation.reaction.names):
-        if name in place:
-            continue
+            S[:, place[name]] = column
+    for name, joined in result.joined.items():  # also offsets, which parameters may hold a share of
         shares = np.zeros(len(result.names))
-        for other, share in joined.get(name, {}).items():
+        for other, share in joined.items():
             shares[place[other]] = share
-        known &= np.abs(S @ shares - relation.S[:, j]) < 1e-6 * (1.0 + np.abs(relation.S[:, j]))
+        column = wanted.get(name, np.zeros(len(S)))
+        known &= np.abs(S @ shares - column) < 1e-6 * (1.0 + np.abs(column))
     return S, known

@@ -34,15 +34,18 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
         if symbol not in zeros:
             E[robot.parameter_names.index(symbol + label), k] = 1.0
     rows, weights, values, covariances, shifts = [], [], [], [], []
+    offsets = tuple(unloaded.equation.names[k] for k in unloaded.equation.offsets)
     for result, carries in ((unloaded, False), (loaded, True)):
-        chosen, B = _regrouping(result)
-        rows.append(np.column_stack([B, B @ E if carries else np.zeros((len(B), 10))]))
+        chosen, B, C = _regrouping(result, offsets)
+        own = [np.zeros_like(C), C] if carries else [C, np.zeros_like(C)]  # a plate's offsets are each run's own
+        rows.append(np.column_stack([B, *own, B @ E if carries else np.zeros((len(B), 10))]))
         weights.append(_half_information(result, chosen))
         values.append(result.values[chosen])
         scatter = result.covariance - result.systematic.T @ result.systematic
         covariances.append(scatter[np.ix_(chosen, chosen)])
         shifts.append(result.systematic[:, chosen])
-    names = (*robot.parameter_names, *SYMBOLS)
+    runs = (*(f"{name}@without" for name in offsets), *(f"{name}@with" for name in offsets))
+    names = (*robot.parameter_names, *runs, *SYMBOLS)
     regrouping = find_by_qr(np.concatenate(rows)).regrouping
     A = np.concatenate([U @ own[:, list(regrouping.kept)] for U, own in zip(weights, rows, strict=True)])
     G = _pseudo_inverse(A) @ scipy.linalg.block_diag(*weights)
@@ -52,7 +55,8 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     common = np.hstack(shifts) @ G.T
     spread = G @ scipy.linalg.block_diag(*covariances) @ G.T + common.T @ common
     M = loaded.equation.base.matrix[:, : len(E)]
-    reading = read_payload(names, regrouping, loaded.equation, M, M @ E, None)
+    to_base = np.column_stack([M, np.zeros((len(M), len(runs)))])
+    reading = read_payload(names, regrouping, loaded.equation, to_base, M @ E, None)
     lost = tuple(item for item in reading.lost if item.name not in zeros)
     told = [
         f"taken to be 0 of the payload, because '{robot.name}' says so of link {robot.links[carrier].name}: "
@@ -100,8 +104,11 @@ def _check_same(one: Robot, other: Robot) -> None:
         )
 
 
-def _regrouping(result: Identification) -> tuple[list[int], Array]:
-    """Places of the base parameters in a result, and B (places, standard parameters): what each of them stands for."""
+def _regrouping(result: Identification, offsets: tuple[str, ...]) -> tuple[list[int], Array, Array]:
+    """Places of the base parameters in a result, and B (places, standard parameters): what each of them stands for.
+
+    And C (places, offsets): what they hold of a force plate's offsets that were lost.
+    """
     base, names = result.equation.base, set(result.equation.base.names)
     chosen = [k for k, name in enumerate(result.names) if name in names]
     row = {result.names[k]: r for r, k in enumerate(chosen)}
@@ -124,7 +131,8 @@ def _regrouping(result: Identification) -> tuple[list[int], Array]:
         return unit
 
     H = np.column_stack([held(name) for name in base.names])
-    return chosen, H @ base.matrix[:, : len(result.robot.parameter_names)]
+    C = np.array([held(name) for name in offsets]).reshape(len(offsets), len(chosen)).T
+    return chosen, H @ base.matrix[:, : len(result.robot.parameter_names)], C
 
 
 def _half_information(result: Identification, chosen: list[int]) -> Array:
