@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.estimating import Method, estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.measure import Measure
-from dynid.estimation.robust import weigh_down
+from dynid.estimation.robust import tell
 from dynid.estimation.state import State, merge_states
 from dynid.models.friction import find_block
 from dynid.robot.joint_column import JointColumn
@@ -62,6 +63,7 @@ def identify(
     if robot.floating:
         raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
     wishes = _wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+    wishes = replace(wishes, robust=estimator == "huber")
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     used = _logs(robot, logs)
     others: tuple[Log, ...] = ()
@@ -72,17 +74,11 @@ def identify(
         others = _logs(robot, validate)
         name = ", ".join(log.name for log in others)
     state = collect(robot, used, wishes, on_progress=on_progress)
-    weighing = None
-    if estimator == "huber":
-        if offsets_per_log and len(used) > 1:
-            raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
-        weighing = weigh_down(state, used, on_progress)
-        state = weighing.state
     checked = (collect_like(state, others, on_progress=on_progress), name) if others else None
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = estimate(state, method, checked)
-    return result if weighing is None else weighing.widened(result)
+    return result if state.judge is None else replace(result, notes=(*result.notes, *tell(state.judge, used)))
 
 
 def collect_state(
