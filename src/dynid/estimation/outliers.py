@@ -18,7 +18,7 @@ from scipy.ndimage import median_filter, minimum_filter1d
 
 from dynid.robot.transform import Array
 
-GROSS, FAST, LASTING = 6.0, 5.0, 8.0
+GROSS, FAST, LASTING = 6.0, 3.0, 5.0
 """Robust deviations of e, e - m and m beyond which a sample is bad."""
 
 NORMAL = 1.4826
@@ -36,6 +36,7 @@ GLITCH = 3
 NEAR = 0.3
 """Share of the samples that are near a reversal."""
 
+ROUNDS = 1
 TOLD = 5
 """Contacts that are told with their times."""
 
@@ -86,7 +87,10 @@ class Limits:
         good = np.abs(e) <= self.gross[near]
         if reach:
             m = running_median(e, good, reach)
-            good &= (np.abs(e - m) <= self.fast[near]) & (np.abs(m) <= self.lasting[near])
+            still = good & (np.abs(m) <= self.lasting[near])
+            good = still & (np.abs(e - m) <= self.fast[near])
+            for _ in range(ROUNDS):  # a mean of good ones leans less to one side than a median of all
+                good = still & (np.abs(e - around(e, good, reach)[0]) <= self.fast[near])
         return good
 
 

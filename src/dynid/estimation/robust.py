@@ -26,7 +26,7 @@ from dynid.estimation.rows import FrictionState, tasks_of
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 
-REFERENCE = ("viscous", "offset", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic")
+REFERENCE = ("viscous", "offset", "coulomb", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic")
 """Friction of the reference."""
 
 K = 1.345
