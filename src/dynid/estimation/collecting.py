@@ -17,7 +17,7 @@ from dynid.estimation.gate import DEFAULT, OPTIONAL
 from dynid.estimation.gathering import BLOCK, Gathered, gather, total_factors
 from dynid.estimation.least_squares import solve
 from dynid.estimation.measure import PERIODS, TORQUE, Measure
-from dynid.estimation.robust import Judge, find_judge
+from dynid.estimation.robust import Judge, find_judge, smooth_survey
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
 from dynid.models.friction import PLAIN, joint_scales
@@ -50,6 +50,8 @@ class Wishes:
 def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: Progress | None = None) -> State:
     """Read the logs once (and their beginnings once more where load friction needs a first estimate)."""
     surveys = tuple(survey(log, robot, joints=wishes.joints) for log in logs)
+    if wishes.robust:
+        surveys = tuple(map(smooth_survey, surveys))
     treatments, reason = choose_treatments(surveys, wishes)
     measure = _with_window(wishes.measure, surveys, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
 from scipy.ndimage import median_filter, minimum_filter1d
 
 from dynid.robot.transform import Array
@@ -33,7 +34,7 @@ HALF = 0.5
 GLITCH = 3
 """Samples on each side among which a position is compared with its median."""
 
-NEAR = 0.3
+NEAR = 0.2
 """Share of the samples that are near a reversal."""
 
 ROUNDS = 1
@@ -123,10 +124,13 @@ def around(e: Array, good: Mask, reach: int) -> tuple[Array, Array]:
 
 
 def without_glitches(q: Array, limit: Array) -> tuple[Array, Mask]:
-    """Positions (N, n) with single jumps beyond a limit (n,) replaced by the median of their neighbours; which rows."""
-    median = median_filter(q, (2 * GLITCH + 1, 1), mode="nearest")
-    bad = np.abs(q - median) > limit
-    return (np.where(bad, median, q) if bad.any() else q), np.asarray(bad.any(axis=1))
+    """Positions (N, n) of which those that jump away beyond a limit (n,) are interpolated (spline); which rows."""
+    bad = np.abs(q - median_filter(q, (2 * GLITCH + 1, 1), mode="nearest")) > limit
+    k, out = np.arange(len(q)), q.copy() if bad.any() else q
+    for j in np.flatnonzero(bad.any(axis=0)):
+        good = ~bad[:, j]
+        out[~good, j] = CubicSpline(k[good], q[good, j])(k[~good])
+    return out, np.asarray(bad.any(axis=1))
 
 
 def glitch_limit(q: Array) -> Array:

@@ -41,6 +41,8 @@ PIECE = 2.0
 
 KEPT_BYTES = 64_000_000
 RIDGE = 1e-11
+GLITCHES = 0.05
+"""Share of samples above which jumps of positions are no glitches, but how the log is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -128,6 +130,13 @@ class Court:
         else:
             self.judge.tally.left_out += (~good).sum(axis=0)
         return good
+
+
+def smooth_survey(seen: Survey) -> Survey:
+    """The same without jumps of positions, which would be taken for noise where a cut-off is chosen."""
+    q, bad = without_glitches(seen.samples.q, glitch_limit(seen.samples.q))
+    few = bad.mean() < GLITCHES
+    return replace(seen, samples=replace(seen.samples, q=q)) if few else seen
 
 
 def find_judge(
