@@ -76,8 +76,10 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     return empty.holding(gathered)
 
 
-def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | None = None) -> Gathered:
-    """Read other logs in the same way."""
+def collect_like(
+    state: State, logs: Sequence[Log], *, judge: Judge | None = None, on_progress: Progress | None = None
+) -> Gathered:
+    """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows."""
     surveys = tuple(survey(log, state.equation.robot, joints=state.equation.joints) for log in logs)
     treatments = tuple(
         _unfiltered(s, state.delay)
@@ -87,7 +89,7 @@ def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | N
     )
     told = _told(on_progress, "validating")
     length = block_length(surveys, state.equation.measure)
-    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told)
+    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
 
 
 def _judge(

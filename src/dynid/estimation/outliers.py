@@ -1,9 +1,9 @@
 """Raw torques beside a reference: wrong samples are replaced, stretches in which the robot touches something are seen.
 
 The residual e of a raw sample against the reference (see `robust`) holds noise, what the reference lacks, and trouble.
-A sample is bad where |e| is beyond 6 of its robust deviations, where e is beyond 5 of them from its running median m,
-or where |m| is beyond 6 of its own: what a reference lacks is slow, and in the scale of m. Medians reach half a period
-of the cut-off to each side. In the place of a bad sample comes the reference plus the mean of the good residuals
+A sample is bad where |e| is beyond 6 of its robust deviations, where e is beyond 3 from its running median m,
+or where |m| is beyond 5 of its own. What a reference lacks is slow, so e - m is measured by the scale of m at least;
+it lacks dry friction most, so scales near reversals are their own. Medians reach half a period of the cut-off. In the place of a bad sample comes the reference plus the mean of the good residuals
 around, so that all that follows (filters, balances) sees no jump. Rows of which less than half of the samples are good
 are left out; they are not replaced by a prediction of themselves.
 """
@@ -25,8 +25,8 @@ GROSS, FAST, LASTING = 6.0, 3.0, 5.0
 NORMAL = 1.4826
 """Standard deviation over median of |x|, where x is normal."""
 
-FLOOR = 1e-9
-"""Scales are at least this share of a joint's torque: rounding is no outlier."""
+FLOOR = 1e-4
+"""Scales are at least this share of a joint's usual torque: what is smaller is no outlier."""
 
 HALF = 0.5
 """Share of good samples below which a row is left out."""
@@ -68,7 +68,7 @@ class Limits:
 
     @staticmethod
     def of(pieces: list[Array], speeds: list[Array], reach: list[int], size: float) -> Limits:
-        """From residuals and speeds of pieces of time; size: of the joint's torque."""
+        """From residuals and speeds of pieces of time; size: usual one of the joint's torque."""
         floor = FLOOR * size + 1e-300
         e = np.concatenate(pieces)
         speed = np.concatenate([_lowest(v, r) for v, r in zip(speeds, reach, strict=True)])
@@ -136,7 +136,8 @@ def without_glitches(q: Array, limit: Array) -> tuple[Array, Mask]:
 def glitch_limit(q: Array) -> Array:
     """Distance (n,) of a position from the median of its neighbours that only a glitch has."""
     off = np.abs(q - median_filter(q, (2 * GLITCH + 1, 1), mode="nearest"))
-    return 10.0 * np.quantile(off, 0.9, axis=0) + 1e-3 * np.ptp(np.quantile(q, [0.05, 0.95], axis=0), axis=0)
+    span = np.ptp(np.quantile(q, [0.05, 0.95], axis=0), axis=0)
+    return np.asarray(10.0 * np.quantile(off, 0.9, axis=0) + 1e-3 * span)
 
 
 @dataclass(slots=True)
@@ -156,7 +157,7 @@ class Tally:
         self.bad, self.left_out = np.zeros(self.joints), np.zeros(self.joints)
 
     def see_contacts(self, log: int, t: Array, good: Mask, apart: float) -> None:
-        """Take in which rows (K, n) count; those left out are contacts, less than `apart` seconds from each other one."""
+        """Take in which rows (K, n) count; those left out are contacts, one where less than `apart` (s) apart."""
         self.left_out += (~good).sum(axis=0)
         for k in np.flatnonzero(~good.all(axis=1)).tolist():
             now = float(t[k])

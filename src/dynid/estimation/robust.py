@@ -19,6 +19,7 @@ from dynid.data.log import Log
 from dynid.data.survey import Survey
 from dynid.data.treatment import Prepared, Treatment
 from dynid.data.windows import Window
+from dynid.errors import LogError
 from dynid.estimation.equation import Equation
 from dynid.estimation.measure import TORQUE
 from dynid.estimation.outliers import HALF, Limits, Mask, Tally, around, glitch_limit, robust_scale, without_glitches
@@ -26,7 +27,7 @@ from dynid.estimation.rows import FrictionState, tasks_of
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 
-REFERENCE = ("viscous", "offset", "coulomb", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic")
+REFERENCE = ("viscous", "offset", "coulomb", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic", "sine", "sine2")
 """Friction of the reference."""
 
 K = 1.345
@@ -47,7 +48,7 @@ GLITCHES = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A stretch of log number `log`: t (K,) and v (K, n) with rows of the reference, raw times (N,) and torques (N, n)."""
+    """A stretch of log number `log`: t (K,), v (K, n), rows of the reference; raw times (N,) and torques (N, n)."""
 
     log: int
     t: Array
@@ -59,7 +60,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Judge:
-    """A reference with its values, limits per channel, reach (samples) and limits of positions per log; a tally."""
+    """A reference: values and limits per channel, reach (samples) and limits of glitches per log; a tally."""
 
     equation: Equation
     values: tuple[Array, ...]
@@ -106,7 +107,7 @@ class Court:
         wide = judge.equation.write(motion, self.friction.run(prepared), None)
         tau, share = x.tau.copy(), np.ones(x.tau.shape)
         t = x.t - self.treatment.delay
-        known = slice(*np.searchsorted(t, [motion.t[0], motion.t[-1]], side="left") + [0, 1])
+        known = _between(t, motion.t)
         judge.tally.samples += len(x.t[window.core])
         for c, channel in enumerate(judge.equation.torque_channels):
             own = channel.row(wide)
@@ -135,8 +136,7 @@ class Court:
 def smooth_survey(seen: Survey) -> Survey:
     """The same without jumps of positions, which would be taken for noise where a cut-off is chosen."""
     q, bad = without_glitches(seen.samples.q, glitch_limit(seen.samples.q))
-    few = bad.mean() < GLITCHES
-    return replace(seen, samples=replace(seen.samples, q=q)) if few else seen
+    return replace(seen, samples=replace(seen.samples, q=q)) if bad.mean() < GLITCHES else seen
 
 
 def find_judge(
@@ -159,6 +159,8 @@ def find_judge(
         found = Findings(log.name, seen.rate)
         for task in tasks_of(reference, number, log, seen, treatment, found, empty, clean=False):
             pieces.add(number, task.window, task.prepared, task.stops, reference, treatment, log.interval)
+    if not pieces.kept:
+        raise LogError(logs[0].name, "it is too short to tell outliers from what is right; use estimator='wls'")
     values = _fit(reference, pieces.kept)
     return replace(empty, values=values, limits=_limits(reference, values, pieces.kept, reach), tally=none)
 
@@ -188,7 +190,7 @@ class _Pieces:
                 continue
             part = slice(start, min(start + step, last))
             t = motion.t[part]
-            raw = slice(*np.searchsorted(x.t - treatment.delay, [t[0], t[-1]], side="left") + [0, 1])
+            raw = _between(x.t - treatment.delay, t)
             wide = equation.write(motion[part], stops[part], None)
             self.kept.append(Piece(log, t, motion.v[part], wide, x.t[raw] - treatment.delay, x.tau[raw].copy()))
             while len(self.kept) > 8 and sum(p.wide.nbytes for p in self.kept) > KEPT_BYTES:
@@ -199,28 +201,31 @@ def _fit(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
     """Values of every channel's columns: Huber's M-estimate on raw samples, then without those beyond 4 deviations."""
     unknowns = Unknowns.of(equation, equation.friction, 1)
     count, channels = len(unknowns), equation.torque_channels
-    rows, right, places = [], [], []
-    for channel in channels:
-        rows.append(np.concatenate([channel.row(p.wide)[:, :-1] for p in pieces]))
-        right.append(np.concatenate([p.raw[_nearest(p), channel.joint] for p in pieces]))
-        places.append(unknowns.place[0, channel.columns])
-    values, scales = np.zeros(count), np.array([robust_scale(y) + 1e-300 for y in right])
+    rows = [np.concatenate([c.row(p.wide)[:, :-1] for p in pieces]) for c in channels]
+    right = [np.concatenate([p.raw[_nearest(p), c.joint] for p in pieces]) for c in channels]
+    places = [unknowns.place[0, c.columns] for c in channels]
+    values, left = np.zeros(count), right
     for step in range(2 * ROUNDS):
+        scales = [robust_scale(e) + 1e-12 * np.abs(y).max() + 1e-300 for e, y in zip(left, right, strict=True)]
         gram, pull = np.zeros((count, count)), np.zeros(count)
-        for W, y, place, s in zip(rows, right, places, scales, strict=True):
-            u = np.abs(y - W @ values[place]) / s
-            weight = K / np.maximum(u, K) if step < ROUNDS else (u <= REJECTED) * 1.0
-            weighted = W * (weight if step else np.ones(len(y)))[:, None]
-            gram[np.ix_(place, place)] += weighted.T @ W / s**2
-            pull[place] += weighted.T @ y / s**2
+        for W, y, e, place, s in zip(rows, right, left, places, scales, strict=True):
+            u = np.abs(e) / s
+            weight = (K / np.maximum(u, K) if step < ROUNDS else u <= REJECTED) if step else np.ones(len(y))
+            weighted = W * (weight / s**2)[:, None]
+            gram[np.ix_(place, place)] += weighted.T @ W
+            pull[place] += weighted.T @ y
         size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
         before = values
         values = np.linalg.solve(gram / size[:, None] / size + RIDGE * np.eye(count), pull / size) / size
         left = [y - W @ values[place] for W, y, place in zip(rows, right, places, strict=True)]
-        scales = np.array([robust_scale(e) + 1e-12 * np.abs(y).max() + 1e-300 for e, y in zip(left, right, strict=True)])
         if step > ROUNDS and np.abs((values - before) * size).max() < 1e-6 * np.abs(values * size).max():
             break
     return tuple(values[place] for place in places)
+
+
+def _between(t: Array, others: Array) -> slice:
+    """Which of some instants lie between the first and the last of others, with one more after these."""
+    return slice(int(np.searchsorted(t, others[0])), int(np.searchsorted(t, others[-1])) + 1)
 
 
 def _nearest(piece: Piece) -> Array:
@@ -238,13 +243,13 @@ def _limits(
             p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, channel.row(p.wide)[:, :-1] @ values[c]) for p in pieces
         ]
         speeds = [np.abs(np.interp(p.raw_t, p.t, p.v[:, channel.joint])) for p in pieces]
-        size = max(float(np.abs(p.raw[:, channel.joint]).max(initial=0.0)) for p in pieces)
+        size = robust_scale(np.concatenate([p.raw[:, channel.joint] for p in pieces]))
         limits.append(Limits.of(left, speeds, [reach[p.log] for p in pieces], size))
     return tuple(limits)
 
 
-def tell(judge: Judge, logs: Sequence[Log]) -> tuple[str, ...]:
-    """What was put aside, in words."""
+def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[str, ...]:
+    """What was put aside, in words; judged: of the validation data too."""
     tally, names = judge.tally, judge.equation.robot.joint_names
     told = []
     for channel in judge.equation.torque_channels:
@@ -264,4 +269,6 @@ def tell(judge: Judge, logs: Sequence[Log]) -> tuple[str, ...]:
         )
         more = f", and {tally.contacts - len(tally.first)} more" if tally.contacts > len(tally.first) else ""
         told.append(f"contacts, or torques that are wrong for longer, seen {tally.contacts} times: {where}{more}")
+    data = "judged in the same way: errors are those of the good rows" if judged else "taken as recorded"
+    told.append(f"validation data were {data}")
     return tuple(told)

@@ -193,7 +193,9 @@ def tasks_of(
         good = np.ones(settled.shape, dtype=np.bool_)
         if court is not None and share is not None:
             good[inside] = court.counts(t[inside], share[where[inside] * treatment.thinning - window.first])
-        yield Task(equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories))
+        yield Task(
+            equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories)
+        )
 
 
 def _count(found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array) -> None:
