@@ -41,12 +41,12 @@ def spoiled(tau: Array, kind: str, rate: float, rng: np.random.Generator, noise:
         return np.where(bad, tau + wrong, tau)
     out, done = tau.copy(), 0
     while kind == "bursts" and done < share * tau.size:  # of 5 to 20 samples of one joint
-        start, length, j = rng.integers(len(tau) - 20), rng.integers(5, 21), rng.integers(shape[1])
+        start, length, j = (int(x) for x in rng.integers([0, 5, 0], [len(tau) - 20, 21, shape[1]]))
         out[start : start + length, j] += sign[start, j] * wrong[start, j]
         done += length
     while kind == "collisions" and done < share * len(tau):  # of 0.1 to 2 s, of all joints
         length = int(rate * rng.uniform(0.1, 2.0))
-        start = rng.integers(len(tau) - length)
+        start = int(rng.integers(len(tau) - length))
         push = size * rng.uniform(0.3, 3.0, shape[1]) * rng.choice([-1.0, 1.0], shape[1])
         out[start : start + length] += push * np.sqrt(np.sin(np.linspace(0.0, np.pi, length)))[:, None]
         done += length
@@ -257,7 +257,7 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
     log, reads, most = recorded("thinned", "spikes"), [0], [0]
 
     class Counted(Pieces):
-        def chunks(self, rows: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        def chunks(self, rows: int):  # type: ignore[no-untyped-def]
             reads[0] += 1
             return super().chunks(rows)
 

@@ -1,11 +1,11 @@
 """Raw torques beside a reference: wrong samples are replaced, stretches in which the robot touches something are seen.
 
 The residual e of a raw sample against the reference (see `robust`) holds noise, what the reference lacks, and trouble.
-A sample is bad where |e| is beyond 6 of its robust deviations, where e is beyond 3 from its running median m,
-or where |m| is beyond 5 of its own. What a reference lacks is slow, so e - m is measured by the scale of m at least;
-it lacks dry friction most, so scales near reversals are their own. Medians reach half a period of the cut-off. In the place of a bad sample comes the reference plus the mean of the good residuals
-around, so that all that follows (filters, balances) sees no jump. Rows of which less than half of the samples are good
-are left out; they are not replaced by a prediction of themselves.
+A sample is bad where |e| is beyond 6 of its robust deviations, where e is beyond 3 from its running median m, or where
+|m| is beyond 5 of its own. What a reference lacks is slow, so e - m is measured by the scale of m at least; it lacks
+dry friction most, so near reversals scales are their own. Medians reach half a period of the cut-off to each side.
+In the place of a bad sample comes the reference plus the mean of the good residuals around, so that all that follows
+(filters, balances) sees no jump. Rows of which less than half of the samples are good are left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROSS, FAST, LASTING = 6.0, 3.0, 5.0
 NORMAL = 1.4826
 """Standard deviation over median of |x|, where x is normal."""
 
-FLOOR = 1e-4
+FLOOR = 1e-3
 """Scales are at least this share of a joint's usual torque: what is smaller is no outlier."""
 
 HALF = 0.5

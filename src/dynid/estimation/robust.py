@@ -22,7 +22,17 @@ from dynid.data.windows import Window
 from dynid.errors import LogError
 from dynid.estimation.equation import Equation
 from dynid.estimation.measure import TORQUE
-from dynid.estimation.outliers import HALF, Limits, Mask, Tally, around, glitch_limit, robust_scale, without_glitches
+from dynid.estimation.outliers import (
+    FLOOR,
+    HALF,
+    Limits,
+    Mask,
+    Tally,
+    around,
+    glitch_limit,
+    robust_scale,
+    without_glitches,
+)
 from dynid.estimation.rows import FrictionState, tasks_of
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
@@ -206,7 +216,7 @@ def _fit(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
     places = [unknowns.place[0, c.columns] for c in channels]
     values, left = np.zeros(count), right
     for step in range(2 * ROUNDS):
-        scales = [robust_scale(e) + 1e-12 * np.abs(y).max() + 1e-300 for e, y in zip(left, right, strict=True)]
+        scales = [max(robust_scale(e), FLOOR * robust_scale(y)) + 1e-300 for e, y in zip(left, right, strict=True)]
         gram, pull = np.zeros((count, count)), np.zeros(count)
         for W, y, e, place, s in zip(rows, right, left, places, scales, strict=True):
             u = np.abs(e) / s
