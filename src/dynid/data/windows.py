@@ -43,7 +43,8 @@ class Splitting:
 
     regular: samples are wanted on a regular grid. A segment is taken as recorded up to its first step that differs
     from the usual one by more than 1 %; from there on it is interpolated linearly at the usual step. thinning: samples
-    of which one will be kept, so that windows may be longer.
+    of which one will be kept, so that windows may be longer. nearest: torques on the grid are those of the nearest
+    sample instead, so that a wrong one stays one.
     """
 
     context: int
@@ -51,6 +52,7 @@ class Splitting:
     shortest: int
     regular: bool
     thinning: int = 1
+    nearest: bool = False
 
 
 def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Window]:
@@ -139,7 +141,7 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
         for start, stop in itertools.pairwise(sorted({0, *breaks, len(samples)})):
             begins = start in breaks
             if line is None or begins:
-                line = _Line(step, cut.regular, found)
+                line = _Line(step, cut, found)
             piece = line.go_on(samples.take(slice(start, stop)))
             if len(piece):
                 yield begins, piece
@@ -149,8 +151,8 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
 class _Line:
     """One segment on its way to a regular grid: as recorded until a step is irregular, interpolated from there on."""
 
-    def __init__(self, step: float, regular: bool, found: Findings) -> None:
-        self.step, self.regular, self.found = step, regular, found
+    def __init__(self, step: float, cut: Splitting, found: Findings) -> None:
+        self.step, self.cut, self.found = step, cut, found
         self.last: Samples | None = None  # the last recorded sample
         self.origin: float | None = None  # where the grid begins; `count` of its instants are done
         self.count = 0
@@ -158,7 +160,7 @@ class _Line:
     def go_on(self, part: Samples) -> Samples:
         """Samples of the segment up to the last one given."""
         before, self.last = self.last, _own(part.take(slice(-1, None)))
-        if not self.regular:
+        if not self.cut.regular:
             return part
         steps = np.diff(part.t, prepend=part.t[0] - self.step if before is None else before.t[0])
         off = np.abs(steps - self.step)
@@ -187,4 +189,7 @@ class _Line:
         self.found.resampled += len(grid)
         k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
         share = ((grid - t[k]) / (t[k + 1] - t[k]))[:, None]
-        return changed(known, self.origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)
+        even = changed(known, self.origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)
+        if known.tau is None or not self.cut.nearest:
+            return even
+        return replace(even, tau=known.tau[k + (share[:, 0] > 0.5)])

@@ -18,6 +18,7 @@ from dynid.estimation.gate import DEFAULT, OPTIONAL
 from dynid.estimation.gathering import BLOCK, Gathered, gather, total_factors
 from dynid.estimation.least_squares import solve
 from dynid.estimation.measure import PERIODS, TORQUE, Measure
+from dynid.estimation.robust import Judge, find_judge, smooth_survey
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
 from dynid.models.friction import PLAIN, joint_scales
@@ -39,6 +40,7 @@ class Wishes:
     joints: tuple[int, ...]
     columns: tuple[JointColumn, ...]
     measure: Measure = TORQUE
+    robust: bool = False
 
     @property
     def is_recipe(self) -> bool:
@@ -50,6 +52,8 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     """Read the logs once (and their beginnings once more where load friction needs a first estimate)."""
     wanted = measured_channels(wishes.measure)
     surveys = tuple(survey(log, robot, measured=wanted, joints=wishes.joints) for log in logs)
+    if wishes.robust:
+        surveys = tuple(map(smooth_survey, surveys))
     treatments, reason = choose_treatments(surveys, wishes)
     measure = _with_window(wishes.measure, surveys, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
@@ -67,17 +71,20 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
         treatments = tuple(_unfiltered(s, wishes.delay) for s in surveys)
     length = block_length(surveys, measure)
+    judge = _judge(equation, logs, surveys, treatments) if wishes.robust else None
     if wishes.is_recipe or "load" in equation.friction:
-        equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes)
-    gathered = gather(
-        equation, tuple(logs), surveys, treatments, block=length, on_samples=_told(on_progress, "reading")
-    )
-    empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), ())
+        equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes, judge)
+        judge = None if judge is None else judge.anew()
+    told = _told(on_progress, "reading")
+    gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+    empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge)
     return empty.holding(gathered)
 
 
-def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | None = None) -> Gathered:
-    """Read other logs in the same way."""
+def collect_like(
+    state: State, logs: Sequence[Log], *, judge: Judge | None = None, on_progress: Progress | None = None
+) -> Gathered:
+    """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows."""
     equation, wanted = state.equation, measured_channels(state.equation.measure)
     surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
     treatments = tuple(
@@ -88,7 +95,15 @@ def collect_like(state: State, logs: Sequence[Log], *, on_progress: Progress | N
     )
     told = _told(on_progress, "validating")
     length = block_length(surveys, state.equation.measure)
-    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told)
+    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+
+
+def _judge(
+    equation: Equation, logs: Sequence[Log], surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]
+) -> Judge:
+    choices = [choose_cutoff(s) for s in surveys]
+    nominal = [choice.cutoff if choice.series else 0.0 for choice in choices]
+    return find_judge(equation, logs, surveys, treatments, nominal)
 
 
 def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tuple[Treatment, ...], str]:
@@ -160,6 +175,7 @@ def _with_first_estimate(
     treatments: tuple[Treatment, ...],
     length: float,
     wishes: Wishes,
+    judge: Judge | None,
 ) -> Equation:
     """Estimate the rigid torque from the beginning of every log, for the load block, and lay out all blocks."""
     first = tuple(b for b in equation.friction if b != "load") or PLAIN
@@ -168,7 +184,7 @@ def _with_first_estimate(
         log if np.isfinite(log.interval).any() else Log.of(ArraySource(log.name, s.samples))  # not read again
         for log, s in zip(logs, surveys, strict=True)
     )
-    gathered = gather(simple, seen, surveys, treatments, block=length, most=ROWS)
+    gathered = gather(simple, seen, surveys, treatments, block=length, most=ROWS, judge=judge)
     unknowns = Unknowns.of(simple, first, len(logs))
     solution = solve(unknowns, total_factors(gathered.blocks))
     place = unknowns.place[0, : simple.rigid_count]

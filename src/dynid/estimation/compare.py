@@ -20,7 +20,7 @@ from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, check_wishes, hold_back, open_logs
 from dynid.estimation.measure import TORQUE, Measure
-from dynid.estimation.robust import weigh_down
+from dynid.estimation.robust import tell as tell_judged
 from dynid.estimation.score import Score, score
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
@@ -166,8 +166,11 @@ class _Job:
             return estimate(state, method, None), state
         if method.offsets_per_log and len(self.used) > 1:
             raise IdentificationError("estimator 'huber' takes no own offsets per log")
-        weighing = weigh_down(state, self.used, tell)
-        return weighing.widened(estimate(weighing.state, method, None)), weighing.state
+        wishes = replace(self.wishes(state.equation.measure.model), robust=True)
+        state = collect(self.robot, self.used, wishes, on_progress=tell)
+        result = estimate(state, method, None)
+        assert state.judge is not None
+        return replace(result, notes=(*result.notes, *tell_judged(state.judge, self.used, judged=True))), state
 
     def _held_out(self, state: State, tell: Progress | None) -> Gathered:
         """Torque rows of the held-out data, whatever the model."""

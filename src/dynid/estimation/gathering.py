@@ -16,7 +16,7 @@ from dynid.errors import LogError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor, merge
 from dynid.estimation.measure import Measure
-from dynid.estimation.rows import Rows, rows_of
+from dynid.estimation.rows import Judge, Rows, rows_of
 
 BLOCK = 1.0
 """Seconds of a block, as long as there are few."""
@@ -59,17 +59,17 @@ def gather(
     block: float = BLOCK,
     most: int | None = None,
     on_samples: Callable[[int], None] | None = None,
-    weigh: Callable[[Rows], Rows] | None = None,
+    judge: Judge | None = None,
 ) -> Gathered:
-    """Read all logs once; of each at most about `most` samples. weigh: rows to weighted rows."""
+    """Read all logs once; of each at most about `most` samples. judge: of raw torques (see `robust`)."""
     collector = _Collector(equation, block)
     findings = []
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate, notes=list(log.notes))
         collector.begin_log()
         before = 0
-        for rows in rows_of(equation, number, log, seen, treatment, found):
-            collector.add(rows if weigh is None else weigh(rows))
+        for rows in rows_of(equation, number, log, seen, treatment, found, judge):
+            collector.add(rows)
             if on_samples is not None:
                 on_samples(found.samples - before)
             before = found.samples
@@ -156,13 +156,15 @@ class _Collector:
         alone = len(self.waiting) == 1
         wide = self.waiting[0].wide if alone else np.concatenate([rows.wide for rows in self.waiting])
         settled = self.waiting[0].settled if alone else np.concatenate([rows.settled for rows in self.waiting])
+        counts = self.waiting[0].good if alone else np.concatenate([rows.good for rows in self.waiting])
         log = len(self.settling) - 1
         factors, unsettled = [], []
         for channel in self.equation.channels:
             rows = channel.row(wide)
             good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
-            factors.append(ChannelFactor.of(rows if good.all() else rows[good]))
-            unsettled.append(ChannelFactor.of(rows[~good]))
+            used = channel.settled(counts)
+            factors.append(ChannelFactor.of(rows if good.all() and used.all() else rows[good & used]))
+            unsettled.append(ChannelFactor.of(rows[~good & used]))
         if any(factor.count for factor in unsettled):
             self.unsettled[len(self.blocks)] = tuple(unsettled)
         start, stop = float(self.waiting[0].t[0]), float(self.waiting[-1].t[-1])
@@ -230,7 +232,10 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
 
 
 def _part(rows: Rows, part: slice) -> Rows:
-    return Rows(rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part])
+    return Rows(
+        rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part],
+        rows.good[part],
+    )  # fmt: skip
 
 
 def _own(rows: Rows) -> Rows:

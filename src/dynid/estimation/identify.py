@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from dynid.estimation.estimating import Method, estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.joint_parameters import refuse_lost
 from dynid.estimation.measure import Measure
-from dynid.estimation.robust import weigh_down
+from dynid.estimation.robust import Judge, tell
 from dynid.estimation.state import State, merge_states
 from dynid.models.friction import find_block
 from dynid.robot.force_sensor import ForceSensor
@@ -59,7 +60,7 @@ def identify(
     quadrature: "smooth" (order 8) or "trapezoid" (order 2).
     friction: "auto" is the recipe (stop operators and what cross validation admits); or block names, () for none,
     ("viscous", "coulomb", "offset") for the plain model. estimator: "wls" (noise of every channel found), "ols",
-    "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read several times), "recursive"
+    "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read twice), "recursive"
     (serial robots, joint by joint from the last). cutoff in Hz, chosen from the data where missing. validate: other
     logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
     torques of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal.
@@ -71,6 +72,9 @@ def identify(
     measure = Measure(model, window, quadrature)
     robot = _on_plate(robot, measure, sensor, partial)
     wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+    wishes = replace(wishes, robust=estimator == "huber")
+    if wishes.robust and measure.has_reactions:
+        raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
     values = {**_known_rotors(robot, measure), **(known or {})}
     method = Method(estimator, values, tuple(tied), offsets_per_log, intervals)
     used = open_logs(robot, logs)
@@ -81,18 +85,25 @@ def identify(
     elif validate is not None:
         others = open_logs(robot, validate)
         name = ", ".join(log.name for log in others)
+    if wishes.robust and offsets_per_log and len(used) > 1:
+        raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
     state = collect(robot, used, wishes, on_progress=on_progress)
-    weighing = None
-    if estimator == "huber":
-        if offsets_per_log and len(used) > 1:
-            raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
-        weighing = weigh_down(state, used, on_progress)
-        state = weighing.state
-    checked = (collect_like(state, others, on_progress=on_progress), name) if others else None
+    judge, checked = state.judge, None
+    alike: Judge | None = None
+    if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
+        alike = judge.anew() if judge is not None and isinstance(validate, float | int) else None
+        name += ", judged alike" if alike is not None else ""
+        checked = collect_like(state, others, judge=alike, on_progress=on_progress), name
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = estimate(state, method, checked)
-    return result if weighing is None else weighing.widened(result)
+    if judge is None:
+        return result
+    if not others:
+        result = replace(
+            result, validation=replace(result.validation, source=result.validation.source + ", judged alike")
+        )
+    return replace(result, notes=(*result.notes, *tell(judge, used, judged=checked is None or alike is not None)))
 
 
 def collect_state(
@@ -137,7 +148,7 @@ def identify_states(
     if not several:
         raise IdentificationError("there is no state to identify from")
     if estimator == "huber":
-        raise IdentificationError("estimator 'huber' reads logs several times; identify from logs, not from states")
+        raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     return estimate(merge_states(several), method, None)
 

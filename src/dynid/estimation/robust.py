@@ -1,206 +1,284 @@
-"""Logs with outliers and collisions: Huber's weights, found and applied in further streaming passes.
+"""Logs with outliers and collisions: a robust reference from a first pass, and raw torques judged beside it.
 
-Two kinds of trouble need two places. A single wrong sample of a torque is smeared over a whole stretch of rows by the
-low-pass, and with one sample in five wrong no row is left clean. So it is judged before the filter, at the log's own
-rate (these passes do not thin): its residual against the fit so far, beside the running median of residuals within
-half a period of the cut-off. What a model lacks is slow and stays in the median; beyond 4 robust deviations
-(1.4826 times the median of |residual|) a sample is unknown, and the mean residual of the good samples around takes its
-place. Where the running median itself is beyond 10 of its deviations, and a quarter of the
-usual torque, the robot touches something. A row weighs as much
-as the share of good samples around it, and nothing where that is below a half.
-
-What is left are rows that disagree more than others (light or slow contacts): every filtered row of channel c has
-Huber's weight min(1, k s_c / |e|), k = 1.345, s_c from the median of |e|. Rows are multiplied by the square root of
-both weights. Where nothing is filtered a row is a sample, and weighs nothing beyond 4 deviations.
-
-Hard judgements need a good start: blocks of friction that differ at a few samples only (stops of several widths) take
-opposite, large values on bad data, and then the good samples there look wrong. So fits begin with viscous, one dry
-block and offset, and take all blocks (the gate's, in the recipe) once the scales stand. Known limits: with the recipe's
-many blocks, logs of few samples per period of the cut-off (125 Hz at 10 Hz) or with long contacts can still end badly;
-the plain friction model does not.
-
-Fit, scales and weights follow each other until the scales stand twice, for up to 12 passes; memory stays that of one
-pass. The factors that remain are those of the weighted rows, so that solution, jackknife and errors are what they are
-for estimator="wls". Only the deviations grow: they rest on sum(w W'W), Huber's information on the rows with full weight
-alone, so they are multiplied by sum(w) over the sum of w of these.
+Gross errors are found where they are still single samples: before any filter. A first pass keeps stretches of two
+seconds, spread over the logs, in bounded memory: rows of a reference model (all base columns, friction of REFERENCE)
+and the raw torques. Its parameters are Huber's M-estimate on raw samples, from which a hard rejection beyond 4
+deviations goes on; no friction block that the gate chooses takes part, so nothing feeds back. The second pass is that
+of estimator="wls", for every model and friction, on torques that were judged beside the reference (see `outliers`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynid.data.cutoff import choose_cutoff
+from dynid.data.findings import Findings
 from dynid.data.log import Log
-from dynid.data.survey import ROWS, Survey, survey
-from dynid.data.treatment import Treatment
-from dynid.estimation.collecting import block_length, measured_channels
+from dynid.data.survey import Survey
+from dynid.data.treatment import Prepared, Treatment
+from dynid.data.windows import Window
+from dynid.errors import LogError
 from dynid.estimation.equation import Equation
-from dynid.estimation.gate import DEFAULT, OPTIONAL, choose_blocks
-from dynid.estimation.gathering import gather, total_factors
-from dynid.estimation.identification import Identification
-from dynid.estimation.least_squares import solve
-from dynid.estimation.outliers import FLOOR, LIMIT, NORMAL, Cleaned, FullRate, Tally
-from dynid.estimation.rows import Rows
-from dynid.estimation.state import State
+from dynid.estimation.measure import TORQUE
+from dynid.estimation.outliers import (
+    FLOOR,
+    HALF,
+    Limits,
+    Mask,
+    Tally,
+    around,
+    glitch_limit,
+    robust_scale,
+    without_glitches,
+)
+from dynid.estimation.rows import FrictionState, tasks_of
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
+
+REFERENCE = ("viscous", "offset", "coulomb", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic", "sine", "sine2")
+"""Friction of the reference."""
 
 K = 1.345
 """Huber's constant: 95 % efficient where noise is normal."""
 
-GOOD = 0.5
-"""Share of good samples around a row below which it weighs nothing."""
+REJECTED = 4.0
+"""Robust deviations beyond which a sample has no part in the last steps."""
 
-PASSES = 12
-STEADY = 0.02
-"""Relative change of the scales below which another pass would change nothing."""
+ROUNDS = 20
+PIECE = 2.0
+"""Seconds of a stretch that is kept."""
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Weighing:
-    """State of the weighted rows, growth of the deviations, and notes on how many rows were weighted down."""
-
-    state: State
-    growth: float
-    notes: tuple[str, ...]
-
-    def widened(self, result: Identification) -> Identification:
-        """Return a result with deviations for Huber's information, and the notes."""
-        g = self.growth
-        return replace(
-            result, sigma=g * result.sigma, white_sigma=g * result.white_sigma, covariance=g**2 * result.covariance,
-            notes=(*result.notes, *self.notes),
-        )  # fmt: skip
-
-
-def weigh_down(state: State, logs: Sequence[Log], on_progress: Callable[[str, float], None] | None) -> Weighing:
-    """Weigh the rows of logs, of which `state` is what plain least squares saw; reads the logs several times."""
-    equation = state.equation
-    wanted = measured_channels(equation.measure)
-    surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
-    treatments = tuple(_treatment(seen, state) for seen in surveys)
-    length = block_length(surveys, equation.measure)
-    reach = 0 if state.cutoff is None else max(1, int(0.5 * surveys[0].rate / state.cutoff))
-    blocks, last = _first_blocks(equation), False
-    known, fit = _fit(state, blocks)
-    looking = _cleaned(known.equation, fit, np.full((len(fit), 2), np.inf), reach)
-    gather(looking, tuple(logs), surveys, treatments, block=length, most=ROWS)
-    tallies = looking.tallies
-    limits = np.array([tally.limits for tally in tallies])
-    steady = 0
-    for number in range(PASSES):
-        if on_progress is not None:
-            on_progress(f"weighing, pass {number + 1}", number / PASSES)
-        cleaned = _cleaned(known.equation, fit, limits, reach)
-        weights = _Weights(equation, fit, _row_scales(known, fit), cleaned.tallies, single=state.cutoff is None)
-        state = known.holding(gather(cleaned, tuple(logs), surveys, treatments, block=length, weigh=weights.apply))
-        known, fit = _fit(state, _all_blocks(state) if last else blocks, last=last)
-        before, tallies = limits, cleaned.tallies
-        limits = np.array([tally.limits for tally in tallies])
-        stands = (np.abs(limits - before) <= STEADY * before).all()
-        steady = steady + 1 if stands else 0
-        if last and steady >= 2:
-            break
-        if not last and (steady or number >= PASSES // 2):
-            last, steady = True, 0
-    growth = sum(tally.weight for tally in tallies) / max(sum(tally.full for tally in tallies), 1e-300)
-    return Weighing(state, growth, tuple(_note(equation, c, tally) for c, tally in enumerate(tallies)))
-
-
-def _treatment(seen: Survey, state: State) -> Treatment:
-    if state.cutoff is None:
-        return Treatment(seen.rate, None, False, state.delay)
-    choice = choose_cutoff(seen)
-    return FullRate(seen.rate, state.cutoff, not choice.clean, state.delay, choice.motion_cutoff(state.cutoff))
-
-
-def _first_blocks(equation: Equation) -> tuple[str, ...]:
-    """Friction of the first fits: viscous, one dry block, offset, as far as there are columns for them."""
-    there = equation.friction
-    dry = [b for b in ("coulomb", "tanh", *there) if b in there and (b in ("coulomb", "tanh") or "stop" in b)]
-    return tuple(b for b in there if b in ("viscous", "offset") or b in dry[:1])
-
-
-def _all_blocks(state: State) -> tuple[str, ...]:
-    """Friction of the last fits."""
-    if not state.recipe:
-        return state.equation.friction
-    noise = solve(Unknowns.of(state.equation, DEFAULT, state.logs), total_factors(state.blocks)).noise
-    return choose_blocks(
-        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=False, optional=OPTIONAL
-    )[0]
-
-
-def _fit(state: State, blocks: tuple[str, ...], *, last: bool = False) -> tuple[State, tuple[Array, ...]]:
-    """Values of every channel's columns by weighted least squares.
-
-    The rigid torque behind `load` follows the first fits; with all blocks it would feed back on itself.
-    """
-    unknowns = Unknowns.of(state.equation, blocks, state.logs)
-    values = solve(unknowns, total_factors(state.blocks)).values
-    if state.equation.rigid is not None and not last:
-        place = unknowns.place[0, : state.equation.rigid_count]
-        state = replace(state, equation=state.equation.with_rigid(np.where(place >= 0, values[place], 0.0)))
-    return state, tuple(unknowns.of_channel(0, c, values) for c in range(len(unknowns.channels)))
-
-
-def _cleaned(equation: Equation, fit: tuple[Array, ...], limits: Array, reach: int) -> Cleaned:
-    e = equation
-    return Cleaned(
-        e.robot, e.base, e.shapes, e.extra, e.transmission, e.joints, e.rigid,
-        fit=fit, limits=limits, reach=reach, tallies=tuple(Tally() for _ in fit),
-    )  # fmt: skip
-
-
-def _row_scales(state: State, fit: tuple[Array, ...]) -> Array:
-    """Robust standard deviation (channels,) of the rows that were kept for checks; weights do not move a median."""
-    scales = []
-    for c, channel in enumerate(state.equation.channels):
-        rows = np.concatenate([channel.row(kept.wide) for kept in state.kept])
-        rows = rows[rows.any(axis=1)]  # without those that weigh nothing
-        e, torque = rows[:, -1] - rows[:, :-1] @ fit[c], np.abs(rows[:, -1]).max(initial=0.0)
-        scales.append(max(NORMAL * float(np.median(np.abs(e))) if len(e) else 0.0, FLOOR * float(torque), 1e-300))
-    return np.array(scales)
+KEPT_BYTES = 64_000_000
+RIDGE = 1e-11
+GLITCHES = 0.05
+"""Share of samples above which jumps of positions are no glitches, but how the log is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Weights:
-    """Huber's weights of rows; single: rows are samples, and those beyond the limit weigh nothing."""
+class Piece:
+    """A stretch of log number `log`: t (K,), v (K, n), rows of the reference; raw times (N,) and torques (N, n)."""
+
+    log: int
+    t: Array
+    v: Array
+    wide: Array
+    raw_t: Array
+    raw: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judge:
+    """A reference: values and limits per channel, reach (samples) and limits of glitches per log; a tally."""
 
     equation: Equation
-    fit: tuple[Array, ...]
-    scales: Array
-    tallies: tuple[Tally, ...]
-    single: bool
+    values: tuple[Array, ...]
+    limits: tuple[Limits, ...]
+    reach: tuple[int, ...]
+    glitches: tuple[Array, ...]
+    tally: Tally
 
-    def apply(self, rows: Rows) -> Rows:
-        """Multiply rows by the square roots of their weights."""
-        wide = rows.wide.copy()
-        for c, channel in enumerate(self.equation.channels):
+    def anew(self) -> Judge:
+        """The same with an empty tally."""
+        return replace(self, tally=Tally(self.equation.robot.n))
+
+    def of_log(self, number: int, treatment: Treatment, half: int) -> Court:
+        """Judge one log, of which rows reach `half` thinned instants beyond their filter."""
+        return Court(self, number, treatment, half)
+
+
+class Court:
+    """The judge at work on one log; carries friction states from window to window."""
+
+    def __init__(self, judge: Judge, number: int, treatment: Treatment, half: int) -> None:
+        self.judge, self.number, self.treatment = judge, number, treatment
+        self.reach = judge.reach[number]
+        filtered = treatment.cutoff is not None
+        self.row_reach = self.reach * filtered + half * treatment.thinning
+        thin = treatment.thin_filter
+        self.context = 3 * self.reach + self.row_reach + (0 if thin is None else thin.half)
+        self.friction: FrictionState | None = None
+
+    def without_glitches(self, window: Window) -> Window:
+        """Positions without single jumps."""
+        if not self.reach:
+            return window
+        q, bad = without_glitches(window.samples.q, self.judge.glitches[self.number])
+        self.judge.tally.glitches += int(bad[window.core].sum())
+        return replace(window, samples=replace(window.samples, q=q)) if bad.any() else window
+
+    def clean(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
+        """The window with bad torques replaced, and the share (N, n) of good samples around each."""
+        judge, x, motion = self.judge, window.samples, prepared.motion
+        assert x.tau is not None
+        if self.friction is None or window.starts:
+            self.friction = FrictionState(judge.equation, prepared, self.treatment.thin_rate)
+        wide = judge.equation.write(motion, self.friction.run(prepared), None)
+        tau, share = x.tau.copy(), np.ones(x.tau.shape)
+        t = x.t - self.treatment.delay
+        known = _between(t, motion.t)
+        judge.tally.samples += len(x.t[window.core])
+        for c, channel in enumerate(judge.equation.torque_channels):
             own = channel.row(wide)
-            u = np.abs(own[:, -1] - own[:, :-1] @ self.fit[c]) / self.scales[c]
-            tally = self.tallies[c]
-            share = tally.share[np.searchsorted(tally.t, rows.t)]
-            weight = K / np.maximum(u, K) * np.where(share < GOOD, 0.0, share)
-            if self.single:
-                weight[u > LIMIT] = 0.0
-                tally.unknown += int((u > LIMIT).sum())
-            own *= np.sqrt(weight)[:, None]
-            tally.rows += len(own)
-            tally.weight += float(weight.sum())
-            tally.full += float(weight[u <= K].sum())
-            tally.light += int(((u > K) | (weight == 0.0)).sum())
-            tally.lightest += int((weight < 0.5).sum())
-        return replace(rows, wide=wide)
+            predicted = np.interp(t[known], motion.t, own[:, :-1] @ judge.values[c])
+            j = channel.joint
+            e = tau[known, j] - predicted
+            good = judge.limits[c].judge(e, np.abs(np.interp(t[known], motion.t, motion.v[:, j])), self.reach)
+            if not good.all():
+                tau[known, j] = np.where(good, tau[known, j], predicted + around(e, good, self.reach)[0])
+                share[known, j] = around(e, good, self.row_reach)[1]
+                bad = np.zeros(len(tau), dtype=np.bool_)
+                bad[known] = ~good
+                judge.tally.bad[j] += bad[window.core].sum()
+        return replace(window, samples=replace(x, tau=tau)), share
+
+    def counts(self, t: Array, share: Array) -> Mask:
+        """Which rows (K, n) count, by the shares at their instants."""
+        good = np.asarray(share >= HALF)
+        if self.row_reach:
+            self.judge.tally.see_contacts(self.number, t, good, 3.0 * self.row_reach / self.treatment.rate)
+        else:
+            self.judge.tally.left_out += (~good).sum(axis=0)
+        return good
 
 
-def _note(equation: Equation, c: int, tally: Tally) -> str:
-    joint = equation.robot.joint_names[equation.channels[c].joint]
-    unknown = 100.0 * tally.unknown / max(tally.samples, 1)
-    return (
-        f"joint '{joint}': {tally.light:,} of {tally.rows:,} rows weighted down, {tally.lightest:,} of them to less "
-        f"than half; {unknown:.1f} % of the raw torques are outliers"
+def smooth_survey(seen: Survey) -> Survey:
+    """The same without jumps of positions, which would be taken for noise where a cut-off is chosen."""
+    q, bad = without_glitches(seen.samples.q, glitch_limit(seen.samples.q))
+    return replace(seen, samples=replace(seen.samples, q=q)) if bad.mean() < GLITCHES else seen
+
+
+def find_judge(
+    equation: Equation,
+    logs: Sequence[Log],
+    surveys: Sequence[Survey],
+    treatments: Sequence[Treatment],
+    nominal: Sequence[float],
+) -> Judge:
+    """Read the logs once and fit the reference; nominal (Hz): cut-off of logs that are not filtered, 0: no series."""
+    reference = replace(equation.with_friction(REFERENCE), rigid=None, measure=TORQUE)
+    reach = tuple(
+        0 if f == 0.0 else max(1, int(0.5 * s.rate / (treatment.cutoff or f)))
+        for s, treatment, f in zip(surveys, treatments, nominal, strict=True)
     )
+    none = Tally(equation.robot.n)
+    empty = Judge(reference, (), (), reach, tuple(glitch_limit(s.samples.q) for s in surveys), none)
+    pieces = _Pieces()
+    for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
+        found = Findings(log.name, seen.rate)
+        for task in tasks_of(reference, number, log, seen, treatment, found, empty, clean=False):
+            pieces.add(number, task.window, task.prepared, task.stops, reference, treatment, log.interval)
+    if not pieces.kept:
+        raise LogError(logs[0].name, "it is too short to tell outliers from what is right; use estimator='wls'")
+    values = _fit(reference, pieces.kept)
+    return replace(empty, values=values, limits=_limits(reference, values, pieces.kept, reach), tally=none)
+
+
+@dataclass(eq=False)
+class _Pieces:
+    """Stretches spread over the logs; every other one goes when they become too many."""
+
+    kept: list[Piece] = field(default_factory=list)
+    every: int = 1
+    seen: int = 0
+
+    def add(
+        self, log: int, window: Window, prepared: Prepared, stops: Array, equation: Equation, treatment: Treatment,
+        interval: tuple[float, float],
+    ) -> None:  # fmt: skip
+        """Cut the core of a window into stretches."""
+        x, motion = window.samples, prepared.motion
+        assert x.tau is not None
+        core = x.t[window.core]
+        begin, end = max(core[0], interval[0], motion.t[0]), min(core[-1], interval[1], motion.t[-1])
+        first, last = np.searchsorted(motion.t, [begin, end])
+        step = max(2, int(PIECE * treatment.thin_rate))
+        for start in range(first, last, step):
+            self.seen += 1
+            if self.seen % self.every:
+                continue
+            part = slice(start, min(start + step, last))
+            t = motion.t[part]
+            raw = _between(x.t - treatment.delay, t)
+            wide = equation.write(motion[part], stops[part], None)
+            self.kept.append(Piece(log, t, motion.v[part], wide, x.t[raw] - treatment.delay, x.tau[raw].copy()))
+            while len(self.kept) > 8 and sum(p.wide.nbytes for p in self.kept) > KEPT_BYTES:
+                self.kept, self.every = self.kept[::2], 2 * self.every
+
+
+def _fit(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
+    """Values of every channel's columns: Huber's M-estimate on raw samples, then without those beyond 4 deviations."""
+    unknowns = Unknowns.of(equation, equation.friction, 1)
+    count, channels = len(unknowns), equation.torque_channels
+    rows = [np.concatenate([c.row(p.wide)[:, :-1] for p in pieces]) for c in channels]
+    right = [np.concatenate([p.raw[_nearest(p), c.joint] for p in pieces]) for c in channels]
+    places = [unknowns.place[0, c.columns] for c in channels]
+    values, left = np.zeros(count), right
+    for step in range(2 * ROUNDS):
+        scales = [max(robust_scale(e), FLOOR * robust_scale(y)) + 1e-300 for e, y in zip(left, right, strict=True)]
+        gram, pull = np.zeros((count, count)), np.zeros(count)
+        for W, y, e, place, s in zip(rows, right, left, places, scales, strict=True):
+            u = np.abs(e) / s
+            weight = (K / np.maximum(u, K) if step < ROUNDS else u <= REJECTED) if step else np.ones(len(y))
+            weighted = W * (weight / s**2)[:, None]
+            gram[np.ix_(place, place)] += weighted.T @ W
+            pull[place] += weighted.T @ y
+        size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+        before = values
+        values = np.linalg.solve(gram / size[:, None] / size + RIDGE * np.eye(count), pull / size) / size
+        left = [y - W @ values[place] for W, y, place in zip(rows, right, places, strict=True)]
+        if step > ROUNDS and np.abs((values - before) * size).max() < 1e-6 * np.abs(values * size).max():
+            break
+    return tuple(values[place] for place in places)
+
+
+def _between(t: Array, others: Array) -> slice:
+    """Which of some instants lie between the first and the last of others, with one more after these."""
+    return slice(int(np.searchsorted(t, others[0])), int(np.searchsorted(t, others[-1])) + 1)
+
+
+def _nearest(piece: Piece) -> Array:
+    """Raw samples at the instants of the rows."""
+    k = np.clip(np.searchsorted(piece.raw_t, piece.t), 1, max(1, len(piece.raw_t) - 1))
+    return np.asarray(np.where(piece.t - piece.raw_t[k - 1] < piece.raw_t[k] - piece.t, k - 1, k))
+
+
+def _limits(
+    equation: Equation, values: tuple[Array, ...], pieces: list[Piece], reach: tuple[int, ...]
+) -> tuple[Limits, ...]:
+    limits = []
+    for c, channel in enumerate(equation.torque_channels):
+        left = [
+            p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, channel.row(p.wide)[:, :-1] @ values[c]) for p in pieces
+        ]
+        speeds = [np.abs(np.interp(p.raw_t, p.t, p.v[:, channel.joint])) for p in pieces]
+        size = robust_scale(np.concatenate([p.raw[:, channel.joint] for p in pieces]))
+        limits.append(Limits.of(left, speeds, [reach[p.log] for p in pieces], size))
+    return tuple(limits)
+
+
+def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[str, ...]:
+    """What was put aside, in words; judged: of the validation data too."""
+    tally, names = judge.tally, judge.equation.robot.joint_names
+    told = []
+    for channel in judge.equation.torque_channels:
+        j = channel.joint
+        share = 100.0 * tally.bad[j] / max(tally.samples, 1)
+        told.append(
+            f"joint '{names[j]}': {int(tally.bad[j]):,} of {tally.samples:,} torques ({share:.1f} %) put aside as "
+            f"outliers, {int(tally.left_out[j]):,} rows left out"
+        )
+    if tally.glitches:
+        told.append(f"{tally.glitches:,} samples with a position that jumps away and back: made continuous")
+    if tally.contacts:
+        where = "; ".join(
+            f"{f'{logs[log].name}, ' if len(logs) > 1 else ''}{start:.2f} to {stop:.2f} s "
+            f"({', '.join(names[j] for j in sorted(joints))})"
+            for log, start, stop, joints in tally.first
+        )
+        more = f", and {tally.contacts - len(tally.first)} more" if tally.contacts > len(tally.first) else ""
+        told.append(f"contacts, or torques that are wrong for longer, seen {tally.contacts} times: {where}{more}")
+    data = "judged in the same way: errors are those of the good rows" if judged else "taken as recorded"
+    told.append(f"validation data were {data}")
+    return tuple(told)

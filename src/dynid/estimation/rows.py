@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ STILL = 1e-3
 class Rows:
     """Filtered, decimated rows of a log: t (K,), q, v (K, n), wide (K, width), settled (K, n).
 
-    settled: the joint has travelled far enough since the segment began.
+    settled: the joint has travelled far enough since the segment began; good: its torque counts.
     """
 
     log: int
@@ -44,16 +45,49 @@ class Rows:
     v: Array
     wide: Array
     settled: NDArray[np.bool_]
+    good: NDArray[np.bool_]
+
+
+class Judge(Protocol):
+    """Who judges raw torques, log by log (see `robust`)."""
+
+    def of_log(self, number: int, treatment: Treatment, half: int) -> Court:
+        """Begin with a log."""
+        ...
+
+
+class Court(Protocol):
+    """A judge at work on one log; context: samples that it needs on each side of a window."""
+
+    context: int
+
+    def without_glitches(self, window: Window) -> Window:
+        """Positions without single jumps."""
+        ...
+
+    def clean(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
+        """The window with better torques, and the share (N, n) of good samples around each."""
+        ...
+
+    def counts(self, t: Array, share: Array) -> NDArray[np.bool_]:
+        """Which rows (K, n) count."""
+        ...
 
 
 def rows_of(
-    equation: Equation, number: int, log: Log, seen: Survey, treatment: Treatment, found: Findings
+    equation: Equation,
+    number: int,
+    log: Log,
+    seen: Survey,
+    treatment: Treatment,
+    found: Findings,
+    judge: Judge | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones.
 
     While one window's rows are written, by a thread of its own, the next window's motion is prepared.
     """
-    tasks = _tasks(equation, number, log, seen, treatment, found)
+    tasks = tasks_of(equation, number, log, seen, treatment, found, judge)
     if thread_count() == 1:
         for task in tasks:
             yield task.rows()
@@ -70,7 +104,7 @@ def rows_of(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Task:
+class Task:
     """All that is needed to write the rows of one window: `where` are those that count, at thinned indices."""
 
     equation: Equation
@@ -83,6 +117,7 @@ class _Task:
     where: NDArray[np.int64]
     inside: NDArray[np.bool_]
     settled: NDArray[np.bool_]
+    good: NDArray[np.bool_]
     memory: list[Array]
 
     def rows(self) -> Rows:
@@ -99,31 +134,50 @@ class _Task:
             rows = rows[self.inside]
         return Rows(
             self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], rows,
-            self.settled[self.inside],
+            self.settled[self.inside], self.good[self.inside],
         )  # fmt: skip
 
 
-def _tasks(
-    equation: Equation, number: int, log: Log, seen: Survey, treatment: Treatment, found: Findings
-) -> Iterator[_Task]:
-    """Prepare window after window: motion, friction states, which rows count; counted in `found`."""
+def tasks_of(
+    equation: Equation,
+    number: int,
+    log: Log,
+    seen: Survey,
+    treatment: Treatment,
+    found: Findings,
+    judge: Judge | None = None,
+    *,
+    clean: bool = True,
+) -> Iterator[Task]:
+    """Prepare window after window: motion, friction states, which rows count; counted in `found`.
+
+    clean: a judge looks at the torques too, not at the positions only.
+    """
     gap = max(5.0 / treatment.rate, 0.025)
     treatment = replace(treatment, stride=equation.measure.stride(treatment))
     half, beyond = equation.measure.half(treatment), equation.measure.context(treatment)
     context = treatment.context + beyond
     context += treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
+    court = None if judge is None else judge.of_log(number, treatment, half)
+    context += 0 if court is None else court.context
     regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
-    cut = Splitting(context, gap, shortest, regular, treatment.thinning)
+    cut = Splitting(context, gap, shortest, regular, treatment.thinning, nearest=court is not None)
     begin, end = log.interval
     guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
     standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
-    friction: _FrictionState | None = None
+    friction: FrictionState | None = None
     nothing = np.empty((0, equation.width))
     memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
     for window in windows(log, seen, cut, found):
+        if court is not None:
+            window = court.without_glitches(window)
         prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
+        share = None
+        if court is not None and clean:
+            window, share = court.clean(window, prepared)
+            prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
         if friction is None or window.starts:
-            friction = _FrictionState(equation, prepared, treatment.thin_rate)
+            friction = FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)
         where = kept_indices(_core(window, treatment, half), treatment)
         if not len(where):
@@ -134,7 +188,12 @@ def _tasks(
             continue
         _count(found, prepared, where[inside], treatment, equation.shapes.scale, half)
         settled = where[:, None] - half > friction.reached
-        yield _Task(equation, treatment, number, window, prepared, stops, half, where, inside, settled, next(memories))
+        good = np.ones(settled.shape, dtype=np.bool_)
+        if court is not None and share is not None:
+            good[inside] = court.counts(t[inside], share[where[inside] * treatment.thinning - window.first])
+        yield Task(
+            equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories)
+        )
 
 
 def _count(
@@ -172,7 +231,7 @@ def _core(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
     return first, max(first, -(-stop // step))
 
 
-class _FrictionState:
+class FrictionState:
     """Stop operators of one segment, carried from window to window."""
 
     def __init__(self, equation: Equation, prepared: Prepared, rate: float) -> None:

@@ -12,6 +12,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.gathering import Block, Gathered
+from dynid.estimation.robust import Judge
 from dynid.estimation.rows import Rows
 
 
@@ -21,7 +22,8 @@ class State:
 
     cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
     among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
-    residual (not written to files); findings per log.
+    residual (not written to files); findings per log; judge: who looked at the raw
+    torques, for estimator "huber" (not written to files either).
     """
 
     equation: Equation
@@ -33,6 +35,7 @@ class State:
     settling: tuple[tuple[ChannelFactor, ...], ...]
     kept: tuple[Rows, ...]
     findings: tuple[Findings, ...]
+    judge: Judge | None = None
 
     def holding(self, gathered: Gathered) -> State:
         """Return a state of the same equation with what one pass gathered."""
