@@ -9,9 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynid.base.barycentric import Barycentric, barycentric
     from dynid.base.find import base_parameters, compare_methods
     from dynid.base.parameters import BaseParameters
     from dynid.data.log import Log
+    from dynid.data.markers import MarkerFit, angles_from_markers
     from dynid.data.read import read_log
     from dynid.data.simulate import simulate
     from dynid.errors import DynidError
@@ -28,17 +30,21 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
 
 _HOMES = {
+    "Barycentric": "dynid.base.barycentric",
     "BaseParameters": "dynid.base.parameters",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
     "Identification": "dynid.estimation.identification",
     "JointColumn": "dynid.robot.joint_column",
     "Log": "dynid.data.log",
+    "MarkerFit": "dynid.data.markers",
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
     "Sequential": "dynid.estimation.sequential",
     "State": "dynid.estimation.state",
+    "angles_from_markers": "dynid.data.markers",
+    "barycentric": "dynid.base.barycentric",
     "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
     "collect_state": "dynid.estimation.identify",
@@ -55,17 +61,21 @@ _HOMES = {
 }
 
 __all__ = [
+    "Barycentric",
     "BaseParameters",
     "DynidError",
     "Excitation",
     "Identification",
     "JointColumn",
     "Log",
+    "MarkerFit",
     "Motion",
     "Regressor",
     "Robot",
     "Sequential",
     "State",
+    "angles_from_markers",
+    "barycentric",
     "base_parameters",
     "bundled_robots",
     "collect_state",

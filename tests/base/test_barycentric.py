@@ -1,4 +1,4 @@
-"""Barycentric parameters (Raucent et al. 1992, section 4): their definition, the paper's robots, and printed relations."""
+"""Barycentric parameters (Raucent et al. 1992, section 4): definition, the paper's robots, printed relations."""
 
 from __future__ import annotations
 
@@ -141,7 +141,9 @@ def test_base_parameters_from_barycentric_ones(seed: int, model: str) -> None:
     links = tuple(replace(link, zero=frozenset({"MX", "YZ"} if k == 1 else ())) for k, link in enumerate(robot.links))
     robot = replace(robot, links=links)
     found, base = barycentric(robot), base_parameters(robot, model=model)
-    X = np.array([0.0 if n in robot.known_zeros else x for n, x in zip(robot.parameter_names, robot.parameters, strict=True)])
+    X = np.array(
+        [0.0 if n in robot.known_zeros else x for n, x in zip(robot.parameter_names, robot.parameters, strict=True)]
+    )
     assert_allclose(found.matrix_of(base) @ found.values(X), base.values(X), rtol=1e-9, atol=1e-9)
     assert_allclose(np.diag(found.matrix), 1.0)
     assert_allclose(np.abs(np.linalg.det(found.matrix)), 1.0, rtol=1e-9)

@@ -166,9 +166,7 @@ def test_a_moved_and_turned_sensor_with_all_channels_tells_the_same(seed: int) -
     plain, moved = relate_sensors(robot), relate_sensors(robot.with_sensor(sensor))
     assert moved.reaction.names == plain.reaction.names
     assert_allclose(moved.S, plain.S, rtol=0, atol=1e-10)
-    sampled = base_parameters(
-        robot.with_sensor(sensor), model="reaction", rotor_inertia=False, tared=True, method="qr"
-    )
+    sampled = base_parameters(robot.with_sensor(sensor), model="reaction", rotor_inertia=False, tared=True, method="qr")
     assert sampled.names == plain.reaction.names
 
 
@@ -180,7 +178,9 @@ def test_part_of_a_turned_sensor_goes_by_samples() -> None:
     found = relate_sensors(robot.with_sensor(sensor))
     assert found.reaction.method == "qr"
     axes = [tuple(np.flatnonzero(np.round(row))) for row in sensor.map]
-    same = relate_sensors(robot.with_sensor(ForceSensor(channels=tuple("Fx Fy Fz Mx My Mz".split()[k] for (k,) in axes))))
+    same = relate_sensors(
+        robot.with_sensor(ForceSensor(channels=tuple("Fx Fy Fz Mx My Mz".split()[k] for (k,) in axes)))
+    )
     assert same.reaction.method == "nullspace"
     assert found.reaction.names == same.reaction.names
     assert found.lost == same.lost

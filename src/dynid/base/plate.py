@@ -85,4 +85,3 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
 
 def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
     return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, gain=None)
-

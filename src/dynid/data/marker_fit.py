@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.data.marker_rows import Carried, Rows, damped, marker_rows
+from dynid.data.marker_rows import Carried, Rows, damped, marker_rows, names_of
 from dynid.errors import DynidError
 from dynid.robot.transform import Array, rotation_about
 
@@ -30,6 +30,7 @@ class Shared:
     """What all frames share: offsets (m, 3), turn (3, 3) and shift (3,) of the camera, covariance per unit variance.
 
     unknown: the offsets that were adjusted; variance: of one coordinate (m^2), NaN where nothing is left to judge it.
+    misfit: root mean square of a coordinate (m) in the known posture.
     """
 
     offsets: Array
@@ -39,6 +40,7 @@ class Shared:
     camera: bool
     covariance: Array
     variance: float
+    misfit: float
 
 
 def solve_frames(carried: Carried, q: Array, x: Array, offsets: Array, tolerance: float = 1e-10) -> Array:
@@ -108,7 +110,8 @@ def adjust(carried: Carried, q: Array, x: Array, held: NDArray[np.bool_], shared
     normal.refuse_open_zeros(carried)
     freedom = 3 * int(rows.seen.sum()) - int(carried.free.sum()) * int((~held).sum()) - normal.rank
     variance = float((rows.e**2).sum()) / freedom if freedom > 0 else np.nan
-    return Shared(offsets, turn, shift, shared.unknown, shared.camera, normal.covariance, variance)
+    misfit = float(np.sqrt((rows.e[held] ** 2).sum() / max(3 * int(rows.seen[held].sum()), 1)))
+    return Shared(offsets, turn, shift, shared.unknown, shared.camera, normal.covariance, variance, misfit)
 
 
 def _stepped(
@@ -172,10 +175,9 @@ class _Arrow:
         open_ways = V[:, ~shown] / np.maximum(np.linalg.norm(V[:, ~shown], axis=0), 1e-300)
         moved = np.abs(self.back @ open_ways).max(axis=(0, 2), initial=0.0) > 1e-3
         if moved.any():
-            joints = [carried.robot.links[k].joint for k, yes in zip(carried.robot.tree_joints, moved, strict=True) if yes]
             raise DynidError(
-                f"markers leave the zero of joint {', '.join(joints)} open: show more markers in the known posture, "
-                "or give their offsets or the camera's pose"
+                f"markers leave the zero of joint {names_of(carried, moved)} open: "
+                "show more of them in the known posture, or give their offsets or the camera's pose"
             )
 
 

@@ -81,6 +81,17 @@ def ancestors(robot: Robot, link: int) -> tuple[int, ...]:
     return tuple(found)
 
 
+def visible(x: Array) -> NDArray[np.bool_]:
+    """Whether all three coordinates are there, for every point."""
+    return np.asarray(np.isfinite(x).all(axis=-1))
+
+
+def names_of(carried: Carried, which: NDArray[np.bool_]) -> str:
+    """Joints by a mask (n,), for messages."""
+    joints = zip(carried.robot.tree_joints, which, strict=True)
+    return ", ".join(carried.robot.links[k].joint for k, yes in joints if yes)
+
+
 def local_positions(carried: Carried, q: Array, x: Array) -> Array:
     """Markers (N, m, 3) seen from the links that carry them, NaN where hidden."""
     poses = link_poses(carried.robot, q)
@@ -96,7 +107,7 @@ def marker_rows(carried: Carried, q: Array, x: Array, offsets: Array) -> Rows:
     N, m, n = len(q), len(links), len(robot.tree_joints)
     R = np.stack([poses.rotation[k] for k in links], axis=1)
     p = np.stack([poses.position[k] for k in links], axis=1)
-    seen = np.isfinite(x).all(axis=2) & np.isfinite(offsets).all(axis=1)
+    seen = visible(x) & visible(offsets)
     x = np.where(seen[..., None], x, p)
     J = np.zeros((N, m, 3, n))
     for j, k in enumerate(robot.tree_joints):

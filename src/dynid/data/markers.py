@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynid.data.log import Log
-from dynid.data.marker_fit import FRAMES, NEAR, UNSEEN, Shared, adjust, chunks, follow, solve_frames
-from dynid.data.marker_rows import Carried, Rows, damped, local_positions, marker_rows
+from dynid.data.marker_doubts import find_warnings, refuse_undetermined
+from dynid.data.marker_fit import FRAMES, UNSEEN, Shared, adjust, chunks, follow, solve_frames
+from dynid.data.marker_rows import Carried, Rows, damped, local_positions, marker_rows, names_of, visible
 from dynid.errors import DynidError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
 
 BASE = "base"
 HELD = 50
-ODD = 4.0
-"""A marker that fits this many times worse than the middle one is named."""
+"""Frames of the known posture that are adjusted with the others, at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,12 +72,12 @@ def angles_from_markers(
     held = _frames(at, len(x))
     pose = camera or Transform.identity()
     first = int(np.flatnonzero(held)[0])
-    shared = Shared(known, pose.rotation, pose.translation, ~np.isfinite(known).all(axis=1), refine_camera,
-                    np.zeros((0, 0)), np.nan)  # fmt: skip
+    shared = Shared(known, pose.rotation, pose.translation, ~visible(known), refine_camera,
+                    np.zeros((0, 0)), np.nan, 0.0)  # fmt: skip
     in_base = x @ shared.turn.T + shared.shift
     guess = _first_offsets(carried, posture, in_base, held, known, links)
     q = follow(carried, in_base, guess, posture, first)
-    guess = _late_offsets(carried, q, in_base, guess, links)
+    guess = _late_offsets(carried, q, in_base, guess)
     shared = replace(shared, offsets=guess)
     if shared.unknown.any() or refine_camera:
         some = _adjusted_frames(held, seen)
@@ -104,7 +104,7 @@ def _checked(
     known = np.full((x.shape[1], 3), np.nan) if offsets is None else _numbers("offsets", offsets)
     if known.shape != (x.shape[1], 3):
         raise DynidError(f"offsets must have shape ({x.shape[1]}, 3), NaN where unknown, got {known.shape}")
-    x = np.where(np.isfinite(x).all(axis=2, keepdims=True), x, np.nan)
+    x = np.where(visible(x)[..., None], x, np.nan)
     return times, np.isfinite(x[..., 0]), x, posture, known
 
 
@@ -140,37 +140,35 @@ def _first_offsets(
 ) -> Array:
     """Offsets as the known posture shows them, NaN for markers hidden there."""
     local = local_positions(carried, np.tile(posture, (int(held.sum()), 1)), x[held])
-    visible = np.isfinite(local).all(axis=2)
-    count = np.maximum(visible.sum(axis=0), 1)[:, None]
-    shown = np.where(visible.any(axis=0)[:, None], np.where(visible[..., None], local, 0.0).sum(axis=0) / count, np.nan)
-    guess = np.where(np.isfinite(known).all(axis=1)[:, None], known, shown)
+    there = visible(local)
+    mean = np.where(there[..., None], local, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]
+    guess = np.where(visible(known)[:, None], known, np.where(there.sum(axis=0)[:, None] > 0, mean, np.nan))
     if not np.isfinite(guess).any():
         raise DynidError("no marker is visible in the known posture; choose other frames in `at`")
-    never = np.flatnonzero(~np.isfinite(x).all(axis=2).any(axis=0))
+    never = np.flatnonzero(~visible(x).any(axis=0))
     if len(never):
         raise DynidError(f"marker {never[0]} on '{links[never[0]]}' is never visible; leave it out")
     return np.asarray(guess)
 
 
-def _late_offsets(carried: Carried, q: Array, x: Array, guess: Array, links: Sequence[str]) -> Array:
+def _late_offsets(carried: Carried, q: Array, x: Array, guess: Array) -> Array:
     """Offsets of markers that were hidden in the known posture, from the frames that show them."""
-    late = ~np.isfinite(guess).all(axis=1)
+    late = ~visible(guess)
     if not late.any():
         return guess
-    known_rows = marker_rows(carried, q[:1], np.where(late[:, None], np.nan, 0.0)[None], guess)
-    blind = carried.free & ~(np.abs(known_rows.J).max(axis=(0, 1, 2)) > 0.0)
+    shown = tuple(link for link, hidden in zip(carried.links, late, strict=True) if not hidden)
+    blind = carried.free & ~Carried.of(carried.robot, shown).free
     if blind.any():
-        joints = [carried.robot.links[k].joint for k, no in zip(carried.robot.tree_joints, blind, strict=True) if no]
         raise DynidError(
-            f"no marker beyond joint {', '.join(joints)} is visible in the known posture, so its zero stays open; "
-            "choose other frames in `at`, or give offsets"
+            f"no marker beyond joint {names_of(carried, blind)} is visible in the known posture, "
+            "so its zero stays open; choose other frames in `at`, or give offsets"
         )
     total, count = np.zeros_like(guess), np.zeros(len(guess))
     for part in chunks(len(x)):
         local = local_positions(carried, q[part], x[part])
-        visible = np.isfinite(local).all(axis=2)
-        total += np.where(visible[..., None], local, 0.0).sum(axis=0)
-        count += visible.sum(axis=0)
+        there = visible(local)
+        total += np.where(there[..., None], local, 0.0).sum(axis=0)
+        count += there.sum(axis=0)
     return np.where(late[:, None], total / np.maximum(count, 1.0)[:, None], guess)
 
 
@@ -199,9 +197,9 @@ def _all_frames(carried: Carried, t: Array, x: Array, q: Array, shared: Shared) 
     freedom = counts.sum() - (carried.free & ~hidden).sum()
     variance = shared.variance if shared.covariance.size else squares.sum() / freedom if freedom > 0 else np.nan
     sigma = np.where(carried.free, sigma * np.sqrt(variance), np.inf)
-    _refuse_undetermined(carried, hidden)
+    refuse_undetermined(carried, hidden)
     each = np.sqrt(squares / np.maximum(counts, 1.0))
-    warnings = _warnings(carried, q, hidden, each, bool(np.isnan(variance)))
+    warnings = find_warnings(carried, q, hidden, each, shared, bool(np.isnan(variance)))
     q[hidden], sigma[hidden] = np.nan, np.inf
     camera = Transform(shared.turn, shared.shift)
     return MarkerFit(t, q, shared.offsets, camera, float(total), each, sigma, warnings)
@@ -222,41 +220,3 @@ def _deviations(carried: Carried, rows: Rows, shared: Shared) -> tuple[Array, ND
         back = inverse @ B
         variance = variance + np.einsum("njs,st,njt->nj", back, shared.covariance, back, optimize=True)
     return np.sqrt(variance), hidden
-
-
-def _names(carried: Carried, which: NDArray[np.bool_]) -> str:
-    return ", ".join(carried.robot.links[k].joint for k, yes in zip(carried.robot.tree_joints, which, strict=True) if yes)
-
-
-def _refuse_undetermined(carried: Carried, hidden: NDArray[np.bool_]) -> None:
-    never = hidden.all(axis=0)
-    if never.any():
-        raise DynidError(
-            f"the markers never tell joints {_names(carried, never)} apart; put markers on more links, "
-            "or three that do not lie on a line on the last one"
-        )
-
-
-def _warnings(
-    carried: Carried, q: Array, hidden: NDArray[np.bool_], each: Array, unjudged: bool
-) -> tuple[str, ...]:
-    notes = []
-    if not carried.free.all():
-        notes.append(f"no marker shows joint {_names(carried, ~carried.free)}: it is taken to stay at its start")
-    if hidden.any():
-        count = int(hidden.any(axis=1).sum())
-        notes.append(
-            f"{count} of {len(q)} frames show too few markers for joint {_names(carried, hidden.any(axis=0))}: NaN there"
-        )
-    turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
-    jumps = (np.abs(np.diff(q, axis=0)) > NEAR) & turns & ~hidden[1:] & ~hidden[:-1]
-    if jumps.any():
-        frame = int(np.flatnonzero(jumps.any(axis=1))[0]) + 1
-        notes.append(f"joint {_names(carried, jumps.any(axis=0))} jumps at frame {frame}: swapped markers, or a long gap")
-    odd = np.flatnonzero(each > ODD * np.median(each) + 1e-9)
-    if len(odd):
-        text = ", ".join(f"{k} ({1e3 * each[k]:.2g} mm)" for k in odd)
-        notes.append(f"marker {text} fits worse than the others ({1e3 * np.median(each):.2g} mm): is its link right?")
-    if unjudged:
-        notes.append("there are just enough markers to find the joints, none to judge the fit: deviations are unknown")
-    return tuple(notes)
