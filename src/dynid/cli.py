@@ -13,6 +13,7 @@ import typer
 
 from dynid.errors import DynidError
 from dynid.identification_commands import identify, simulate
+from dynid.marker_commands import markers
 
 app = typer.Typer(
     add_completion=True,
@@ -185,6 +186,7 @@ def excite(
 
 app.command()(simulate)
 app.command()(identify)
+app.command()(markers)
 
 
 @app.command()
