@@ -208,8 +208,8 @@ def _all_frames(carried: Carried, t: Array, x: Array, q: Array, shared: Shared) 
 def _deviations(carried: Carried, rows: Rows, shared: Shared) -> tuple[Array, NDArray[np.bool_]]:
     """Deviations (N, n) per unit deviation of a coordinate, and which joints a frame does not show."""
     A = rows.information
-    size = np.sqrt(np.maximum(np.einsum("nii->ni", A), 1e-300))
-    largest = np.where(carried.free, np.maximum(np.median(size, axis=0), 1e-150), 1.0)
+    size = np.sqrt(np.einsum("nii->ni", A)).max(axis=0)
+    largest = np.where(size > 0.0, size, 1.0)
     values, V = np.linalg.eigh(A / largest[:, None] / largest)
     lost = values < UNSEEN * np.maximum(values[:, -1:], 1e-300)
     hidden = ((V**2 * lost[:, None]).sum(axis=2) > 1e-6) & carried.free
