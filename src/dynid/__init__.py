@@ -9,9 +9,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dynid.base.barycentric import Barycentric, barycentric
     from dynid.base.find import base_parameters, compare_methods
     from dynid.base.parameters import BaseParameters
     from dynid.data.log import Log
+    from dynid.data.markers import MarkerFit, angles_from_markers
     from dynid.data.read import read_log
     from dynid.data.simulate import simulate
     from dynid.errors import DynidError
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
 
 _HOMES = {
+    "Barycentric": "dynid.base.barycentric",
     "BaseParameters": "dynid.base.parameters",
     "Comparison": "dynid.estimation.comparison",
     "DynidError": "dynid.errors",
@@ -48,6 +51,7 @@ _HOMES = {
     "JointColumn": "dynid.robot.joint_column",
     "JointParameters": "dynid.estimation.joint_parameters",
     "Log": "dynid.data.log",
+    "MarkerFit": "dynid.data.markers",
     "Motion": "dynid.robot.motion",
     "Payload": "dynid.estimation.payload",
     "Regressor": "dynid.models.regressor",
@@ -55,6 +59,8 @@ _HOMES = {
     "Rotor": "dynid.robot.force_sensor",
     "Sequential": "dynid.estimation.sequential",
     "State": "dynid.estimation.state",
+    "angles_from_markers": "dynid.data.markers",
+    "barycentric": "dynid.base.barycentric",
     "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
     "collect_state": "dynid.estimation.identify",
@@ -77,6 +83,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Barycentric",
     "BaseParameters",
     "Comparison",
     "DynidError",
@@ -87,6 +94,7 @@ __all__ = [
     "JointColumn",
     "JointParameters",
     "Log",
+    "MarkerFit",
     "Motion",
     "Payload",
     "Regressor",
@@ -94,6 +102,8 @@ __all__ = [
     "Rotor",
     "Sequential",
     "State",
+    "angles_from_markers",
+    "barycentric",
     "base_parameters",
     "bundled_robots",
     "collect_state",

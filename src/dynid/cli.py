@@ -13,6 +13,7 @@ import typer
 
 from dynid.errors import DynidError
 from dynid.identification_commands import identify, simulate
+from dynid.marker_commands import markers
 from dynid.payload_commands import gains, payload
 
 app = typer.Typer(
@@ -86,14 +87,17 @@ def base(
     tared: Annotated[bool, typer.Option(help="six free offsets in the reaction model")] = False,
     values: Annotated[Path | None, typer.Option(help="a robot file, or JSON {name: value}: adds values")] = None,
     latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
+    barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric letters too")] = False,
     seed: Annotated[int, typer.Option(help="of the random samples of qr and svd")] = 0,
     json: JsonOption = None,
 ) -> None:
     """Show which inertial parameters can be identified at all, and how the others join them.
 
+    With --model reaction also how joint torques follow from forces on the base, and which channels that takes.
+
     Example: dynid base puma560 --method all
     """
-    from dynid import base_face, terminal
+    from dynid import base_face, plate_face, terminal
     from dynid.base.find import base_parameters, compare_methods
     from dynid.robot.load import load_robot
 
@@ -109,9 +113,18 @@ def base(
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
     numbers = found.values(base_face.read_values(values, loaded)) if values else None
     base_face.show(found, screen, latex=latex, values=numbers)
-    if json:
-        terminal.write_json(json, base_face.facts(found, compared, numbers))
+    facts = base_face.facts(found, compared, numbers) if json else {}
     warnings = [*found.warnings, *(base_face.disagreements(compared) if compared else ())]
+    if barycentric:
+        plate_face.show_barycentric(found, screen)
+        facts["barycentric"] = plate_face.barycentric_facts(found)
+    if model == "reaction":
+        answer = plate_face.find_answer(loaded, tared=tared)
+        plate_face.show_answer(answer, screen)
+        facts["plate"] = plate_face.answer_facts(answer)
+        warnings += answer.warnings
+    if json:
+        terminal.write_json(json, facts)
     terminal.finish(warnings)
 
 
@@ -176,6 +189,7 @@ app.command()(simulate)
 app.command()(identify)
 app.command()(payload)
 app.command()(gains)
+app.command()(markers)
 
 
 @app.command()

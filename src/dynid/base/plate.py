@@ -13,7 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynid.base.find import remembered_base_parameters
+from dynid.base.barycentric import sum_text
+from dynid.base.find import base_parameters, remembered_base_parameters
 from dynid.base.parameters import BaseParameters
 from dynid.robot.force_sensor import CHANNELS, ForceSensor
 from dynid.robot.robot import Robot
@@ -38,22 +39,26 @@ class SensorRelation:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """Text, one line per parameter of the torques: `ZZR1 = ZZR1 + ...` of those of the reactions."""
+        """Text, one line per parameter of the torques, in those of the reactions: `ZZ1 (torque) = ZZ1 (reaction)`."""
         lines = []
         for name, row in zip(self.torque.names, self.S, strict=True):
             if name in self.lost:
                 lines.append(f"{name}: cannot be had from these channels")
                 continue
             terms = [(x, other) for x, other in zip(row, self.reaction.names, strict=True) if abs(x) > EXACT]
-            lines.append(f"{name} (torque) = {_sum(terms)} (reaction)")
+            text = sum_text(terms)
+            lines.append(f"{name} (torque) = {text if len(terms) < 2 else f'({text})'} (reaction)")
         return tuple(lines)
 
 
 @lru_cache(maxsize=32)
 def relate_sensors(robot: Robot, *, tared: bool = True) -> SensorRelation:
     """Relate the parameters of the torques to those that the robot's force sensor (all channels where none) shows."""
-    torque = remembered_base_parameters(robot, model="torque", rotor_inertia=False)
-    reaction = remembered_base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
+    return _relation(remembered_base_parameters(robot, model="torque", rotor_inertia=False), robot, tared)
+
+
+def _relation(torque: BaseParameters, robot: Robot, tared: bool) -> SensorRelation:
+    reaction = base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
     M_d, M_r = torque.regrouping.matrix, reaction.regrouping.matrix
     S = M_d[:, list(reaction.kept)]  # M_r is the identity there
     off = np.abs(S @ M_r - M_d).max(axis=1, initial=0.0)
@@ -68,11 +73,12 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
     sensor = robot.sensor or ForceSensor()
     if any(rotor.is_hidden for rotor in sensor.rotors):
         return ()
+    torque = base_parameters(robot, rotor_inertia=False)
     for count in range(1, len(CHANNELS) + 1):
         good = tuple(
             some
             for some in itertools.combinations(CHANNELS, count)
-            if not relate_sensors(robot.with_sensor(_with_channels(sensor, some))).lost
+            if not _relation(torque, robot.with_sensor(_with_channels(sensor, some)), True).lost
         )
         if good:
             return good
@@ -81,12 +87,3 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
 
 def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
     return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, gain=None)
-
-
-def _sum(terms: list[tuple[float, str]]) -> str:
-    parts: list[str] = []
-    for x, name in terms:
-        factor = "" if abs(abs(x) - 1.0) < EXACT else f"{abs(x):.6g} "
-        sign = ("-" if x < 0 else "") if not parts else (" - " if x < 0 else " + ")
-        parts.append(f"{sign}{factor}{name}")
-    return "".join(parts) or "0"

@@ -1,0 +1,47 @@
+"""The command `markers`: parse, call, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def markers(
+    robot: Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")],
+    file: Annotated[Path, typer.Argument(help="CSV: t, and NAME_x NAME_y NAME_z per marker, empty where hidden")],
+    marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
+    start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",
+    still: Annotated[float, typer.Option(help="seconds that the robot stands so; longer is better")] = 0.0,
+    unit: Annotated[str, typer.Option(help="of the markers' positions: m, cm or mm")] = "m",
+    refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")] = None,
+) -> None:
+    """Find joint positions from markers on the links, seen in frame 0 by cameras.
+
+    Example: dynid markers puma562 seen.csv --marker a=1 --marker b=2 --marker c=3 --start 0,0,0 --still 1 --out log.csv
+    """
+    from dynid import log_options, marker_face, terminal
+    from dynid.data.markers import angles_from_markers
+    from dynid.robot.load import load_robot
+
+    log_options.check_outputs(out, json, suffixes=marker_face.SUFFIXES, keep=[file])
+    loaded = load_robot(robot)
+    posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
+    read = marker_face.read_markers(file, marker or [], unit)
+    at = marker_face.still_frames(read.t, still)
+    fit = angles_from_markers(
+        loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
+    )
+    screen = terminal.console()
+    terminal.show_notes(loaded, screen)
+    marker_face.show(fit, loaded, read, screen)
+    if out:
+        marker_face.write_log(out, fit, read.others)
+    if json:
+        terminal.write_json(json, marker_face.facts(fit, loaded, read))
+    done = f"wrote {terminal.escaped(str(out))}" if out else "nothing was written; --out log.csv keeps the log"
+    screen.print(done, highlight=False, soft_wrap=True)
+    terminal.finish(fit.warnings)
