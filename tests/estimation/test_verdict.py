@@ -131,3 +131,16 @@ def test_friction_that_is_truly_zero_is_not_accused() -> None:
     for seed in range(30):
         noisy = tau + 0.5 * np.random.default_rng(seed).standard_normal(tau.shape)
         assert dynid.identify(robot, log_of(motion, noisy), friction=PLAIN).verdict.level == "good"
+
+
+def test_accelerations_that_are_mostly_noise_are_told() -> None:
+    robot = dynid.load_robot("puma560")
+    log = dynid.simulate(robot, fourier_motion(robot, duration=20.0, rate=200.0), noise=0.1)
+    q = log.q + 1e-4 * np.random.default_rng(1).standard_normal(log.q.shape)
+    noisy = dynid.Log(log.t, q, tau=log.tau)
+    wide = dynid.identify(robot, noisy, friction=(), cutoff=30.0)
+    assert "accelerations derived from the positions are noise" in str(wide.verdict)
+    small = wide.value("ZZ1") - wide.equation.base.values(robot.parameters)[0]
+    assert small < -3.0 * wide.sigma[wide.names.index("ZZ1")]  # and they are: biased towards zero beyond the deviations
+    for options in ({}, {"model": "momentum", "cutoff": 30.0}):
+        assert "accelerations" not in str(dynid.identify(robot, noisy, friction=(), **options).verdict)  # type: ignore[arg-type]

@@ -40,7 +40,9 @@ class Choice:
     clean: recorded velocities and accelerations are free of noise and can be taken as they are. series: the rows
     follow one another in time; where they do not (random postures with the row's number as time) a filter makes no
     sense, and velocities and accelerations have to be taken as given. bound: cut-off (Hz) at which noise makes up 5 %
-    of a derived acceleration. band: frequency (Hz) below which 99 % of the velocity's power lies, 0 where unknown.
+    of a derived acceleration, at most 0.3 times the rate; noise: that cut-off without a limit; order: how the power
+    of the noise grows with the cut-off. band: frequency (Hz) below which 99 % of the velocity's power lies, 0 where
+    unknown.
     """
 
     cutoff: float
@@ -49,6 +51,12 @@ class Choice:
     series: bool = True
     bound: float = 0.0
     band: float = 0.0
+    noise: float = np.inf
+    order: int = 3
+
+    def noise_share(self, cutoff: float) -> float:
+        """Noise of a derived acceleration as a share of the acceleration, for the median joint."""
+        return 0.0 if self.clean else NOISE_SHARE * (cutoff / self.noise) ** (0.5 * self.order)
 
     def motion_cutoff(self, cutoff: float) -> float:
         """Cut-off of the motion for a cut-off of the rows: as high as noise allows, up to four times.
@@ -93,7 +101,11 @@ def choose_cutoff(seen: Survey) -> Choice:
         reason += f"; a fifth of the sampling rate of {rate:.4g} Hz is the limit"
     else:
         reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
-    return Choice(_rounded(cutoff), reason, _is_clean(x, band, rate), bound=min(bound, 0.3 * rate), band=band)
+    clean = _is_clean(x, band, rate)
+    return Choice(
+        _rounded(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
+        order=derivative + 1,
+    )  # fmt: skip
 
 
 def _longest_travel(seen: Survey) -> Samples:

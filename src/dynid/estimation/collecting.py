@@ -77,7 +77,8 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
         judge = None if judge is None else judge.anew()
     told = _told(on_progress, "reading")
     gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
-    empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge)
+    noise = _motion_noise(measure, surveys, treatments)
+    empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
     return empty.holding(gathered)
 
 
@@ -144,6 +145,15 @@ def measured_channels(measure: Measure) -> tuple[str, ...]:
     """Channels that a log must have."""
     torques = ("tau",) if measure.has_torques else ()
     return (*torques, "reaction") if measure.has_reactions else torques
+
+
+def _motion_noise(measure: Measure, surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> float:
+    """Noise of accelerations that were derived, as a share of them, in the noisiest log."""
+    pairs = zip(surveys, treatments, strict=True)
+    derived = [(s, t.cutoff) for s, t in pairs if s.samples.a is None and t.cutoff is not None]
+    if measure.is_integral or not derived:
+        return 0.0
+    return max(choose_cutoff(s).noise_share(cutoff) for s, cutoff in derived)
 
 
 def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:

@@ -240,7 +240,7 @@ def _result(
             ],
             negative=_negative_inertias(equation, unknowns, solution.values, covariance, half, kept),
             placement=find_placement(equation, unknowns, solution, state.kept, inflation),
-            is_plate=equation.measure.model == "reaction",
+            is_plate=equation.measure.model == "reaction", motion_noise=state.motion_noise,
             used_delay=state.delay,
         )
     )  # fmt: skip

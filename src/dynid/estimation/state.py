@@ -22,8 +22,8 @@ class State:
 
     cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
     among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
-    residual (not written to files); findings per log; judge: who looked at the raw
-    torques, for estimator "huber" (not written to files either).
+    residual (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not
+    written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
     """
 
     equation: Equation
@@ -36,6 +36,7 @@ class State:
     kept: tuple[Rows, ...]
     findings: tuple[Findings, ...]
     judge: Judge | None = None
+    motion_noise: float = 0.0
 
     def holding(self, gathered: Gathered) -> State:
         """Return a state of the same equation with what one pass gathered."""
@@ -82,4 +83,7 @@ def merge_states(states: list[State]) -> State:
         before += state.logs
     settling = tuple(factors for state in states for factors in state.settling)
     findings = tuple(found for state in states for found in state.findings)
-    return replace(first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings)
+    noise = max(state.motion_noise for state in states)
+    return replace(
+        first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, motion_noise=noise
+    )

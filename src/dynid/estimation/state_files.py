@@ -61,6 +61,7 @@ class StateRecord(Record):
     equation: EquationRecord
     cutoff: float | None
     reason: str
+    motion_noise: float = 0.0
     delay: float
     recipe: bool
     blocks: list[BlockRecord]
@@ -77,6 +78,7 @@ def write_state(state: State, path: Path) -> None:
         equation=record_equation(state.equation),
         cutoff=state.cutoff,
         reason=state.reason,
+        motion_noise=state.motion_noise,
         delay=state.delay,
         recipe=state.recipe,
         blocks=[
@@ -123,7 +125,10 @@ def read_state(path: Path) -> State:
         )
         for f in record.findings
     )  # fmt: skip
-    return State(equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings)
+    return State(
+        equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings,
+        motion_noise=record.motion_noise,
+    )  # fmt: skip
 
 
 def _factors(equation: Equation, records: list[FactorRecord]) -> tuple[ChannelFactor, ...]:

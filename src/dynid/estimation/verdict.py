@@ -20,6 +20,9 @@ USABLE_MEAN = 0.5
 HOPELESS = 0.9
 HIGH_CONDITION = 1000.0
 FEW_GROUPS = 8
+NOISY = 0.08
+"""Share of noise in derived accelerations from which on their bias matters."""
+
 LEAST_DELAY = 1e-3
 """Seconds below which a delay is not worth a word."""
 
@@ -44,7 +47,7 @@ class Evidence:
     are below zero by two half widths of their interval although nature does not allow it; groups: blocks behind the
     jackknife, None without; delay: what was found beside used_delay (s), which was corrected. negative: joints about
     which the inertia is negative beyond doubt; placement: where a force plate seems to sit beside its declaration;
-    is_plate: nothing but a force plate was used.
+    is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations.
     """
 
     channels: Sequence[str]
@@ -61,6 +64,7 @@ class Evidence:
     negative: Sequence[str] = ()
     placement: Placement | None = None
     is_plate: bool = False
+    motion_noise: float = 0.0
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -145,6 +149,13 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
             "motion become large errors of single parameters"
         )
         doubts.append((text, "record a more exciting motion (dynid excite)"))
+    if evidence.motion_noise > NOISY:
+        share = evidence.motion_noise
+        text = (
+            f"accelerations derived from the positions are noise to {100.0 * share:.0f} %, which pulls inertias "
+            f"towards zero by some {100.0 * share**2:.2g} %, beyond their deviations"
+        )
+        doubts.append((text, "lower the cut-off, or move faster; momentum needs no accelerations"))
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
         text = f"the deviations rest on {_count(evidence.groups, 'block')} of time only"
         doubts.append((text, "record longer"))
