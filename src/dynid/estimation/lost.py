@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -107,6 +108,17 @@ def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> str:
 
 def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
     """Torque or force on the base that the direction causes when only some joints move."""
+    rows = _trial(equation, tuple(posture.tolist()), joints)
+    shown = equation.rigid_torque(rows, rigid)
+    for channel in equation.base_channels:
+        own = rows[:, channel.start : channel.start + channel.base] @ rigid[channel.columns[: channel.base]]
+        shown = np.column_stack([shown, own - own.mean() * equation.is_tared])
+    return float(np.abs(shown).max())
+
+
+@lru_cache(maxsize=256)
+def _trial(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ...]) -> Array:
+    """Rows of a random motion of some joints, remembered: the next direction asks for the same."""
     rng = np.random.default_rng(0)
     n, N = equation.robot.n, 30
     q, v, a = np.tile(posture, (N, 1)), np.zeros((N, n)), np.zeros((N, n))
@@ -114,9 +126,4 @@ def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, 
         scale = equation.shapes.scale[j]
         q[:, j] += scale * rng.uniform(-1.5, 1.5, N)
         v[:, j], a[:, j] = scale * rng.uniform(-2.0, 2.0, N), scale * rng.uniform(-5.0, 5.0, N)
-    rows = equation.rigid_rows(Motion(np.arange(float(N)), q, v, a))
-    shown = equation.rigid_torque(rows, rigid)
-    for channel in equation.base_channels:
-        own = rows[:, channel.start : channel.start + channel.base] @ rigid[channel.columns[: channel.base]]
-        shown = np.column_stack([shown, own - own.mean() * equation.is_tared])
-    return float(np.abs(shown).max())
+    return equation.rigid_rows(Motion(np.arange(float(N)), q, v, a))
