@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from command_line import CommandLine, write_simulated
-from dynid import compare_ways, comparison_face, load_robot, read_log
+from dynid import Log, Robot, State, compare_ways, comparison_face, load_robot, read_log
 from dynid.estimation import compare as module
+from dynid.estimation.collecting import Wishes
 from dynid.estimation.compare import WAYS
 from dynid.simulation_face import write_log
 
@@ -106,10 +109,14 @@ def test_nonsense_leaves_with_a_warning(dynid: CommandLine, log: Path, tmp_path:
 
 
 def test_ctrl_c_shows_what_is_finished(dynid: CommandLine, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    collect = module.collect  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(module, "weigh_down", interrupted)
+    def interrupted(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: Any = None) -> State:
+        if wishes.robust:
+            raise KeyboardInterrupt
+        return collect(robot, logs, wishes, on_progress=on_progress)
+
+    monkeypatch.setattr(module, "collect", interrupted)
     done = dynid("identify", "gautier3", log, *PLAIN, "--compare")
     assert "torque, ridge" in done.out
     assert "torque, huber" not in done.out

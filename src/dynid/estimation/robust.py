@@ -240,8 +240,9 @@ def _between(t: Array, others: Array) -> slice:
 
 def _nearest(piece: Piece) -> Array:
     """Raw samples at the instants of the rows."""
-    k = np.clip(np.searchsorted(piece.raw_t, piece.t), 1, max(1, len(piece.raw_t) - 1))
-    return np.asarray(np.where(piece.t - piece.raw_t[k - 1] < piece.raw_t[k] - piece.t, k - 1, k))
+    after = np.clip(np.searchsorted(piece.raw_t, piece.t), 0, len(piece.raw_t) - 1)
+    before = np.maximum(after - 1, 0)
+    return np.asarray(np.where(piece.t - piece.raw_t[before] < piece.raw_t[after] - piece.t, before, after))
 
 
 def _limits(
