@@ -68,7 +68,8 @@ class Robot:
 
     `joint_names`, `n`, `limits`, the columns of a Motion and the torque channels are the active joints;
     joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
-    size at a joint, such as a gas spring.
+    size at a joint, such as a gas spring. `unknown`: symbols and entries (`d3`) of the table whose values are
+    nominal only.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Robot:
     source: str = ""
     notes: tuple[str, ...] = ()
     columns: tuple[JointColumn, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
