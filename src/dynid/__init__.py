@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from dynid.robot.load import bundled_robots, load_robot
     from dynid.robot.motion import Motion
     from dynid.robot.robot import Robot
+    from dynid.unknown.find import count_model_parameters, model_parameters
+    from dynid.unknown.parameters import ModelParameters
 
 _HOMES = {
     "BaseParameters": "dynid.base.parameters",
@@ -34,6 +36,7 @@ _HOMES = {
     "Identification": "dynid.estimation.identification",
     "JointColumn": "dynid.robot.joint_column",
     "Log": "dynid.data.log",
+    "ModelParameters": "dynid.unknown.parameters",
     "Motion": "dynid.robot.motion",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
@@ -43,10 +46,12 @@ _HOMES = {
     "bundled_robots": "dynid.robot.load",
     "collect_state": "dynid.estimation.identify",
     "compare_methods": "dynid.base.find",
+    "count_model_parameters": "dynid.unknown.find",
     "design_excitation": "dynid.excitation.design",
     "identify": "dynid.estimation.identify",
     "identify_states": "dynid.estimation.identify",
     "load_robot": "dynid.robot.load",
+    "model_parameters": "dynid.unknown.find",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -61,6 +66,7 @@ __all__ = [
     "Identification",
     "JointColumn",
     "Log",
+    "ModelParameters",
     "Motion",
     "Regressor",
     "Robot",
@@ -70,10 +76,12 @@ __all__ = [
     "bundled_robots",
     "collect_state",
     "compare_methods",
+    "count_model_parameters",
     "design_excitation",
     "identify",
     "identify_states",
     "load_robot",
+    "model_parameters",
     "read_log",
     "regressor",
     "regressor_adjoint",

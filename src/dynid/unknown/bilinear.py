@@ -12,9 +12,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import TypeAlias
 
-from dynid.base.digits import Angle, cosine_sine
+import numpy as np
+
+from dynid.base.digits import cosine_sine
 from dynid.base.field import Field
 from dynid.unknown.geometry import PartlyKnown
 from dynid.unknown.lagrangian import Generators, Lagrangian
@@ -98,46 +101,38 @@ def _without_zeros(row: dict[int, Entry]) -> dict[int, Entry]:
 
 def in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
     """B over a finite field in which the known angles are points of the circle."""
-    import numpy as np
-
     points: list[int] = []
     for angle in form.shape.known_angles:
         c, s = field.cos_sin(np.array([field.circle(angle, Fraction(1))], dtype=object))
         points += [int(c[0]), int(s[0])]
+
+    @cache
+    def product(powers: Exponents) -> int:
+        return math.prod(pow(x, n, field.p) for x, n in zip(points, powers, strict=True)) % field.p
+
+    number = cache(field.number)
+    rows = [
+        {column: sum(number(c) * product(powers) for powers, c in entry.items()) % field.p for column, entry in row.items()}
+        for row in form.entries
+    ]
+    return [{column: x for column, x in row.items() if x} for row in rows]
+
+
+def numbers(form: BilinearForm) -> list[dict[int, Fraction]]:
+    """B in rational numbers: exact, or to 60 digits where known angles are no multiples of 90 degrees."""
+    points = [Fraction(x) for angle in form.shape.known_angles for x in cosine_sine(angle)]
+
+    @cache
+    def product(powers: Exponents) -> Fraction:
+        if not any(powers):
+            return Fraction(1)
+        return Fraction(round(math.prod(x**n for x, n in zip(points, powers, strict=True)) * 2**BITS), 2**BITS)
+
     return [
-        {column: x for column, entry in row.items() if (x := _value_in_field(entry, points, field))}
+        {column: sum((c * product(powers) for powers, c in entry.items()), Fraction(0)) for column, entry in row.items()}
         for row in form.entries
     ]
 
 
-def _value_in_field(entry: Entry, points: list[int], field: Field) -> int:
-    total = 0
-    for powers, c in entry.items():
-        term = field.number(c)
-        for x, n in zip(points, powers, strict=True):
-            if n:
-                term = term * pow(x, n, field.p) % field.p
-        total += term
-    return total % field.p
-
-
-def numbers(form: BilinearForm) -> list[dict[int, Fraction]]:
-    """B in rational numbers: exact, or to 100 digits where known angles are no multiples of 90 degrees."""
-    points = [x for angle in form.shape.known_angles for x in _fractions(angle)]
-    return [{column: _value(entry, points) for column, entry in row.items()} for row in form.entries]
-
-
-def _fractions(angle: Angle) -> tuple[Fraction, Fraction]:
-    c, s = cosine_sine(angle)
-    return Fraction(c), Fraction(s)
-
-
-def _value(entry: Entry, points: list[Fraction]) -> Fraction:
-    total = Fraction(0)
-    for powers, c in entry.items():
-        term = c
-        for x, n in zip(points, powers, strict=True):
-            if n:
-                term *= x**n
-        total += term
-    return total
+BITS = 200
+"""Binary digits of numbers that are not rational."""

@@ -23,10 +23,9 @@ def declare(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:
     gravity is meant only by `alpha1`. None takes what the table declares, () declares everything known.
     """
     check_open(robot)
-    words = robot.unknown if unknown is None else _words(unknown)
     entries: set[str] = set()
     symbols: set[str] = set()
-    for word in words:
+    for word in declared_words(robot, unknown):
         if word in robot.symbols:
             symbols.add(word)
         else:
@@ -44,7 +43,10 @@ def check_open(robot: Robot) -> None:
         )
 
 
-def _words(unknown: Iterable[str]) -> tuple[str, ...]:
+def declared_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ...]:
+    """Words that say what is unknown; a single text may hold several, separated by commas."""
+    if unknown is None:
+        return robot.unknown
     if isinstance(unknown, str):
         return tuple(word.strip() for word in unknown.split(",") if word.strip())
     words = tuple(unknown)

@@ -25,7 +25,7 @@ from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.unknown.geometry import ANGLES, Length, PartlyKnown, Row, Turning
 
 PRIMES = (2112840001, 2106360001)
-"""p = 360000 m + 1 below 2^31 with m prime: products fit into 64 bits."""
+"""p = 360000 m + 1 with m prime and 4 p^2 < 2^64: sums of four products fit into 64 bits."""
 
 MANY = 2000
 """Counting stops here."""
@@ -243,11 +243,9 @@ class _Evaluation:
         return c.astype(np.int64), s.astype(np.int64)
 
     def _times(self, A: Numbers, B: Numbers) -> Numbers:
-        """Product of matrices, every product reduced before it is added."""
-        total = A[:, :, 0, None] * B[:, 0, None, :] % self.p
-        for k in range(1, 4):
-            total += A[:, :, k, None] * B[:, k, None, :] % self.p
-        return np.asarray(total % self.p)
+        """Product of matrices; sums of four products of two residues fit into 64 bits without a sign."""
+        product = np.matmul(A.view(np.uint64), B.view(np.uint64)) % np.uint64(self.p)
+        return np.asarray(product.view(np.int64))
 
     def _random(self, N: int) -> Numbers:
         return self.field.random(N).astype(np.int64)

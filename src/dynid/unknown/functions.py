@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +13,11 @@ from dynid.errors import ModelError
 from dynid.kernel.monomials import GRADIENT, MOMENTUM, TORQUE, Monomials, write_monomial_rows
 from dynid.kernel.threads import share_samples
 from dynid.robot.motion import Motion
-from dynid.robot.transform import Array, freeze
+from dynid.robot.transform import Array
 from dynid.unknown.bilinear import Exponents
 from dynid.unknown.lagrangian import Generators
 from dynid.unknown.levels import joint_of
 
-RowKind = Literal["torque", "momentum", "lagrangian_gradient"]
 _MODES = {"torque": TORQUE, "momentum": MOMENTUM, "lagrangian_gradient": GRADIENT}
 
 
@@ -80,7 +78,7 @@ def function_tables(
         factor=np.array([i for word in words for i in word], dtype=np.int64),
         first=np.cumsum([0, *(len(products[word]) for word in words)]).astype(np.int64),
         term=np.array([term[:3] for term in terms], dtype=np.int64).reshape(-1, 3),
-        coefficient=freeze([term[3] for term in terms]),
+        coefficient=np.array([term[3] for term in terms]),
     )
     return FunctionTables(n, len(functions), tables, support)
 

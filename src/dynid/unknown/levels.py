@@ -15,7 +15,7 @@ from fractions import Fraction
 
 from dynid.base.field import Field
 from dynid.base.finite_field import PRIMES
-from dynid.unknown.bilinear import BilinearForm, Exponents, in_field, numbers
+from dynid.unknown.bilinear import BITS, BilinearForm, Exponents, in_field, numbers
 from dynid.unknown.lagrangian import Generators
 
 
@@ -39,7 +39,7 @@ def choose(form: BilinearForm, *, seed: int = 0) -> Choice:
     found = [_pivots(form, order, p, seed) for p in PRIMES]
     pivots, columns, pattern = max(found, key=lambda x: len(x[0]))
     values = numbers(form)
-    functions = _functions(form, values, order, pivots, columns, pattern)
+    functions = _functions(form, values, pivots, columns, pattern)
     rows, scaled = [], []
     for row, function in zip((values[k] for k in pivots), functions, strict=True):
         kept = {column: row[column] for column in sorted(row) if abs(row[column]) > _ROUNDING}
@@ -53,8 +53,8 @@ def choose(form: BilinearForm, *, seed: int = 0) -> Choice:
     )
 
 
-_ROUNDING = Fraction(1, 10**60)
-"""Below this, a number of 100 digits is zero."""
+_ROUNDING = Fraction(1, 10**40)
+"""Below this, a number of 60 digits is zero."""
 
 
 def joint_of(names: Generators) -> tuple[int, ...]:
@@ -104,28 +104,33 @@ def _pivots(
 def _functions(
     form: BilinearForm,
     values: list[dict[int, Fraction]],
-    order: Sequence[int],
     pivots: list[int],
     columns: list[int],
     pattern: list[list[int]],
 ) -> list[dict[int, Fraction]]:
     """Coefficients K of all rows by the chosen ones, from B[:, columns] = K B[pivots, columns]."""
+    place = {c: i for i, c in enumerate(columns)}
+    chosen = [[values[k].get(c, Fraction(0)) for c in columns] for k in pivots]
+    back = _inverse(chosen) if form.rational else _inverse_to_many_digits(chosen)
+    parts = [[(place[c], x) for c, x in row.items() if c in place] for row in values]
+    return [
+        {k: sum((x * back[c][r] for c, x in parts[k]), Fraction(0)) for k in where} for r, where in enumerate(pattern)
+    ]
+
+
+def _inverse(A: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Exact inverse."""
     from flint import fmpq, fmpq_mat
 
-    m = len(pivots)
-    place = {c: i for i, c in enumerate(columns)}
-    chosen = fmpq_mat(m, m)
-    for r, k in enumerate(pivots):
-        for c, x in values[k].items():
-            if c in place:
-                chosen[r, place[c]] = fmpq(x.numerator, x.denominator)
-    inverse = chosen.inv()
-    back = [[Fraction(int(x.p), int(x.q)) for x in row] for row in inverse.tolist()]
-    wanted = {(k, r) for r, where in enumerate(pattern) for k in where}
-    functions: list[dict[int, Fraction]] = [{} for _ in pivots]
-    for k in order:
-        parts = [(place[c], x) for c, x in values[k].items() if c in place]
-        for r in range(m):
-            if (k, r) in wanted:
-                functions[r][k] = sum((x * back[c][r] for c, x in parts), Fraction(0))
-    return functions
+    inverse = fmpq_mat([[fmpq(x.numerator, x.denominator) for x in row] for row in A]).inv()
+    return [[Fraction(int(x.p), int(x.q)) for x in row] for row in inverse.tolist()]
+
+
+def _inverse_to_many_digits(A: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Inverse by interval arithmetic with twice the digits of the entries."""
+    from flint import arb, arb_mat, ctx, fmpq
+
+    with ctx.workprec(2 * BITS):
+        inverse = arb_mat([[arb(fmpq(x.numerator, x.denominator)) for x in row] for row in A]).inv()
+        pairs = [[x.mid().man_exp() for x in row] for row in inverse.tolist()]
+    return [[Fraction(int(man)) * Fraction(2) ** int(exp) for man, exp in row] for row in pairs]
