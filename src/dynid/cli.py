@@ -13,6 +13,7 @@ import typer
 
 from dynid.errors import DynidError
 from dynid.identification_commands import identify, simulate
+from dynid.unknown_commands import unknown
 
 app = typer.Typer(
     add_completion=True,
@@ -173,6 +174,7 @@ def excite(
 
 app.command()(simulate)
 app.command()(identify)
+app.command()(unknown)
 
 
 @app.command()

@@ -94,6 +94,7 @@ class RobotRecord(_Record):
     columns: list[ColumnRecord]
     symbols: dict[str, Finite]
     notes: list[str] = []
+    unknown: list[str] = []
 
 
 def record_robot(robot: Robot) -> RobotRecord:
@@ -110,6 +111,7 @@ def record_robot(robot: Robot) -> RobotRecord:
         columns=[record_column(c) for c in robot.columns],
         symbols=dict(robot.symbols),
         notes=list(robot.notes),
+        unknown=list(robot.unknown),
     )
 
 
@@ -197,6 +199,7 @@ def rebuild_robot(record: RobotRecord) -> Robot:
         record.source,
         tuple(record.notes),
         columns=tuple(rebuild_column(c) for c in record.columns),
+        unknown=tuple(record.unknown),
     )  # fmt: skip
 
 

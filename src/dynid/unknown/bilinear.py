@@ -111,11 +111,11 @@ def in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
         return math.prod(pow(x, n, field.p) for x, n in zip(points, powers, strict=True)) % field.p
 
     number = cache(field.number)
-    rows = [
-        {column: sum(number(c) * product(powers) for powers, c in entry.items()) % field.p for column, entry in row.items()}
-        for row in form.entries
-    ]
-    return [{column: x for column, x in row.items() if x} for row in rows]
+
+    def value(entry: Entry) -> int:
+        return sum(number(c) * product(powers) for powers, c in entry.items()) % field.p
+
+    return [{column: x for column, entry in row.items() if (x := value(entry))} for row in form.entries]
 
 
 def numbers(form: BilinearForm) -> list[dict[int, Fraction]]:
@@ -128,10 +128,10 @@ def numbers(form: BilinearForm) -> list[dict[int, Fraction]]:
             return Fraction(1)
         return Fraction(round(math.prod(x**n for x, n in zip(points, powers, strict=True)) * 2**BITS), 2**BITS)
 
-    return [
-        {column: sum((c * product(powers) for powers, c in entry.items()), Fraction(0)) for column, entry in row.items()}
-        for row in form.entries
-    ]
+    def value(entry: Entry) -> Fraction:
+        return sum((c * product(powers) for powers, c in entry.items()), Fraction(0))
+
+    return [{column: value(entry) for column, entry in row.items()} for row in form.entries]
 
 
 BITS = 200

@@ -12,7 +12,7 @@ from dynid.unknown.geometry import LETTERS, PartlyKnown, with_unknowns
 _ENTRY = re.compile(rf"({'|'.join(LETTERS)})([0-9]*)")
 
 _OF_THE_BASE = ("gamma", "alpha")
-"""Of a joint on the base these say how frame 0, in which gravity is given, was laid: known unless named with a number."""
+"""Of a joint on the base they say how frame 0, in which gravity is given, was laid: known unless named as `alpha1`."""
 
 
 def declare(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:

@@ -101,7 +101,7 @@ class _Evaluation:
         self.robot = shape.robot
         self.joints = self.robot.tree_joints
         self.rotors = [i for i, k in enumerate(self.joints) if rotor_inertia and ROTOR not in self.robot.links[k].zero]
-        self.gravity = [field.number(x) for x in read_gravity(self.robot.gravity)]
+        self.gravity = np.array([field.number(x) for x in read_gravity(self.robot.gravity)], dtype=np.int64)
         self.free = [
             np.array([k for k, symbol in enumerate(SYMBOLS) if symbol not in link.zero], dtype=np.int64)
             for link in self.robot.links
@@ -191,7 +191,7 @@ class _Evaluation:
         p = self.p
         half, quarter = pow(2, -1, p), pow(4, -1, p)
         G = self._times(Td.transpose(0, 2, 1), Td)
-        weight = sum(g * T[:, i, :] % p for i, g in enumerate(self.gravity))
+        weight = (self.gravity[:, None] * T[:, :3, :] % p).sum(axis=1)
         out = np.empty((len(T), 10), dtype=np.int64)
         x, y, z = G[:, 0, 0], G[:, 1, 1], G[:, 2, 2]
         out[:, 0], out[:, 3], out[:, 5] = y + z - x, x + z - y, x + y - z

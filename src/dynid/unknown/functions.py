@@ -48,9 +48,7 @@ class FunctionTables:
         mode = _MODES[kind]
         share_samples(
             len(motion),
-            lambda start, stop: write_monomial_rows(
-                self.tables, mode, motion.q, motion.v, motion.a, start, stop, out
-            ),
+            lambda start, stop: write_monomial_rows(self.tables, mode, motion.q, motion.v, motion.a, start, stop, out),
         )
 
 

@@ -29,7 +29,11 @@ def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[Unknown], na
 def function_text(function: Mapping[int, Fraction], motions: Sequence[Exponents], names: Generators) -> str:
     """Sum of products of the motion."""
     words = [_word(name) for name in names.motion]
-    return _sum((c, _powers(motions[k], words)) for k, c in function.items())
+    return _sum((c, sorted(_powers(motions[k], words), key=_is_rate)) for k, c in function.items())
+
+
+def _is_rate(word: str) -> bool:
+    return word.startswith("qd")
 
 
 def _word(name: str) -> str:
