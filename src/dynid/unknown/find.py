@@ -8,7 +8,7 @@ from dynid.errors import UnknownGeometryError
 from dynid.robot.robot import Robot
 from dynid.unknown.bilinear import bilinear_form
 from dynid.unknown.declare import declare, declared_words
-from dynid.unknown.finite_field import Count, count_parameters
+from dynid.unknown.finite_field import Count, count_parameters, quick_count
 from dynid.unknown.geometry import PartlyKnown
 from dynid.unknown.lagrangian import find_lagrangian
 from dynid.unknown.levels import choose
@@ -50,7 +50,7 @@ def _refuse_hopeless(shape: PartlyKnown, rotor_inertia: bool) -> None:
     joints = len(shape.robot.tree_joints)
     if not shape.unknown or (joints <= _SMALL and not shape.angles) or joints <= 2:
         return
-    found = count_parameters(shape, rotor_inertia=rotor_inertia, most=_COUNTED_TO)
+    found = quick_count(shape, rotor_inertia=rotor_inertia, most=_COUNTED_TO)
     if found.count <= LIMIT:
         return
     number = str(found.count) if found.complete else f"more than {found.count}"

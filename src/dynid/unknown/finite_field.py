@@ -43,37 +43,43 @@ class Count:
     complete: bool = True
 
 
-def count_parameters(shape: PartlyKnown, *, rotor_inertia: bool = False, most: int = MANY, seed: int = 0) -> Count:
+def count_parameters(shape: PartlyKnown, *, rotor_inertia: bool = False, seed: int = 0) -> Count:
     """Count the model parameters over two fields; the larger answer is right, as ranks can only be lost."""
     counts: list[Count] = []
     for p in PRIMES:
-        field = Field.for_angles(shape.known_angles, p, random.Random(f"{seed} {p}"))
-        expected = counts[0].count if counts else 16
-        counts.append(_count(_Evaluation(shape, field, rotor_inertia), expected + _SPARE, most))
+        evaluation = _Evaluation.over(p, shape, rotor_inertia, seed)
+        rank, sample = _rank(evaluation, (counts[0].count if counts else _FIRST) + _SPARE, MANY)
+        if sample is None:
+            return Count(rank, (), complete=False)
+        n, geometries = len(evaluation.joints), evaluation.geometries(rank + _SPARE)
+        above = [rank, *(evaluation.rank(evaluation.columns(sample, geometries, i)) for i in range(1, n)), 0]
+        counts.append(Count(rank, tuple(above[i] - above[i + 1] for i in range(n))))
     return max(counts, key=lambda found: found.count)
 
 
-_SPARE = 16
-"""Motions and columns beyond the rank, which show that it is one."""
+def quick_count(shape: PartlyKnown, *, rotor_inertia: bool = False, most: int = MANY) -> Count:
+    """Count over one field, without blocks, up to about `most`."""
+    rank, sample = _rank(_Evaluation.over(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
+    return Count(rank, (), complete=sample is not None)
 
 
-def _count(evaluation: _Evaluation, motions: int, most: int) -> Count:
-    """Add motions and geometries until neither brings new rank."""
+_FIRST, _SPARE = 16, 16
+"""Expected rank to begin with; motions and columns beyond a rank, which show that it is one."""
+
+
+def _rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, _Sample | None]:
+    """Add motions and geometries until neither brings new rank; the motions are missing where that was too much."""
     while True:
         sample = evaluation.motions(motions)
         geometries = evaluation.geometries(motions + _SPARE)
         rank = evaluation.rank(evaluation.columns(sample, geometries, 0))
         if rank <= motions - _SPARE // 2:
             more = evaluation.geometries(motions // 4 + _SPARE)
-            columns = evaluation.columns(sample, [*geometries, *more], 0)
-            if evaluation.rank(columns) == rank:
-                break
+            if evaluation.rank(evaluation.columns(sample, [*geometries, *more], 0)) == rank:
+                return rank, sample
         if rank > most:
-            return Count(rank, (), complete=False)
+            return rank, None
         motions *= 2
-    n = len(evaluation.joints)
-    above = [rank, *(evaluation.rank(evaluation.columns(sample, geometries, i)) for i in range(1, n)), 0]
-    return Count(rank, tuple(above[i] - above[i + 1] for i in range(n)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +112,12 @@ class _Evaluation:
             np.array([k for k, symbol in enumerate(SYMBOLS) if symbol not in link.zero], dtype=np.int64)
             for link in self.robot.links
         ]
+
+    @staticmethod
+    def over(p: int, shape: PartlyKnown, rotor_inertia: bool, seed: int) -> _Evaluation:
+        """Evaluation over GF(p)."""
+        field = Field.for_angles(shape.known_angles, p, random.Random(f"{seed} {p}"))
+        return _Evaluation(shape, field, rotor_inertia)
 
     @property
     def width(self) -> int:

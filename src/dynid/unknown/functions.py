@@ -43,12 +43,15 @@ class FunctionTables:
             raise ModelError(f"there are no rows '{kind}'; there are {', '.join(_MODES)}")
         if motion.q.shape[1] != self.n:
             raise ModelError(f"the functions have {self.n} joints, the motion has {motion.q.shape[1]}")
-        if out.shape != (len(motion), self.n, self.count) or out.dtype != np.float64:
-            raise ModelError(f"rows go into floats of shape {(len(motion), self.n, self.count)}, got {out.shape}")
-        mode = _MODES[kind]
+        shape = (len(motion), self.n, self.count)
+        if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
+            raise ModelError(f"rows go into a contiguous array of floats of shape {shape}, got {out.shape} {out.dtype}")
+        mode, flat = _MODES[kind], out.reshape(-1)
         share_samples(
             len(motion),
-            lambda start, stop: write_monomial_rows(self.tables, mode, motion.q, motion.v, motion.a, start, stop, out),
+            lambda start, stop: write_monomial_rows(
+                self.tables, mode, motion.q, motion.v, motion.a, start, stop, self.count, flat
+            ),
         )
 
 

@@ -159,4 +159,6 @@ class ModelParameters:
         return M
 
     def _regressor(self, rows: Array) -> Regressor:
-        return Regressor(rows.reshape(-1, self.count), self.names, self.robot.joint_names, self.tables.support)
+        return Regressor(
+            rows.reshape(len(rows) * self.robot.n, self.count), self.names, self.robot.joint_names, self.tables.support
+        )
