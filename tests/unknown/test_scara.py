@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import sympy as sp
+import sympy as sp  # type: ignore[import-untyped]
 
 from dynid import Motion, load_robot, model_parameters
 from dynid.unknown.parameters import ModelParameters

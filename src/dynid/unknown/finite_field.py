@@ -48,27 +48,27 @@ def count_parameters(shape: PartlyKnown, *, rotor_inertia: bool = False, seed: i
     counts: list[Count] = []
     for p in PRIMES:
         evaluation = _Evaluation.over(p, shape, rotor_inertia, seed)
-        rank, sample = _rank(evaluation, (counts[0].count if counts else _FIRST) + _SPARE, MANY)
-        if sample is None:
+        rank, enough = _rank(evaluation, (counts[0].count if counts else _FIRST) + _SPARE, MANY)
+        if enough is None:
             return Count(rank, (), complete=False)
-        n, geometries = len(evaluation.joints), evaluation.geometries(rank + _SPARE)
-        above = [rank, *(evaluation.rank(evaluation.columns(sample, geometries, i)) for i in range(1, n)), 0]
+        n = len(evaluation.joints)
+        above = [rank, *(evaluation.rank(evaluation.columns(*enough, i)) for i in range(1, n)), 0]
         counts.append(Count(rank, tuple(above[i] - above[i + 1] for i in range(n))))
     return max(counts, key=lambda found: found.count)
 
 
 def quick_count(shape: PartlyKnown, *, rotor_inertia: bool = False, most: int = MANY) -> Count:
     """Count over one field, without blocks, up to about `most`."""
-    rank, sample = _rank(_Evaluation.over(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
-    return Count(rank, (), complete=sample is not None)
+    rank, enough = _rank(_Evaluation.over(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
+    return Count(rank, (), complete=enough is not None)
 
 
 _FIRST, _SPARE = 16, 16
 """Expected rank to begin with; motions and columns beyond a rank, which show that it is one."""
 
 
-def _rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, _Sample | None]:
-    """Add motions and geometries until neither brings new rank; the motions are missing where that was too much."""
+def _rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, tuple[_Sample, list[_Geometry]] | None]:
+    """Add motions and geometries until neither brings new rank; they are missing where that was too much."""
     while True:
         sample = evaluation.motions(motions)
         geometries = evaluation.geometries(motions + _SPARE)
@@ -76,7 +76,7 @@ def _rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, _Sampl
         if rank <= motions - _SPARE // 2:
             more = evaluation.geometries(motions // 4 + _SPARE)
             if evaluation.rank(evaluation.columns(sample, [*geometries, *more], 0)) == rank:
-                return rank, sample
+                return rank, (sample, geometries)
         if rank > most:
             return rank, None
         motions *= 2
