@@ -62,19 +62,22 @@ def test_a_tree_of_links() -> None:
     np.testing.assert_allclose(found.regressor(motion).matrix @ found.values(), expected, rtol=1e-9, atol=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_the_choice_writes_the_lagrangian_exactly(seed: int) -> None:
+def test_the_choice_writes_the_lagrangian_exactly() -> None:
     """Every row of B is the sum of chosen rows that the functions say, in rational numbers."""
-    robot, unknown = random_table(2000 + seed)
-    found = model_parameters(robot, unknown=unknown)
-    if not found.form.rational:
-        pytest.skip("known angles that are no multiples of 90 degrees")
-    for k, row in enumerate(found.form.entries):
-        total: dict[int, Fraction] = {}
-        for function, chosen in zip(found.choice.functions, found.choice.rows, strict=True):
-            for column, x in chosen.items() if k in function else ():
-                total[column] = total.get(column, Fraction(0)) + function[k] * x
-        assert {c: x for c, x in total.items() if x} == {c: sum(entry.values()) for c, entry in row.items()}
+    checked = 0
+    for seed in range(40):
+        robot, unknown = random_table(2000 + seed)
+        found = model_parameters(robot, unknown=unknown)
+        if not found.form.rational:
+            continue
+        checked += 1
+        for k, row in enumerate(found.form.entries):
+            total: dict[int, Fraction] = {}
+            for function, chosen in zip(found.choice.functions, found.choice.rows, strict=True):
+                for column, x in chosen.items() if k in function else ():
+                    total[column] = total.get(column, Fraction(0)) + function[k] * x
+            assert {c: x for c, x in total.items() if x} == {c: sum(entry.values()) for c, entry in row.items()}
+    assert checked >= 15
 
 
 def test_known_geometry_gives_the_base_parameters_span() -> None:

@@ -137,8 +137,12 @@ class ModelParameters:
     def _nominal(self, robot: Robot | None) -> PartlyKnown:
         if robot is None:
             return self.form.shape
-        shape = declare(robot, self.declared)
-        if shape.rows != self.form.shape.rows or shape.robot.parameter_names != self.form.shape.robot.parameter_names:
+        mine = self.form.shape
+        try:
+            shape = declare(robot, self.declared)
+        except UnknownGeometryError:
+            shape = None
+        if shape is None or shape.rows != mine.rows or shape.robot.parameter_names != mine.robot.parameter_names:
             raise UnknownGeometryError(
                 f"'{robot.name}' differs from '{self.robot.name}' in more than its unknowns; "
                 "find its own model parameters"
