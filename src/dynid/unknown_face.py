@@ -25,7 +25,7 @@ def show(found: ModelParameters, screen: Console) -> None:
     )
     for i, joint in enumerate(found.robot.joint_names, 1):
         screen.print(f"\nblock {i}, joint {escaped(joint)}:", highlight=False)
-        for level, function, expression in zip(found.levels, found.functions, found.expressions, strict=True):
+        for level, function, expression in zip(found.level, found.functions, found.expressions, strict=True):
             if level == i:
                 screen.print("  " + escaped(expression), highlight=False, soft_wrap=True)
                 screen.print("    " + escaped(function), highlight=False, soft_wrap=True)
@@ -63,7 +63,7 @@ def facts(found: ModelParameters) -> dict[str, object]:
         "count": found.count,
         "blocks": found.blocks,
         "names": found.names,
-        "levels": found.levels,
+        "levels": found.level,
         "expressions": found.expressions,
         "functions": found.functions,
         "values": dict(zip(found.names, map(float, found.values()), strict=True)),

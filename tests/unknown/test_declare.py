@@ -156,6 +156,7 @@ def test_a_robot_whose_parameters_have_no_effect() -> None:
         (("d0",), "no 'd0'"),
         (("a2",), "are d and r here"),
         ((3,), "got 3"),
+        (5, "got 5"),
         (("",), "no ''"),
     ],
 )
@@ -203,6 +204,12 @@ def test_loops_and_floating_bases_are_refused() -> None:
     for robot in (load_robot("sr400"), load_robot("puma560", floating_base=True)):
         with pytest.raises(DynidError, match=r"closed loops|floating base"):
             model_parameters(robot, unknown=("d",))
+
+
+def test_a_chain_that_is_too_long() -> None:
+    """Known geometry has no other limit: ten joints are found, twenty would not end."""
+    with pytest.raises(DynidError, match="too many joints.*use base_parameters"):
+        model_parameters(Robot.from_mdh([{"alpha": RIGHT}] * 20), unknown=())
 
 
 def test_rows_that_do_not_exist_or_fit() -> None:

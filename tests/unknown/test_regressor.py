@@ -93,7 +93,7 @@ def test_known_geometry_gives_the_base_parameters_span() -> None:
     assert outside(W, U) < 1e-9
     M = found.matrix()
     links = np.array([int(name[-1]) for name in robot.parameter_names])
-    for level, row in zip(found.levels, M, strict=True):
+    for level, row in zip(found.level, M, strict=True):
         assert not row[links < level].any()
     assert np.linalg.matrix_rank(M) == 36
 
@@ -136,7 +136,7 @@ def test_u_is_upper_block_triangular_and_its_support_says_so() -> None:
     assert result.channels == found.robot.joint_names
     assert not rows[:, ~result.support].any()
     for i in range(6):
-        assert not result.support[i, np.array(found.levels) <= i].any()
+        assert not result.support[i, np.array(found.level) <= i].any()
     assert found.names[-1] == f"X6_{found.blocks[-1]}"
 
 

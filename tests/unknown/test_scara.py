@@ -95,7 +95,7 @@ def test_the_expressions_in_modified_frames(scara: ModelParameters) -> None:
         "X41 = ZZ4",
     )
     assert scara.names == ("X11", "X21", "X22", "X23", "X31", "X41")
-    assert scara.levels == (1, 2, 2, 2, 3, 4)
+    assert scara.level == (1, 2, 2, 2, 3, 4)
 
 
 def test_table_2_of_the_paper(scara: ModelParameters) -> None:

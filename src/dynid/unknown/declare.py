@@ -49,7 +49,7 @@ def declared_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ..
         return robot.unknown
     if isinstance(unknown, str):
         return tuple(word.strip() for word in unknown.split(",") if word.strip())
-    words = tuple(unknown)
+    words = tuple(unknown) if isinstance(unknown, Iterable) else (unknown,)
     for word in words:
         if not isinstance(word, str):
             raise UnknownGeometryError(f"unknown takes names such as 'r', 'd3' or a table's symbol, got {word!r}")

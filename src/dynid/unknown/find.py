@@ -9,7 +9,7 @@ from dynid.robot.robot import Robot
 from dynid.unknown.bilinear import bilinear_form
 from dynid.unknown.declare import declare, declared_words
 from dynid.unknown.finite_field import Count, count_parameters, quick_count
-from dynid.unknown.geometry import PartlyKnown
+from dynid.unknown.geometry import PartlyKnown, is_right
 from dynid.unknown.lagrangian import find_lagrangian
 from dynid.unknown.levels import choose
 from dynid.unknown.parameters import ModelParameters
@@ -20,6 +20,10 @@ LIMIT = 300
 _COUNTED_TO = 500
 _SMALL = 7
 """Robots with so many joints and known angles stay below LIMIT: they are not counted before."""
+
+_MANY_PRODUCTS = 50_000
+_BY_A_RIGHT_ANGLE, _BY_ANY_ANGLE, _BY_A_SLIDE = 2.6, 5.0, 1.5
+"""Factors, measured, by which a joint makes the products of the Lagrangian more."""
 
 
 def model_parameters(
@@ -33,6 +37,7 @@ def model_parameters(
     """
     words = declared_words(robot, unknown)
     shape = declare(robot, words)
+    _refuse_long_chains(shape)
     _refuse_hopeless(shape, rotor_inertia)
     form = bilinear_form(find_lagrangian(shape, rotor_inertia=rotor_inertia))
     return ModelParameters(robot, words, rotor_inertia, form, choose(form))
@@ -43,6 +48,22 @@ def count_model_parameters(
 ) -> Count:
     """Count the model parameters over finite fields, without finding them; any number of them, up to about 2000."""
     return count_parameters(declare(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
+
+
+def _refuse_long_chains(shape: PartlyKnown) -> None:
+    """Say so before the work where the Lagrangian has too many products to be written down."""
+    products = {-1: 1.0}
+    for k in shape.robot.topological_order:
+        link, row = shape.robot.links[k], shape.rows[k]
+        oblique = any(x.unknown or not is_right(x.known) for x in (row.gamma, row.alpha))
+        factor = _BY_ANY_ANGLE if oblique else _BY_A_RIGHT_ANGLE
+        factor = {"revolute": factor, "prismatic": _BY_A_SLIDE}.get(link.kind, 1.0)
+        products[k] = products[link.parent] * factor
+    if max(products.values()) > _MANY_PRODUCTS:
+        raise UnknownGeometryError(
+            f"'{shape.robot.name}' has a chain of too many joints: its Lagrangian has some {max(products.values()):.0e} "
+            "products; lock joints, or use base_parameters where the geometry is known"
+        )
 
 
 def _refuse_hopeless(shape: PartlyKnown, rotor_inertia: bool) -> None:

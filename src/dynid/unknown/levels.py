@@ -84,21 +84,31 @@ def _pivots(
 
     field = Field.for_angles(form.shape.known_angles, p, random.Random(f"{seed} {p}"))
     B = in_field(form, field)
-    width = len(form.unknowns)
-    dense = [0] * (width * len(order))
-    for i, k in enumerate(order):
-        for column, x in B[k].items():
-            dense[column * len(order) + i] = x
-    reduced, rank = nmod_mat(width, len(order), dense, p).rref()
-    entries = [int(x) for x in reduced.entries()[: rank * len(order)]]
-    rows = [entries[r * len(order) : (r + 1) * len(order)] for r in range(rank)]
-    pattern = [[i for i, x in enumerate(row) if x] for row in rows]
-    pivots = [order[where[0]] for where in pattern]
-    small = nmod_mat(rank, width, [B[k].get(c, 0) for k in pivots for c in range(width)], p)
-    reduced, _ = small.rref()
-    entries = [int(x) for x in reduced.entries()]
+    alike: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for k in order:
+        if B[k]:
+            alike.setdefault(_direction(B[k], p), []).append(k)
+    classes = list(alike.values())
+    width, height = len(form.unknowns), len(classes)
+    dense = [0] * (width * height)
+    for i, members in enumerate(classes):
+        for column, x in B[members[0]].items():
+            dense[column * height + i] = x
+    reduced, rank = nmod_mat(width, height, dense, p).rref()
+    entries = [int(x) for x in reduced.entries()[: rank * height]]
+    pattern = [[i for i in range(height) if entries[r * height + i]] for r in range(rank)]
+    pivots = [classes[where[0]][0] for where in pattern]
+    small, _ = nmod_mat(rank, width, [B[k].get(c, 0) for k in pivots for c in range(width)], p).rref()
+    entries = [int(x) for x in small.entries()]
     columns = [next(c for c in range(width) if entries[r * width + c]) for r in range(rank)]
-    return pivots, columns, [[order[i] for i in where] for where in pattern]
+    return pivots, columns, [[k for i in where for k in classes[i]] for where in pattern]
+
+
+def _direction(row: dict[int, int], p: int) -> tuple[tuple[int, int], ...]:
+    """A row without its size: most rows of B are multiples of a few."""
+    first = min(row)
+    scale = pow(row[first], -1, p)
+    return tuple(sorted((column, x * scale % p) for column, x in row.items()))
 
 
 def _functions(

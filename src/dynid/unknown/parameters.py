@@ -43,14 +43,14 @@ class ModelParameters:
         return len(self.choice.levels)
 
     @property
-    def levels(self) -> tuple[int, ...]:
+    def level(self) -> tuple[int, ...]:
         """Level of each parameter: the highest joint (1 to n) in its function."""
         return self.choice.levels
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
         """Numbers m_1 .. m_n of parameters of each level."""
-        return tuple(self.levels.count(i) for i in range(1, self.robot.n + 1))
+        return tuple(self.level.count(i) for i in range(1, self.robot.n + 1))
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -62,7 +62,7 @@ class ModelParameters:
         """X11, X21, X22, ...: level, then number; with an underscore between them from ten on (X6_11)."""
         seen: dict[int, int] = {}
         names = []
-        for i in self.levels:
+        for i in self.level:
             j = seen[i] = seen.get(i, 0) + 1
             names.append(f"X{i}{j}" if i < 10 and j < 10 else f"X{i}_{j}")
         return tuple(names)
@@ -81,7 +81,7 @@ class ModelParameters:
 
     @cached_property
     def functions(self) -> tuple[str, ...]:
-        """Function of each parameter in the Lagrangian, `F21 = 1/2*qd2**2 + qd1*qd2`."""
+        """Function of each parameter in the Lagrangian, `F21 = 1/2*qd2**2 + qd1*qd2`; joints that move are counted."""
         return tuple(
             f"F{name[1:]} = {function_text(function, self.form.motions, self.form.generators)}"
             for name, function in zip(self.names, self.choice.functions, strict=True)
