@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dynid.robot.load import bundled_robots, load_robot
     from dynid.robot.motion import Motion
     from dynid.robot.robot import Robot
+    from dynid.unknown.find import count_model_parameters, model_parameters
+    from dynid.unknown.parameters import ModelParameters
 
 _HOMES = {
     "Barycentric": "dynid.base.barycentric",
@@ -52,6 +54,7 @@ _HOMES = {
     "JointParameters": "dynid.estimation.joint_parameters",
     "Log": "dynid.data.log",
     "MarkerFit": "dynid.data.markers",
+    "ModelParameters": "dynid.unknown.parameters",
     "Motion": "dynid.robot.motion",
     "Payload": "dynid.estimation.payload",
     "Regressor": "dynid.models.regressor",
@@ -66,6 +69,7 @@ _HOMES = {
     "collect_state": "dynid.estimation.identify",
     "compare_methods": "dynid.base.find",
     "compare_ways": "dynid.estimation.compare",
+    "count_model_parameters": "dynid.unknown.find",
     "design_excitation": "dynid.excitation.design",
     "identify": "dynid.estimation.identify",
     "identify_gains": "dynid.estimation.identify_gains",
@@ -75,6 +79,7 @@ _HOMES = {
     "load_parameters": "dynid.estimation.load",
     "load_robot": "dynid.robot.load",
     "payload_between": "dynid.estimation.payload_between",
+    "model_parameters": "dynid.unknown.find",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -95,6 +100,7 @@ __all__ = [
     "JointParameters",
     "Log",
     "MarkerFit",
+    "ModelParameters",
     "Motion",
     "Payload",
     "Regressor",
@@ -109,6 +115,7 @@ __all__ = [
     "collect_state",
     "compare_methods",
     "compare_ways",
+    "count_model_parameters",
     "design_excitation",
     "identify",
     "identify_gains",
@@ -117,6 +124,7 @@ __all__ = [
     "joint_parameters",
     "load_parameters",
     "load_robot",
+    "model_parameters",
     "payload_between",
     "read_log",
     "regressor",

@@ -79,3 +79,7 @@ class LogError(DynidError):
 
 class IdentificationError(DynidError):
     """What was asked of an identification does not fit the robot or the data."""
+
+
+class UnknownGeometryError(DynidError):
+    """Model parameters without known geometry were asked of a robot that has none, or too many."""

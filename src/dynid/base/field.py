@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -36,6 +37,11 @@ class Field:
         motions = [m for link in robot.links for m in (*read_placement(link), *read_axis(link.axis))]
         angles = [m.angle for m in motions if isinstance(m, Turn)]
         angles += [read_angle(c.offset) for c in robot.couplings]
+        return Field.for_angles(angles, p, chance)
+
+    @staticmethod
+    def for_angles(angles: Iterable[Angle], p: int, chance: random.Random) -> Field:
+        """Return a field whose unit divides every one of these angles that is not in whole millidegrees."""
         values = [Fraction(a.radians) for a in angles if a.millidegrees is None]
         denominator = math.lcm(1, *(x.denominator for x in values))
         unit = Fraction(math.gcd(*(int(x * denominator) for x in values)) or 1, denominator)

@@ -122,6 +122,7 @@ class RobotRecord(_Record):
     symbols: dict[str, Finite]
     notes: list[str] = []
     sensor: SensorRecord | None = None
+    unknown: list[str] = []
 
 
 def record_robot(robot: Robot) -> RobotRecord:
@@ -139,6 +140,7 @@ def record_robot(robot: Robot) -> RobotRecord:
         symbols=dict(robot.symbols),
         notes=list(robot.notes),
         sensor=None if robot.sensor is None else _record_sensor(robot.sensor),
+        unknown=list(robot.unknown),
     )
 
 
@@ -256,6 +258,7 @@ def rebuild_robot(record: RobotRecord) -> Robot:
         tuple(record.notes),
         columns=tuple(rebuild_column(c) for c in record.columns),
         sensor=None if record.sensor is None else _rebuild_sensor(record.sensor),
+        unknown=tuple(record.unknown),
     )  # fmt: skip
 
 

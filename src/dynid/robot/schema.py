@@ -38,6 +38,7 @@ class JointTable(_Strict):
     theta: Value = 0.0
     r: Value = 0.0
     a: Value = 0.0
+    unknown: list[str] = []
     limits: LimitsTable = LimitsTable()
 
 
@@ -134,6 +135,7 @@ class RobotTable(_Strict):
     angles: Literal["deg", "rad"] = "rad"
     convention: Literal["modified", "standard"] = "modified"
     symbols: dict[str, Number] = {}
+    unknown: list[str] = []
     joint: Annotated[list[JointTable], Field(min_length=1)]
     coupling: list[CouplingTable] = []
     closure: list[ClosureTable] = []

@@ -15,14 +15,16 @@ from dynid.errors import DynidError, ExpressionError, RobotFileError
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.force_sensor_file import sensor_of
+from dynid.robot.inertia import change_of_frame
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.limits import JointLimits
 from dynid.robot.link_values import LinkValues, read_link_values
 from dynid.robot.loops import Closure, Coupling
-from dynid.robot.mdh import Z_AXIS, mdh_transform
+from dynid.robot.mdh import Z_AXIS, mdh_transform, moved_zeros
 from dynid.robot.robot import Link, MdhRow, Robot
 from dynid.robot.schema import ClosureTable, CouplingTable, JointTable, LinkTable, RobotTable, check_table
 from dynid.robot.transform import Transform, freeze, rotation_x, snap_angle
+from dynid.robot.unknown_entries import loose_letters, read_unknown
 
 _ANGLES = ("gamma", "alpha", "theta")
 _LETTERS = {"modified": ("gamma", "b", "alpha", "d", "theta", "r"), "standard": ("a", "alpha", "d", "theta")}
@@ -88,6 +90,7 @@ class _Builder:
         columns = self._columns(couplings, closures)
         sensor = self._sensor(couplings, closures)
         values = [self._link_values(j) for j in range(len(table.joint))]
+        nominal = read_unknown(table, self.names, parents, self.problems)
         for unknown in set(table.link) - set(self.names):
             self.problems.append(f"link.{unknown}: no joint has this name; joints are {', '.join(self.names)}")
         if all(joint.type == "fixed" for joint in table.joint):
@@ -123,6 +126,7 @@ class _Builder:
             notes=tuple(self.notes),
             columns=columns,
             sensor=sensor,
+            unknown=nominal,
         )
 
     def _columns(self, couplings: tuple[Coupling, ...], closures: tuple[Closure, ...]) -> tuple[JointColumn, ...]:
@@ -388,7 +392,15 @@ class _Builder:
         if self.table.convention == "modified":
             return values
         a, alpha = self._number(where, joint.a).value, self._angle(where, joint.alpha).value
-        return values.moved(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, self.problems)
+        moved = values.moved(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, self.problems)
+        loose = loose_letters(self.table, j)
+        other = Transform(rotation_x(alpha + 0.7 * ("alpha" in loose)), np.array([a + 0.3 * ("a" in loose), 0.0, 0.0]))
+        if moved_zeros(change_of_frame(other), values.zero)[0] != moved.zero:
+            self.problems.append(
+                f"{where}, zero: an unknown {' and '.join(sorted(loose))} moves the frame in which these are zeros; "
+                'write the table with convention = "modified"'
+            )
+        return moved
 
 
 def _radians(degrees: float) -> float:

@@ -21,6 +21,8 @@ def table_text(robot: Robot) -> str:
     if robot.source:
         lines.append(f"source = {_quoted(robot.source)}")
     lines.append(f"gravity = [{', '.join(map(repr, map(float, robot.gravity)))}]")
+    if robot.unknown:
+        lines.append(f"unknown = [{', '.join(map(_quoted, robot.unknown))}]")
     if robot.symbols:
         lines += ["", "[symbols]", *(f"{_quoted(k)} = {float(v)!r}" for k, v in robot.symbols.items())]
     number = {-1: 0}

@@ -1,0 +1,46 @@
+"""The command `unknown`: parse, call, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
+
+
+def unknown(
+    robot: RobotArgument,
+    unknown: Annotated[
+        str | None, typer.Option(help="what is not known: d,r (all), d3 (one), a symbol; '' for nothing")
+    ] = None,
+    count_only: Annotated[bool, typer.Option("--count-only", help="only how many there are, at once")] = False,
+    rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
+    seed: Annotated[int, typer.Option(help="of the random points of --count-only")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Show the model parameters of a robot whose lengths or angles are not known.
+
+    Example: dynid unknown puma560 --unknown d,r
+    """
+    from dynid import terminal, unknown_face
+    from dynid.robot.load import load_robot
+    from dynid.unknown.find import count_model_parameters, model_parameters
+
+    terminal.check_place("--json", json)
+    loaded = load_robot(robot)
+    screen = terminal.console()
+    terminal.show_notes(loaded, screen)
+    if count_only:
+        count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
+        unknown_face.show_count(loaded.name, count, screen)
+        if json:
+            terminal.write_json(json, unknown_face.count_facts(loaded.name, count))
+        return
+    found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
+    unknown_face.show(found, screen)
+    if json:
+        terminal.write_json(json, unknown_face.facts(found))
+    terminal.finish(found.warnings)
