@@ -91,6 +91,7 @@ def identify(
     topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
     sensor: SensorOption = None,
     partial: Annotated[bool, typer.Option("--partial", help="go on where the plate cannot tell everything")] = False,
+    unknown: Annotated[str | None, typer.Option(help="lengths and angles that are unknown: r, d3, or symbols")] = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -126,6 +127,7 @@ def identify(
         with identification_face.progress(screen) as tell:
             result = identified(
                 loaded, read, model=model, estimator=estimator, validate=held_out, partial=partial, on_progress=tell,
+                unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
                 **options,
             )  # fmt: skip
     if out:

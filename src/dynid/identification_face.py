@@ -85,13 +85,16 @@ def line(screen: Console, text: str, style: str | None = None) -> None:
 
 def show_data(result: Identification, screen: Console) -> None:
     """Print the logs with what was found in them, and the filter."""
-    robot = result.robot
+    robot, unknown = result.robot, result.equation.unknown
+    kind = "base" if unknown is None else "model"
     line(
         screen,
-        f"{robot.name}: {result.base_rank} base parameters and {len(result.names) - result.base_rank} others "
+        f"{robot.name}: {result.base_rank} {kind} parameters and {len(result.names) - result.base_rank} others "
         f"from the {SOURCES[result.model].format(len(result.joints))} ({result.estimator})",
         style="bold",
     )
+    if unknown is not None:
+        line(screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of")
     for log, sentences in result.findings:
         line(screen, f"{log}: {'nothing to repair' if not sentences else sentences[0]}")
         for sentence in sentences[1:]:

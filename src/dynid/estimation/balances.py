@@ -16,11 +16,8 @@ import numpy as np
 from dynid.data.treatment import Prepared, Treatment
 from dynid.estimation.equation import Equation
 from dynid.estimation.quadrature import Cuts, integrate, merge_cuts, sign_changes
-from dynid.kernel.rows import ENERGY, MOMENTUM
-from dynid.models.lagrangian import LagrangianGradient
-from dynid.models.model import project
+from dynid.kernel.rows import ENERGY
 from dynid.models.power import write_rows
-from dynid.models.torque import write_tree_rows
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
@@ -120,14 +117,11 @@ def _energies(equation: Equation, motion: Motion) -> Array:
 
 def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) -> None:
     """Base columns of dL/dqd - integral of dL/dq."""
-    pick, place = equation.picks
-    slope = np.empty((len(motion), len(pick)))
+    _, place = equation.picks
+    slope = np.empty((len(motion), len(place)))
     for start in range(0, len(motion), CHUNK):
         part = slice(start, start + CHUNK)
-        scene = equation.stage.scene(_without_accelerations(motion[part]))
-        momentum = project(scene, write_tree_rows(scene, MOMENTUM))
-        wide[part, place] = momentum.reshape(len(momentum), -1)[:, pick]
-        slope[part] = LagrangianGradient().rows(scene).reshape(len(momentum), -1)[:, pick]
+        wide[part, place], slope[part] = equation.momentum_parts(_without_accelerations(motion[part]))
     wide[:, place] -= integrate(motion.t, slope, rule=rule)
 
 

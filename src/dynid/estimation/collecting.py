@@ -40,6 +40,7 @@ class Wishes:
     joints: tuple[int, ...]
     columns: tuple[JointColumn, ...]
     measure: Measure = TORQUE
+    unknown: tuple[str, ...] | None = None
     robust: bool = False
 
     @property
@@ -66,6 +67,7 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
         transmission=_transmission(logs, robot),
         joints=wishes.joints,
         measure=measure,
+        unknown=wishes.unknown,
     )
     if wishes.cutoff is None and treatments[0].cutoff is not None and explained_exactly(equation, surveys):
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"

@@ -20,12 +20,15 @@ from dynid.base.sampling import sample_matrix
 from dynid.data.log import Samples
 from dynid.errors import IdentificationError
 from dynid.estimation.measure import TORQUE, Measure
+from dynid.kernel.rows import MOMENTUM
 from dynid.models.columns import standard_columns
 from dynid.models.friction import FrictionShapes, find_block, friction_columns
+from dynid.models.lagrangian import LagrangianGradient
+from dynid.models.model import project
 from dynid.models.reaction import Reaction
 from dynid.models.rotors import rotor_moments
 from dynid.models.scene import Stage
-from dynid.models.torque import Torque, write_picked
+from dynid.models.torque import Torque, write_picked, write_tree_rows
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
@@ -98,8 +101,9 @@ class Equation:
         transmission: Array | None = None,
         joints: tuple[int, ...] | None = None,
         measure: Measure = TORQUE,
+        unknown: tuple[str, ...] | None = None,
     ) -> Equation:
-        """Find the base columns and lay out all others."""
+        """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
         taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
         for column in extra:
             for joint in (column.joint, column.of):
@@ -110,6 +114,13 @@ class Equation:
             if column.name in taken:
                 raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
         joints = tuple(range(robot.n)) if joints is None else joints
+        transmission = np.eye(robot.n) if transmission is None else transmission
+        shapes = FrictionShapes(friction, scale)
+        if unknown is not None:
+            from dynid.estimation.free_geometry import FreeEquation, free_parameters
+
+            free = free_parameters(robot, unknown, rotor_inertia)
+            return FreeEquation(robot, free, shapes, extra, transmission, joints, None, measure)
         if measure.has_reactions:
             tared = robot.sensor is None or robot.sensor.is_tared
             base = remembered_base_parameters(robot, model=measure.model, rotor_inertia=rotor_inertia, tared=tared)
@@ -117,9 +128,12 @@ class Equation:
             base = remembered_base_parameters(robot, model="torque", rotor_inertia=rotor_inertia)
             if len(joints) < robot.n:
                 base = _seen_by(base, joints)
-        transmission = np.eye(robot.n) if transmission is None else transmission
-        shapes = FrictionShapes(friction, scale)
         return Equation(robot, base, shapes, extra, transmission, joints, None, measure)
+
+    @property
+    def unknown(self) -> tuple[str, ...] | None:
+        """What of the geometry is unknown, None where nothing is."""
+        return None
 
     def with_rigid(self, values: Array) -> Equation:
         """Return the same equation with a first estimate of base and user parameters."""
@@ -327,11 +341,22 @@ class Equation:
             self._write_reactions(motion, wide)
         if not self.torque_channels:
             return
-        pick, place = self.picks
-        write_picked(self.stage.scene(motion), pick, place, wide)
+        self.write_base(motion, wide)
         for channel in self.torque_channels:
             for position, k in enumerate(channel.extra, start=channel.start + channel.base):
                 wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
+
+    def write_base(self, motion: Motion, wide: Array) -> None:
+        """Base columns of the joint torques."""
+        pick, place = self.picks
+        write_picked(self.stage.scene(motion), pick, place, wide)
+
+    def momentum_parts(self, motion: Motion) -> tuple[Array, Array]:
+        """dL/dqd and dL/dq (N, picked entries) of the base columns; accelerations are not looked at."""
+        pick, _ = self.picks
+        scene = self.stage.scene(motion)
+        momentum = project(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
+        return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
 
     def _write_reactions(self, motion: Motion, wide: Array) -> None:
         kept = np.array(self.base.kept, dtype=np.int64)

@@ -304,7 +304,8 @@ def _negative_inertias(
     sigma = np.sqrt(np.diag(covariance))[kept]
     quantile = float(np.median(half[kept][sigma > 0.0] / sigma[sigma > 0.0])) if (sigma > 0.0).any() else 2.0
     bad = H @ values[kept] + 2.0 * quantile * np.sqrt(np.maximum(variance, 0.0)) < 0.0
-    return [equation.robot.joint_names[j] for j in np.flatnonzero(bad)]
+    joints = equation.joints if equation.torque_channels else range(equation.robot.n)
+    return [equation.robot.joint_names[j] for j, negative in zip(joints, bad, strict=True) if negative]
 
 
 def _inflation(sigma: Array, white: Array) -> float:

@@ -82,6 +82,7 @@ class EquationRecord(Record):
     model: str = "torque"
     window: float | None = None
     quadrature: str = "smooth"
+    unknown: list[str] | None = None
 
 
 class ParameterRecord(Record):
@@ -237,6 +238,7 @@ def record_equation(equation: Equation) -> EquationRecord:
         model=equation.measure.model,
         window=equation.measure.window,
         quadrature=equation.measure.quadrature,
+        unknown=None if equation.unknown is None else list(equation.unknown),
     )
 
 
@@ -318,6 +320,7 @@ def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
         transmission=_finite_numbers(e.transmission, robot.n, robot.n),
         joints=tuple(e.joints),
         measure=Measure(e.model, e.window, e.quadrature),
+        unknown=None if e.unknown is None else tuple(e.unknown),
     )
     if (equation.shapes.scale <= 0.0).any():
         raise IdentificationError("equation.scale must be positive")

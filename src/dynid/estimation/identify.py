@@ -38,6 +38,7 @@ def identify(
     quadrature: str = "smooth",
     sensor: ForceSensor | str | Path | None = None,
     partial: bool = False,
+    unknown: Sequence[str] | None = None,
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
     estimator: str = "wls",
@@ -67,12 +68,13 @@ def identify(
     delay (s): how much later torques were recorded than positions. intervals: "jackknife", or "white" for the
     textbook ones. sensor: the force plate of the models "reaction" (forces on the base, no friction) and
     "torque+reaction", or a file that describes it, where the robot does not say; partial: go on although its channels
-    cannot tell all parameters of the joint torques.
+    cannot tell all parameters of the joint torques. unknown: what of the geometry is unknown (see `model_parameters`),
+    by default what the robot's table declares; then model parameters X are identified in place of base parameters.
     """
     measure = Measure(model, window, quadrature)
     robot = _on_plate(robot, measure, sensor, partial)
     wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
-    wishes = replace(wishes, robust=estimator == "huber")
+    wishes = replace(wishes, robust=estimator == "huber", unknown=check_unknown(robot, unknown, measure))
     if wishes.robust and measure.has_reactions:
         raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
     values = {**_known_rotors(robot, measure), **(known or {})}
@@ -119,6 +121,7 @@ def collect_state(
     model: str = "torque",
     window: float | None = None,
     quadrature: str = "smooth",
+    unknown: Sequence[str] | None = None,
     like: State | None = None,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> State:
@@ -130,6 +133,7 @@ def collect_state(
     if like is None:
         measure = Measure(model, window, quadrature)
         wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
+        wishes = replace(wishes, unknown=check_unknown(robot, unknown, measure))
         return collect(robot, used, wishes, on_progress=on_progress)
     return like.holding(collect_like(like, used, on_progress=on_progress))
 
@@ -176,6 +180,18 @@ def _known_rotors(robot: Robot, measure: Measure) -> dict[str, float]:
         for r in robot.sensor.rotors
         if np.isfinite(r.inertia) and r.ratio != 1.0
     }
+
+
+def check_unknown(robot: Robot, unknown: Sequence[str] | None, measure: Measure) -> tuple[str, ...] | None:
+    """What of the geometry is unknown, None where nothing is."""
+    if unknown is None:
+        unknown = robot.unknown
+    words = (unknown,) if isinstance(unknown, str) else tuple(unknown)
+    if words and (measure.has_reactions or measure.model == "energy"):
+        raise IdentificationError(
+            f"model '{measure.model}' needs the geometry; with {', '.join(words)} unknown use torque, power or momentum"
+        )
+    return words or None
 
 
 def check_wishes(

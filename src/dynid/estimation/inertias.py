@@ -21,36 +21,47 @@ POSTURES = 24
 
 def mean_inertias(equation: Equation, names: tuple[str, ...]) -> Array:
     """Matrix (n, names): mean inertias about the joints from parameters; no rows where they cannot be had."""
-    robot, base = equation.robot, equation.base
-    rotors = equation.measure.has_torques and base.question.rotor_inertia
     try:
-        inertias = _of_columns(equation, rotors)
+        if equation.measure.model == "reaction":
+            relation = relate_sensors(equation.robot, tared=equation.is_tared)
+            if relation.lost:
+                return np.zeros((0, len(names)))
+            on_base = _of_columns(equation)[:, list(relation.torque.kept)] @ relation.S
+            base_names = relation.reaction.names
+        else:
+            on_base, base_names = _of_rows(equation), equation.base.names
     except LoopError:
         return np.zeros((0, len(names)))
-    if equation.measure.model == "reaction":
-        relation = relate_sensors(robot, tared=equation.is_tared)
-        if relation.lost:
-            return np.zeros((0, len(names)))
-        on_base = inertias[:, list(relation.torque.kept)] @ relation.S
-        base_names = relation.reaction.names
-    else:
-        on_base, base_names = inertias[:, list(base.kept)], base.names
     place = {name: k for k, name in enumerate(base_names)}
     if not set(base_names) <= set(names):  # something is lost in the data: sums of parameters are no inertias
         return np.zeros((0, len(names)))
     return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
 
 
-def _of_columns(equation: Equation, rotors: bool) -> Array:
-    """Mean over postures of H_jj, (n, standard columns)."""
+def _of_rows(equation: Equation) -> Array:
+    """Mean over postures of H_jj, (joints in use, base columns)."""
+    q = random_samples(equation.robot, POSTURES, 0).q
+    zero, t = np.zeros_like(q), np.arange(float(POSTURES))
+    still = equation.rigid_rows(Motion(t, q, zero, zero))
+    inertias = np.zeros((len(equation.torque_channels), equation.base_count))
+    for k, channel in enumerate(equation.torque_channels):
+        a = zero.copy()
+        a[:, channel.joint] = 1.0
+        rows = (channel.row(equation.rigid_rows(Motion(t, q, zero, a))) - channel.row(still)).mean(axis=0)
+        inertias[k, channel.columns[: channel.base]] = rows[: channel.base]
+    return inertias
+
+
+def _of_columns(equation: Equation) -> Array:
+    """Mean over postures of H_jj, (n, standard columns without rotors)."""
     robot, n = equation.robot, equation.robot.n
     q = random_samples(robot, POSTURES, 0).q
     zero, t = np.zeros_like(q), np.arange(float(POSTURES))
-    still = regressor(robot, Motion(t, q, zero, zero), rotor_inertia=rotors).matrix
+    still = regressor(robot, Motion(t, q, zero, zero), rotor_inertia=False).matrix
     inertias = []
     for j in range(n):
         a = zero.copy()
         a[:, j] = 1.0
-        rows = regressor(robot, Motion(t, q, zero, a), rotor_inertia=rotors).matrix - still
+        rows = regressor(robot, Motion(t, q, zero, a), rotor_inertia=False).matrix - still
         inertias.append(rows.reshape(POSTURES, n, -1)[:, j].mean(axis=0))
     return np.array(inertias)

@@ -122,6 +122,10 @@ def collect_two_runs(
     """Read all logs once."""
     if robot.floating:
         raise IdentificationError(f"'{robot.name}' floats; payloads are identified on a fixed base")
+    if robot.unknown:
+        raise IdentificationError(
+            f"payloads need the geometry, of which '{robot.name}' declares {', '.join(robot.unknown)} unknown"
+        )
     carrier = find_carrier(robot, link)
     free = freed(robot, carrier)
     wanted = wishes(free)

@@ -20,6 +20,16 @@ from dynid.unknown.geometry import PartlyKnown
 from dynid.unknown.levels import Choice
 from dynid.unknown.text import expression_text, function_text
 
+_LENGTHS = (
+    dict.fromkeys(("XX", "XY", "XZ", "YY", "YZ", "ZZ", "Ia"), 2) | dict.fromkeys(("MX", "MY", "MZ"), 1) | {"M": 0}
+)
+"""Lengths in the unit of a standard parameter."""
+
+
+def _symbol(name: str) -> str:
+    """`MX` of `MX3` or `MX:link`."""
+    return next(symbol for symbol in sorted(_LENGTHS, key=len, reverse=True) if name.startswith(symbol))
+
 
 @dataclass(frozen=True, eq=False)
 class ModelParameters:
@@ -66,6 +76,16 @@ class ModelParameters:
             j = seen[i] = seen.get(i, 0) + 1
             names.append(f"X{i}{j}" if i < 10 and j < 10 else f"X{i}_{j}")
         return tuple(names)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Unit of each parameter: kg, kg m, kg m^2, ...; known lengths are numbers and hide in factors."""
+        units = []
+        for row in self.choice.rows:
+            terms = [self.form.unknowns[column] for column in row]
+            power = max(_LENGTHS[_symbol(x.parameter)] + sum(x.powers[: len(self.form.shape.lengths)]) for x in terms)
+            units.append("kg" + (f" m^{power}" if power > 1 else " m" * power))
+        return tuple(units)
 
     @cached_property
     def expressions(self) -> tuple[str, ...]:
