@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from dynid import DynidError, Robot, count_model_parameters, load_robot, model_parameters
+from dynid import DynidError, Robot, base_parameters, count_model_parameters, load_robot, model_parameters
+from dynid.robot.inertia import SYMBOLS
 from random_tables import random_table
 
 RIGHT = math.pi / 2
@@ -75,3 +77,32 @@ def test_symbols_and_finite_fields_agree_on_random_robots(block: int) -> None:
         found = model_parameters(robot, unknown=unknown, rotor_inertia=rotor)
         counted = count_model_parameters(robot, unknown=unknown, rotor_inertia=rotor)
         assert counted.blocks == found.blocks, (seed, unknown)
+
+
+@pytest.mark.parametrize(
+    ("rows", "seen"), [([{}], "ZZ"), ([{}, {"alpha": RIGHT}], "YY"), ([{}, {"alpha": RIGHT, "theta": RIGHT}], "XX")]
+)
+def test_a_turn_about_one_axis_shows_one_inertia(rows: list[dict[str, float]], seen: str) -> None:
+    """A joint, and a fixed link behind it that is laid so that the joint turns it about z, y or x."""
+    kinds = [row | {"type": "revolute" if j == 0 else "fixed"} for j, row in enumerate(rows)]
+    robot = Robot.from_mdh(kinds, gravity=(0.0, 0.0, 0.0))
+    for symbol in ("XX", "YY", "ZZ", "XY", "XZ", "YZ"):
+        known = [frozenset(SYMBOLS)] * (len(rows) - 1) + [frozenset(SYMBOLS) - {symbol}]
+        links = tuple(replace(link, zero=zero) for link, zero in zip(robot.links, known, strict=True))
+        alone = replace(robot, links=links)
+        assert model_parameters(alone).count == count_model_parameters(alone).count == (symbol == seen)
+
+
+@pytest.mark.parametrize("rotor", [False, True])
+def test_known_geometry_has_as_many_as_base_parameters(rotor: bool) -> None:
+    """The exact recursion of base parameters is a third way."""
+    for seed in range(40):
+        robot, _ = random_table(3000 + seed)
+        base = base_parameters(robot, rotor_inertia=rotor)
+        assert model_parameters(robot, unknown=(), rotor_inertia=rotor).count == base.count, seed
+
+
+@pytest.mark.parametrize("name", ["panda", "ur10", "kr300", "rx90", "tx40", "lwr4"])
+def test_known_geometry_of_bundled_robots(name: str) -> None:
+    robot = load_robot(name)
+    assert model_parameters(robot, unknown=()).count == base_parameters(robot, rotor_inertia=False).count

@@ -208,7 +208,7 @@ def test_loops_and_floating_bases_are_refused() -> None:
 
 def test_a_chain_that_is_too_long() -> None:
     """Known geometry has no other limit: ten joints are found, twenty would not end."""
-    with pytest.raises(DynidError, match="too many joints.*use base_parameters"):
+    with pytest.raises(DynidError, match=r"too many joints.*use base_parameters"):
         model_parameters(Robot.from_mdh([{"alpha": RIGHT}] * 20), unknown=())
 
 

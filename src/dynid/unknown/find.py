@@ -37,8 +37,8 @@ def model_parameters(
     """
     words = declared_words(robot, unknown)
     shape = declare(robot, words)
-    _refuse_long_chains(shape)
     _refuse_hopeless(shape, rotor_inertia)
+    _refuse_long_chains(shape)
     form = bilinear_form(find_lagrangian(shape, rotor_inertia=rotor_inertia))
     return ModelParameters(robot, words, rotor_inertia, form, choose(form))
 
@@ -59,10 +59,11 @@ def _refuse_long_chains(shape: PartlyKnown) -> None:
         factor = _BY_ANY_ANGLE if oblique else _BY_A_RIGHT_ANGLE
         factor = {"revolute": factor, "prismatic": _BY_A_SLIDE}.get(link.kind, 1.0)
         products[k] = products[link.parent] * factor
-    if max(products.values()) > _MANY_PRODUCTS:
+    most = max(products.values())
+    if most > _MANY_PRODUCTS:
         raise UnknownGeometryError(
-            f"'{shape.robot.name}' has a chain of too many joints: its Lagrangian has some {max(products.values()):.0e} "
-            "products; lock joints, or use base_parameters where the geometry is known"
+            f"'{shape.robot.name}' has a chain of too many joints: its Lagrangian has some {most:.0e} products; "
+            "lock joints, or use base_parameters where the geometry is known"
         )
 
 
