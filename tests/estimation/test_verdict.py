@@ -144,3 +144,14 @@ def test_accelerations_that_are_mostly_noise_are_told() -> None:
     assert small < -3.0 * wide.sigma[wide.names.index("ZZ1")]  # and they are: biased towards zero beyond the deviations
     for options in ({}, {"model": "momentum", "cutoff": 30.0}):
         assert "accelerations" not in str(dynid.identify(robot, noisy, friction=(), **options).verdict)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["gautier3", "puma560"])
+def test_reversed_torques_are_told(name: str) -> None:
+    robot = dynid.load_robot(name)
+    log = dynid.simulate(robot, fourier_motion(robot, duration=20.0), noise=0.05)
+    assert log.tau is not None
+    reversed_ = dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=-log.tau)
+    result = dynid.identify(robot, reversed_, friction=())
+    assert result.verdict.level == "do not trust"
+    assert "is negative, which nature does not allow; the sign of the torques is probably reversed" in str(result.verdict)

@@ -241,6 +241,7 @@ def _result(
             negative=_negative_inertias(equation, unknowns, solution.values, covariance, half, kept),
             placement=find_placement(equation, unknowns, solution, state.kept, inflation),
             is_plate=equation.measure.model == "reaction", motion_noise=state.motion_noise,
+            joints=len(equation.torque_channels) or equation.robot.n,
             used_delay=state.delay,
         )
     )  # fmt: skip

@@ -65,6 +65,16 @@ class Evidence:
     placement: Placement | None = None
     is_plate: bool = False
     motion_noise: float = 0.0
+    joints: int = 1
+
+    @property
+    def is_reversed(self) -> bool:
+        """Whether most inertias are negative: then signs are, not the model."""
+        return 2 * len(self.negative) > self.joints
+
+
+def _negative(evidence: Evidence) -> str:
+    return f"the inertia about joint {_some(evidence.negative)} is negative, which nature does not allow"
 
 
 def judge(evidence: Evidence) -> Verdict:
@@ -86,11 +96,11 @@ Doubt = tuple[str, str]
 
 
 def _damning(evidence: Evidence) -> list[Doubt]:
-    if evidence.negative:
-        every = "the sign of the forces is probably reversed (sense)" if evidence.is_plate else "are signs reversed?"
-        text = f"the inertia about joint {_some(evidence.negative)} is negative, which nature does not allow; {every}"
-        step = "check the sense of the force plate" if evidence.is_plate else "check the signs of torques and positions"
-        return [(text, step)]
+    if evidence.is_reversed:
+        what, step = "torques is probably reversed", "check the signs of torques and positions"
+        if evidence.is_plate:
+            what, step = "forces is probably reversed (sense)", "check the sense of the force plate"
+        return [(f"{_negative(evidence)}; the sign of the {what}", step)]
     mean = evidence.validation.mean
     if np.isfinite(mean) and mean <= USABLE_MEAN:
         return []
@@ -176,6 +186,8 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
 
 def _doubtful_values(evidence: Evidence) -> list[Doubt]:
     doubts = []
+    if evidence.negative and not evidence.is_reversed:
+        doubts.append((_negative(evidence), "the model lacks something at these joints, friction for example"))
     if evidence.weak:
         text = (
             f"{_count(len(evidence.weak), 'inertial parameter')} not known to half of the largest of the kind "
