@@ -17,7 +17,7 @@ def dynid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 def test_the_scara_arm(dynid: CommandLine, tmp_path: Path) -> None:
     file = tmp_path / "scara.json"
-    text = dynid("unknown", "scara", "--json", file).out
+    text = dynid("unknown", "scara", "--unknown", "A1,A2", "--json", file).out
     assert "scara: 6 model parameters (A1, A2 unknown)" in text
     assert "blocks m_1 .. m_4: 1, 3, 1, 1" in text
     assert "X22 = A1*(MX2 + MX3) + A1*A2*(M3 + M4)" in text

@@ -154,4 +154,6 @@ def test_reversed_torques_are_told(name: str) -> None:
     reversed_ = dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=-log.tau)
     result = dynid.identify(robot, reversed_, friction=())
     assert result.verdict.level == "do not trust"
-    assert "is negative, which nature does not allow; the sign of the torques is probably reversed" in str(result.verdict)
+    assert "is negative, which nature does not allow; the sign of the torques is probably reversed" in str(
+        result.verdict
+    )

@@ -35,7 +35,7 @@ def test_perpendicular_axes_with_all_lengths_unknown(n: int, count: int) -> None
         ("puma560", ("D3", "R3", "D4", "R4"), (1, 7, 9, 13, 15, 15)),
         ("puma560", (), (1, 7, 7, 7, 7, 7)),
         ("iiwa", ("R1", "R3", "R5", "R7"), (1, 7, 7, 9, 9, 11, 11)),
-        ("scara", None, (1, 3, 1, 1)),
+        ("scara", ("A1", "A2"), (1, 3, 1, 1)),
         ("scara", (), (1, 3, 1, 1)),
     ],
 )

@@ -83,8 +83,7 @@ def test_known_zeros_in_a_frame_that_moves_are_refused(load: Callable[[str], Rob
 
 
 def test_what_is_unknown_survives_files(tmp_path: Path) -> None:
-    robot = load_robot("scara")
-    assert robot.unknown == ("A1", "A2")
+    robot = replace(load_robot("scara"), unknown=("A1", "A2"))
     assert rebuild_robot(record_robot(robot)).unknown == robot.unknown
     file = tmp_path / "again.toml"
     file.write_text(table_text(robot))
@@ -213,7 +212,7 @@ def test_a_chain_that_is_too_long() -> None:
 
 
 def test_rows_that_do_not_exist_or_fit() -> None:
-    found = model_parameters(load_robot("scara"))
+    found = model_parameters(load_robot("scara"), unknown=("A1", "A2"))
     motion = random_motion(found.robot, samples=4)
     with pytest.raises(DynidError, match="there are no rows 'energy'; there are torque, momentum"):
         found.regressor(motion, model="energy")

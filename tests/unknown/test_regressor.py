@@ -155,7 +155,7 @@ def test_the_integral_form_closes_along_a_path() -> None:
 
 
 def test_chunks_and_given_arrays_hold_the_same_rows() -> None:
-    found = model_parameters(load_robot("scara"))
+    found = model_parameters(load_robot("scara"), unknown=("A1", "A2"))
     motion = random_motion(found.robot, samples=50)
     whole = found.regressor(motion).matrix
     parts = [chunk.matrix for chunk in found.chunks(motion, size=7)]
