@@ -337,6 +337,8 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
     for options, said in (
         ({"model": "reaction", "friction": ("viscous",)}, "does not feel friction"),
         ({"model": "reaction", "joints": ["1"]}, "joints="),
+        ({"model": "reaction", "estimator": "recursive"}, "not with forces on the base"),
+        ({"model": "torque+reaction", "estimator": "huber"}, "judges joint torques alone"),
         ({"model": "torque", "sensor": ForceSensor()}, "no force plate"),
         ({"model": "reaction", "sensor": ForceSensor(channels=("Mx", "Mz"))}, "6 channels .* the sensor has 2"),
         ({"model": "reaction", "sensor": ForceSensor(rotors=(Rotor("9", 2.0, 1.0),))}, "rotor of joint '9'"),

@@ -38,7 +38,7 @@ class Bounds:
     per_matrix_error: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Identification:
     """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.
 
@@ -87,6 +87,12 @@ class Identification:
     warnings: tuple[str, ...]
     factors: tuple[tuple[ChannelFactor, ...], ...]
     version: str
+
+    def __repr__(self) -> str:
+        return (
+            f"<Identification of '{self.robot.name}' ({self.model}, {self.estimator}): {len(self.names)} parameters, "
+            f"validation NRMSE {self.validation.mean:.4f}, {self.verdict.level}>"
+        )
 
     @property
     def robot(self) -> Robot:

@@ -65,6 +65,8 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
             f"model '{equation.measure.model}' adds up all joints, the recursion goes joint by joint; "
             "use model='torque' or 'momentum', or estimator='wls'"
         )
+    if equation.base_channels:
+        raise IdentificationError("the recursion goes joint by joint, not with forces on the base; use estimator='wls'")
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
     depth = _depths(robot)
     order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])

@@ -16,7 +16,7 @@ from dynid.estimation.robust import Judge
 from dynid.estimation.rows import Rows
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class State:
     """One equation and the factors that logs left in it.
 
@@ -37,6 +37,12 @@ class State:
     findings: tuple[Findings, ...]
     judge: Judge | None = None
     motion_noise: float = 0.0
+
+    def __repr__(self) -> str:
+        robot = self.equation.robot.name
+        return (
+            f"<State of '{robot}' ({self.equation.measure.model}): {self.logs} logs, {len(self.blocks)} blocks of time>"
+        )
 
     def holding(self, gathered: Gathered) -> State:
         """Return a state of the same equation with what one pass gathered."""

@@ -63,7 +63,7 @@ class Link:
         return self.kind in ("revolute", "prismatic")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Robot:
     """A robot: links in the order of their table (a floating base first), gravity (3,) in m/s^2 in frame 0.
 
@@ -98,6 +98,9 @@ class Robot:
             raise DynidError(
                 f"the force sensor names the rotor of joint '{strangers[0]}'; joints are {', '.join(self.joint_names)}"
             )
+
+    def __repr__(self) -> str:
+        return f"<Robot '{self.name}': joints {', '.join(self.joint_names)}>"
 
     @staticmethod
     def from_mdh(
