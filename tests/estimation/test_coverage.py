@@ -18,7 +18,9 @@ from fourier import fourier_motion
 from robots import random_inertia
 
 PLAIN = ("viscous", "coulomb", "offset")
-RUNS = 500
+RUNS = int(os.environ.get("DYNID_RUNS", "250"))
+"""The figures of the docs come from 500."""
+
 RATE = 100.0
 
 # Autoregressive model of the residual of the plain model on the public Panda recording (Gaz et al. 2019), at 100 Hz,

@@ -15,6 +15,8 @@ from numpy.testing import assert_allclose
 
 import dynid
 
+pytestmark = pytest.mark.xdist_group("noise study")
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "03_momentum_noise.py"
 RUNS = 40
 

@@ -79,9 +79,9 @@ def test_it_is_eq_2_28_written_out() -> None:
 
 
 def test_deviations_are_those_of_the_recursion() -> None:
-    """200 logs with other noise: scatter over textbook deviation within 15 % for the median, 30 % for all."""
+    """120 logs with other noise: scatter over textbook deviation within 15 % for the median, 30 % for all."""
     values, sigma = [], []
-    for seed in range(200):
+    for seed in range(120):
         robot, log = noisy(seed)
         result = dynid.identify(robot, log, friction=PLAIN, estimator="recursive", intervals="white")
         values.append(result.values)
