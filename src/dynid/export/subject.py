@@ -1,0 +1,154 @@
+"""What is exported: a robot whose parameters are all known, with the friction of its joints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.estimation.identification import Identification
+from dynid.models.friction import PLAIN, STOP, FrictionShapes, find_block
+from dynid.models.regressor import regressor
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+_STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
+
+
+class ExportError(DynidError):
+    """What was asked for cannot be written, or would not be the model that was identified."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointFriction:
+    """Friction at the motors: one row of `values` (columns, n) per symbol of the blocks, in their order.
+
+    scale (n,) as in FrictionShapes; transmission (n, n): motor positions = transmission @ joint positions.
+    """
+
+    blocks: tuple[str, ...]
+    values: Array
+    scale: Array
+    transmission: Array
+
+    def torques(self, motion: Motion) -> Array:
+        """Friction (N, n) along a motion; every block looks at one sample only."""
+        q, v = motion.q @ self.transmission.T, motion.v @ self.transmission.T
+        shapes = FrictionShapes(self.blocks, self.scale)
+        columns = shapes.values(motion.t, q, v, np.zeros((len(q), 0, q.shape[1])), None)
+        return np.asarray((columns * self.values).sum(axis=1) @ self.transmission)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A robot with all standard parameters.
+
+    of_base: they are base parameters in the place of the standard ones that kept their names, all others zero: the
+    torques are right, the links are no bodies. notes say what could not be taken along.
+    """
+
+    robot: Robot
+    friction: JointFriction
+    of_base: bool
+    notes: tuple[str, ...] = ()
+
+    def rigid_torques(self, motion: Motion) -> Array:
+        """Torques (N, n) without friction."""
+        return np.asarray((regressor(self.robot, motion).matrix @ self.robot.parameters).reshape(-1, self.robot.n))
+
+
+def subject_of(result: Any) -> Subject:
+    """Take an Identification, a Robot, or anything with a `.robot` whose parameters are all known."""
+    if isinstance(result, Subject):
+        return result
+    if isinstance(result, Identification):
+        return _of_identification(result)
+    robot = result if isinstance(result, Robot) else getattr(result, "robot", None)
+    if not isinstance(robot, Robot):
+        raise ExportError(f"cannot export {type(result).__name__}; give an Identification, PhysicalParameters or Robot")
+    _check_fixed_base(robot)
+    robot = _with_known_zeros(robot)
+    unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if np.isnan(x)]
+    if unknown:
+        some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
+        raise ExportError(f"'{robot.name}' has no value for {some}; identify them, or add them to the robot file")
+    notes = [f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in robot.columns]
+    return Subject(robot, _nominal_friction(robot), False, tuple(notes))
+
+
+def _check_fixed_base(robot: Robot) -> None:
+    if robot.floating:
+        raise ExportError(f"'{robot.name}' floats; only robots on a fixed base are exported")
+
+
+def _with_known_zeros(robot: Robot) -> Robot:
+    """Known zeros are zeros, whatever the file says of their value."""
+    values = robot.parameters.copy()
+    zero = set(robot.known_zeros)
+    values[[k for k, name in enumerate(robot.parameter_names) if name in zero]] = 0.0
+    return robot.with_parameters(values)
+
+
+def _nominal_friction(robot: Robot) -> JointFriction:
+    values = [[dict(robot.links[k].friction).get(name, 0.0) for k in robot.active_links] for name in PLAIN]
+    return JointFriction(PLAIN, np.array(values), np.ones(robot.n), np.eye(robot.n))
+
+
+def _of_identification(result: Identification) -> Subject:
+    equation, robot = result.equation, result.robot
+    _check_fixed_base(robot)
+    if not equation.measure.has_torques:
+        raise ExportError(
+            f"model '{result.model}' knows forces on the base, neither rotor inertias nor friction; "
+            "identify with torques, or get physical parameters first"
+        )
+    if len(equation.joints) < robot.n:
+        missing = [name for j, name in enumerate(robot.joint_names) if j not in equation.joints]
+        raise ExportError(f"this result knows no torques of the joints {', '.join(missing)}; identify with all joints")
+    column_values = result.column_values
+    place = {name: k for k, name in enumerate(robot.parameter_names)}
+    X = np.zeros(len(place))
+    X[[place[name] for name in equation.base.names]] = column_values[: equation.base_count]
+    notes = [f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in equation.extra]
+    blocks: list[str] = []
+    rows: list[Array] = []
+    sliding = np.zeros(robot.n)
+    for block in equation.friction:
+        own = column_values[equation.blocks_of[block]].reshape(-1, robot.n)
+        if block in _STATELESS:
+            blocks.append(block)
+            rows += list(own)
+        elif STOP.fullmatch(block):
+            sliding += own[0]
+            notes.append(f"friction block '{block}' has a memory: only its value while sliding is exported")
+        else:
+            formula = find_block(block).doc
+            notes.append(f"friction block '{block}' ({formula}) is left out: it needs more than q and v")
+    if np.any(sliding):
+        if "coulomb" in blocks:
+            rows[_row_of(blocks, "coulomb")] = rows[_row_of(blocks, "coulomb")] + sliding
+        else:
+            blocks.append("coulomb")
+            rows.append(sliding)
+    values = np.array(rows).reshape(-1, robot.n)
+    friction = JointFriction(tuple(blocks), values, equation.shapes.scale, equation.transmission)
+    return Subject(_with_plain_friction(robot.with_parameters(X), friction), friction, True, tuple(notes))
+
+
+def _row_of(blocks: list[str], name: str) -> int:
+    return sum(len(find_block(block).symbols) for block in blocks[: blocks.index(name)])
+
+
+def _with_plain_friction(robot: Robot, friction: JointFriction) -> Robot:
+    """Return the robot with viscous, Coulomb and offset friction as its nominal one, where motors drive single joints."""
+    if not np.array_equal(friction.transmission, np.eye(robot.n)):
+        return robot
+    rows = {name: friction.values[_row_of(list(friction.blocks), name)] for name in PLAIN if name in friction.blocks}
+    links = list(robot.links)
+    for j, k in enumerate(robot.active_links):
+        own = tuple((name, float(values[j])) for name, values in rows.items())
+        links[k] = replace(links[k], friction=own)
+    return replace(robot, links=tuple(links))
