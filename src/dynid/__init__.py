@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from dynid.estimation.state import State
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
+    from dynid.exports.export import Export, export
+    from dynid.exports.verify import verify
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
     from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
@@ -42,6 +44,7 @@ _HOMES = {
     "Comparison": "dynid.estimation.comparison",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
+    "Export": "dynid.exports.export",
     "ForceSensor": "dynid.robot.force_sensor",
     "Gains": "dynid.estimation.gains",
     "Identification": "dynid.estimation.identification",
@@ -61,6 +64,7 @@ _HOMES = {
     "compare_methods": "dynid.base.find",
     "compare_ways": "dynid.estimation.compare",
     "design_excitation": "dynid.excitation.design",
+    "export": "dynid.exports.export",
     "identify": "dynid.estimation.identify",
     "identify_gains": "dynid.estimation.identify_gains",
     "identify_payload": "dynid.estimation.identify_payload",
@@ -74,6 +78,7 @@ _HOMES = {
     "regressor_adjoint": "dynid.models.regressor",
     "regressor_chunks": "dynid.models.regressor",
     "simulate": "dynid.data.simulate",
+    "verify": "dynid.exports.verify",
 }
 
 __all__ = [
@@ -81,6 +86,7 @@ __all__ = [
     "Comparison",
     "DynidError",
     "Excitation",
+    "Export",
     "ForceSensor",
     "Gains",
     "Identification",
@@ -100,6 +106,7 @@ __all__ = [
     "compare_methods",
     "compare_ways",
     "design_excitation",
+    "export",
     "identify",
     "identify_gains",
     "identify_payload",
@@ -113,6 +120,7 @@ __all__ = [
     "regressor_adjoint",
     "regressor_chunks",
     "simulate",
+    "verify",
 ]
 
 __version__ = "0.1.0"

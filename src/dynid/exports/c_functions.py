@@ -10,9 +10,10 @@ import numpy as np
 
 from dynid.base.find import base_parameters
 from dynid.base.parameters import BaseParameters
-from dynid.export.graph import Cost, Graph, Node
-from dynid.export.recursion import Recursion
-from dynid.export.subject import ExportError, JointFriction, Subject
+from dynid.exports.graph import Cost, Graph, Node
+from dynid.exports.recursion import Recursion
+from dynid.exports.subject import ExportError, JointFriction, Subject
+from dynid.exports.tree_state import linear_couplings
 from dynid.models.friction import PLAIN_UNITS, find_block
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -88,7 +89,7 @@ class Customised:
         self, g: Graph, parameters: Mapping[str, Node], q: str | None, v: str | None, a: str | None
     ) -> Function:
         robot = self.robot
-        G, offset = _tree(robot)
+        G, offset = linear_couplings(robot)
         positions = _mixed(g, G, offset, q, robot)
         speeds, rates = (_mixed(g, G, np.zeros(len(G)), name, robot) for name in (v, a))
         torque = Recursion(g, robot).torques(positions, speeds, rates, parameters)
@@ -120,26 +121,6 @@ class Customised:
 
 
 _STATE = ("q", "qd", "qdd")
-
-
-def _tree(robot: Robot) -> tuple[Array, Array]:
-    """Positions of the tree's joints from the active ones: G q + offset, couplings resolved."""
-    index = {robot.links[k].joint: i for i, k in enumerate(robot.tree_joints)}
-    leaders = {coupling.passive: coupling for coupling in robot.couplings}
-    G, offset = np.zeros((len(index), robot.n)), np.zeros(len(index))
-
-    def resolve(name: str) -> tuple[Array, float]:
-        if name not in leaders:
-            return np.eye(robot.n)[robot.joint_names.index(name)], 0.0
-        row, constant = np.zeros(robot.n), leaders[name].offset
-        for other, factor in leaders[name].factors:
-            more, shift = resolve(other)
-            row, constant = row + factor * more, constant + factor * shift
-        return row, constant
-
-    for name, i in index.items():
-        G[i], offset[i] = resolve(name)
-    return G, offset
 
 
 def _mixed(g: Graph, G: Array, offset: Array, name: str | None, robot: Robot) -> dict[int, Node]:

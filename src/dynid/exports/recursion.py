@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dynid.export.graph import Graph, Node
+from dynid.exports.graph import Graph, Node
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import cos_sin

@@ -37,7 +37,7 @@ def unique(names: Iterable[str]) -> list[str]:
 def _in_xml(character: str) -> bool:
     """Whether XML 1.0 can hold the character in a name that every reader gives back: no line ends or controls."""
     code = ord(character)
-    return 0x20 <= code <= 0xD7FF and code != 0x7F or 0xE000 <= code <= 0xFFFD or 0x10000 <= code
+    return (0x20 <= code <= 0xD7FF and code != 0x7F) or 0xE000 <= code <= 0xFFFD or 0x10000 <= code
 
 
 def attribute(text: str) -> str:

@@ -143,7 +143,7 @@ def _row_of(blocks: list[str], name: str) -> int:
 
 
 def _with_plain_friction(robot: Robot, friction: JointFriction) -> Robot:
-    """Return the robot with viscous, Coulomb and offset friction as its nominal one, where motors drive single joints."""
+    """Make viscous, Coulomb and offset friction the nominal one, where every motor drives one joint."""
     if not np.array_equal(friction.transmission, np.eye(robot.n)):
         return robot
     rows = {name: friction.values[_row_of(list(friction.blocks), name)] for name in PLAIN if name in friction.blocks}

@@ -88,7 +88,7 @@ class Graph:
         return self._node("neg", (x,))
 
     def add(self, x: Node, y: Node) -> Node:
-        """x + y."""
+        """X + y."""
         a, b = self.value(x), self.value(y)
         if a is not None and b is not None:
             return self.constant(a + b)
@@ -109,11 +109,11 @@ class Graph:
         return self.constant(0.0) if x == y else self._node("sub", (x, y))
 
     def sub(self, x: Node, y: Node) -> Node:
-        """x - y."""
+        """X - y."""
         return self.add(x, self.neg(y))
 
     def mul(self, x: Node, y: Node) -> Node:
-        """x * y."""
+        """X * y."""
         (minus_x, x), (minus_y, y) = self._positive(x), self._positive(y)
         product = self._product(x, y)
         return self.neg(product) if minus_x != minus_y else product

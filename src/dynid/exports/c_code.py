@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dynid.export.c_functions import Customised, Function
-from dynid.export.graph import Cost
-from dynid.export.names import c_comment, c_prefix
-from dynid.export.subject import Subject
+from dynid.exports.c_functions import Customised, Function
+from dynid.exports.graph import Cost
+from dynid.exports.names import c_comment, c_prefix
+from dynid.exports.subject import Subject
 from dynid.models.friction import STILL
 from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
 

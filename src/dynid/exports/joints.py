@@ -1,0 +1,38 @@
+"""What the joints of URDF and MJCF can hold, and what must be said because they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dynid.exports.subject import ExportError
+from dynid.robot.robot import Robot
+
+
+def renamed(robot: Robot, names: Sequence[str]) -> list[str]:
+    """Notes on links whose name the file cannot have."""
+    pairs = zip(robot.links, names, strict=True)
+    return [f"link {link.name!r} becomes {new!r}" for link, new in pairs if link.name != new]
+
+
+def friction_notes(robot: Robot) -> list[str]:
+    """Notes on friction that the joints cannot have; a negative rotor inertia is refused."""
+    constant, negative = [], []
+    for k in robot.active_links:
+        link = robot.links[k]
+        constant += [f"'{link.joint}' ({x:.6g})" for block, x in link.friction if block == "offset" and x != 0.0]
+        negative += [f"'{link.joint}' ({block} {x:.6g})" for block, x in link.friction if block != "offset" and x < 0.0]
+        if link.rotor < 0.0:
+            raise ExportError(f"joint '{link.joint}': its rotor inertia {link.rotor:.6g} is negative")
+    notes = [f"constant torques are left out: joints {', '.join(constant)}"] if constant else []
+    return notes + ([f"negative friction is left out: joints {', '.join(negative)}"] if negative else [])
+
+
+def single_leader(robot: Robot, passive: str, factors: tuple[tuple[str, float], ...], form: str) -> tuple[str, float]:
+    """Return the one joint that a passive joint follows; other couplings have no place in the file."""
+    moving = [(name, factor) for name, factor in factors if factor != 0.0]
+    if len(moving) != 1:
+        raise ExportError(
+            f"joint '{passive}' of '{robot.name}' follows {len(moving)} joints; {form} couples it to one; "
+            "export .c, .toml or .json"
+        )
+    return moving[0]

@@ -1,0 +1,96 @@
+"""MJCF, the format of MuJoCo, from any robot: bodies, joints with armature, damping and dry friction, gravity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from dynid.exports.bodies import check_bodies, lumps, quaternion
+from dynid.exports.joints import friction_notes, renamed, single_leader
+from dynid.exports.names import attribute, numbers, unique
+from dynid.exports.subject import ExportError, Subject
+from dynid.robot.inertia import to_body
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import Array
+
+
+def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
+    """Return the file's text, and notes on what it cannot hold."""
+    robot = subject.robot
+    if robot.closures:
+        raise ExportError(f"'{robot.name}' has loops that are closed numerically; MJCF is written for trees, so far")
+    bodies = lumps(robot)
+    check_bodies(robot, bodies, "MuJoCo", strictly=True)
+    names = unique(link.name for link in robot.links)
+    joints = unique(link.joint for link in robot.links)
+    carried = [link.name for link in robot.links if link.kind == "fixed" and np.any(link.inertia)]
+    notes = [*renamed(robot, names), *friction_notes(robot)]
+    if carried:
+        notes.append(f"the mass of the fixed links {', '.join(carried)} is counted in the links that carry them")
+    lines = [
+        f'<mujoco model="{attribute(unique([robot.name])[0])}">',
+        '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0" '
+        'inertiafromgeom="false"/>',
+        f'  <option gravity="{numbers(robot.gravity)}"/>',
+        "  <worldbody>",
+    ]
+    children: dict[int, list[int]] = {}
+    for k, link in enumerate(robot.links):
+        children.setdefault(link.parent, []).append(k)
+    todo: list[tuple[int, int, bool]] = [(k, 2, False) for k in reversed(children.get(-1, []))]
+    while todo:
+        k, depth, closing = todo.pop()
+        indent = "  " * depth
+        if closing:
+            lines.append(f"{indent}</body>")
+            continue
+        lines += [indent + line for line in _body_lines(robot, k, names[k], joints[k], bodies)]
+        todo.append((k, depth, True))
+        todo += [(child, depth + 1, False) for child in reversed(children.get(k, []))]
+    lines += ["  </worldbody>", *_equalities(robot, joints), "</mujoco>"]
+    return "\n".join(lines) + "\n", tuple(notes)
+
+
+def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int, Array]) -> list[str]:
+    link = robot.links[k]
+    T = link.placement
+    place = f'pos="{numbers(T.translation)}" quat="{numbers(quaternion(T.rotation))}"'
+    lines = [f'<body name="{attribute(name)}" {place}>']
+    if link.moves:
+        lines.append("  " + _joint_line(link, joint, active=k in robot.active_links))
+    if k in bodies:
+        body = to_body(bodies[k])
+        J = body.inertia
+        full = numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
+        lines.append(f'  <inertial pos="{numbers(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>')
+    return lines
+
+
+def _joint_line(link: Link, name: str, *, active: bool) -> str:
+    kind = "hinge" if link.kind == "revolute" else "slide"
+    words = [f'name="{attribute(name)}" type="{kind}" axis="{numbers(link.axis)}"']
+    if math.isfinite(link.limits.lower) and math.isfinite(link.limits.upper):
+        words.append(f'range="{numbers((link.limits.lower, link.limits.upper))}"')
+    if math.isfinite(link.limits.effort):
+        words.append(f'actuatorfrcrange="{numbers((-link.limits.effort, link.limits.effort))}"')
+    if active and link.rotor > 0.0:
+        words.append(f'armature="{link.rotor!r}"')
+    friction = dict(link.friction)
+    for key, word in (("viscous", "damping"), ("coulomb", "frictionloss")):
+        if friction.get(key, 0.0) > 0.0:
+            words.append(f'{word}="{friction[key]!r}"')
+    return f"<joint {' '.join(words)}/>"
+
+
+def _equalities(robot: Robot, joints: list[str]) -> list[str]:
+    if not robot.couplings:
+        return []
+    place = {link.joint: name for link, name in zip(robot.links, joints, strict=True)}
+    lines = ["  <equality>"]
+    for coupling in robot.couplings:
+        leader, factor = single_leader(robot, coupling.passive, coupling.factors, "MJCF")
+        pair = f'joint1="{attribute(place[coupling.passive])}" joint2="{attribute(place[leader])}"'
+        lines.append(f'    <joint {pair} polycoef="{numbers((coupling.offset, factor, 0.0, 0.0, 0.0))}"/>')
+    return [*lines, "  </equality>"]

@@ -1,0 +1,178 @@
+"""Loading an exported file with other software, and comparing its torques with the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.exports.compiled import compiled_torques
+from dynid.exports.names import unique
+from dynid.exports.robot_json import read_robot_json
+from dynid.exports.subject import ExportError, Subject, subject_of
+from dynid.exports.tree_state import TreeState
+from dynid.robot.load import load_robot
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+TOLERANCE = 1e-9
+SAMPLES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a file's torques are worth: largest difference over each joint's largest torque.
+
+    error is NaN where the file could not be loaded for want of the software; `skipped` says which.
+    """
+
+    reader: str
+    error: float
+    skipped: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the torques agree to 1e-9."""
+        return self.error <= TOLERANCE
+
+    def __str__(self) -> str:
+        if self.skipped:
+            return f"not verified: {self.skipped}"
+        word = "verified" if self.passed else "NOT the same model"
+        return f"{word}: loaded again with {self.reader}, torques differ by {self.error:.1e} of their size"
+
+
+def verify(path: str | Path, result: Any) -> Verification:
+    """Load the file again and compare torques at random states with those of a result or robot."""
+    subject, path = subject_of(result), Path(path)
+    robot = subject.robot
+    rng = np.random.default_rng(0)
+    q, v, a = (rng.standard_normal((SAMPLES, robot.n)) for _ in range(3))
+    motion = Motion(np.arange(float(SAMPLES)), q, v, a)
+    checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
+        ".urdf": _by_pinocchio,
+        ".xml": _by_mujoco,
+        ".c": _by_compiler,
+        ".toml": _by_dynid,
+        ".json": _by_dynid,
+    }
+    if path.suffix.lower() not in checks:
+        raise ExportError(f"{path}: nothing is known of files that end in '{path.suffix}'")
+    return checks[path.suffix.lower()](path, subject, motion)
+
+
+def difference(theirs: Array, ours: Array) -> float:
+    """Largest difference over each joint's largest torque, at least a millionth of the largest of all."""
+    size = np.abs(ours).max(axis=0)
+    floor = 1e-6 * float(size.max()) or 1.0
+    return float((np.abs(theirs - ours) / np.maximum(size, floor)).max())
+
+
+def _by_dynid(path: Path, subject: Subject, motion: Motion) -> Verification:
+    robot = read_robot_json(path) if path.suffix.lower() == ".json" else load_robot(path, snap=False)
+    again = subject_of(robot)
+    ours = subject.rigid_torques(motion) + subject_of(subject.robot).friction.torques(motion)
+    return Verification("dynid", difference(again.rigid_torques(motion) + again.friction.torques(motion), ours))
+
+
+def _by_compiler(path: Path, subject: Subject, motion: Motion) -> Verification:
+    try:
+        theirs = compiled_torques(path, subject.robot, motion)
+    except FileNotFoundError:
+        return Verification("gcc", np.nan, "there is no C compiler (gcc or cc) here")
+    ours, friction = subject.rigid_torques(motion), subject.friction.torques(motion)
+    still = Motion(motion.t, motion.q, 0.0 * motion.v, 0.0 * motion.a)
+    pairs = (
+        (theirs["inverse_dynamics"], ours),
+        (theirs["regressor_times"], ours),
+        (theirs["gravity"], subject.rigid_torques(still)),
+        (theirs["friction"], friction),
+    )
+    scale = np.abs(ours + friction).max(axis=0)
+    error = max(float((np.abs(a - b) / np.maximum(scale, 1e-6 * scale.max() or 1.0)).max()) for a, b in pairs)
+    return Verification("gcc", error)
+
+
+def _by_pinocchio(path: Path, subject: Subject, motion: Motion) -> Verification:
+    """Pinocchio reads the file as it is; if that fails, with its almost right angles snapped as dynid does."""
+    import pinocchio as pin
+
+    robot = subject.robot
+    ours = subject.rigid_torques(motion)
+    try:
+        model = pin.buildModelFromUrdf(str(path))
+    except (ValueError, RuntimeError) as reason:
+        raise ExportError(f"{path}: pinocchio cannot load it: {reason}") from reason
+    error = difference(_rnea(pin, model, robot, motion), ours)
+    if error <= TOLERANCE:
+        return Verification("pinocchio", error)
+    snapped = load_robot(path, gravity=robot.gravity)
+    if set(snapped.joint_names) == set(robot.joint_names):
+        order = [snapped.joint_names.index(name) for name in robot.joint_names]
+        back = np.argsort(order)
+        turned = Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
+        torque = subject_of(snapped).rigid_torques(turned)[:, order] + _rotors(robot) * motion.a
+        if (again := difference(torque, ours)) <= TOLERANCE:
+            return Verification("pinocchio, almost right angles taken for right", again)
+    return Verification("pinocchio", error)
+
+
+def _rotors(robot: Robot) -> Array:
+    return np.array([robot.links[k].rotor for k in robot.active_links])
+
+
+def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion) -> Array:
+    """Torques of the tree, projected to the active joints, rotors added: a URDF has none."""
+    model.gravity = pin.Motion(np.array(robot.gravity), np.zeros(3))
+    data, state = model.createData(), TreeState.of(robot, motion)
+    names = unique(link.joint for link in robot.links)
+    tau = np.empty_like(state.q)
+    for n in range(len(motion)):
+        q, v, a = pin.neutral(model), np.zeros(model.nv), np.zeros(model.nv)
+        places = []
+        for i, k in enumerate(robot.tree_joints):
+            if not model.existJointName(names[k]):
+                raise ExportError(f"the file has no joint '{names[k]}'")
+            joint = model.joints[model.getJointId(names[k])]
+            x = state.q[n, i]
+            q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
+            v[joint.idx_v], a[joint.idx_v] = state.v[n, i], state.a[n, i]
+            places.append(joint.idx_v)
+        tau[n] = pin.rnea(model, data, q, v, a)[places]
+    return np.asarray(tau @ state.G + _rotors(robot) * motion.a)
+
+
+def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
+    """MuJoCo's inverse dynamics, without constraints; dry friction is compared as a number."""
+    try:
+        import mujoco
+    except ImportError:
+        return Verification("MuJoCo", np.nan, "MuJoCo is not installed (pip install 'dynid[mujoco]')")
+    robot = subject.robot
+    try:
+        model = mujoco.MjModel.from_xml_path(str(path))
+    except ValueError as error:
+        raise ExportError(f"{path}: MuJoCo cannot load it: {error}") from error
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    data, state = mujoco.MjData(model), TreeState.of(robot, motion)
+    joints = unique(link.joint for link in robot.links)
+    names = [joints[k] for k in robot.tree_joints]
+    ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
+    if -1 in ids:
+        raise ExportError(f"the file has no joint '{names[ids.index(-1)]}'")
+    at_q, at_v = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
+    tau = np.empty_like(state.q)
+    for n in range(len(motion)):
+        data.qpos[at_q], data.qvel[at_v], data.qacc[at_v] = state.q[n], state.v[n], state.a[n]
+        mujoco.mj_inverse(model, data)
+        tau[n] = data.qfrc_inverse[at_v]
+    active = [i for i, k in enumerate(robot.tree_joints) if k in robot.active_links]
+    friction = [dict(robot.links[k].friction) for k in robot.active_links]
+    viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
+    ours = subject.rigid_torques(motion) + viscous * motion.v
+    dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
+    return Verification("MuJoCo", max(difference(tau @ state.G, ours), float(dry)))
