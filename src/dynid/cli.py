@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dynid.errors import DynidError
+from dynid.export_commands import export
 from dynid.identification_commands import identify, simulate
 from dynid.payload_commands import gains, payload
 
@@ -176,6 +177,7 @@ app.command()(simulate)
 app.command()(identify)
 app.command()(payload)
 app.command()(gains)
+app.command()(export)
 
 
 @app.command()
