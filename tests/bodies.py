@@ -17,7 +17,8 @@ URDF = """<?xml version="1.0" encoding="utf-8"?>
 <robot name="träger" xmlns:x="http://example.org/x">
   <material name="grey"><color rgba="0.5 0.5 0.5 1"/></material>
   <link name="world"/>
-  <link name="foot"><inertial><mass value="4"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
+  <link name="foot"><inertial><mass value="4"/>
+    <inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial></link>
   <link   name='arm'
           x:note="a > b">
     <visual><geometry><mesh filename="package://nowhere/arm.dae"/></geometry></visual>
@@ -44,13 +45,16 @@ URDF = """<?xml version="1.0" encoding="utf-8"?>
     <parent link="foot"/><child link="arm"/><origin xyz="0 0.1 0.3" rpy="0.2 0.1 -0.4"/><axis xyz="0 1 0"/>
     <limit lower="-2" upper="2" effort="50" velocity="3"/><dynamics damping="0.7" friction="0.2"/>
   </joint>
-  <joint name="bolt" type="fixed"><parent link="arm"/><child link="flange"/><origin xyz="0.3 0 0" rpy="0 0.5 0"/></joint>
-  <joint name="eye" type="fixed"><parent link="flange"/><child link="camera"/><origin xyz="0 0.05 0" rpy="0.9 0 0"/></joint>
+  <joint name="bolt" type="fixed"><parent link="arm"/><child link="flange"/>
+    <origin xyz="0.3 0 0" rpy="0 0.5 0"/></joint>
+  <joint name="eye" type="fixed"><parent link="flange"/><child link="camera"/>
+    <origin xyz="0 0.05 0" rpy="0.9 0 0"/></joint>
   <joint name="rail" type="prismatic">
     <parent link="flange"/><child link="slide"/><origin xyz="0.1 0 0" rpy="0 0 0.3"/><axis xyz="0.6 0 0.8"/>
     <limit lower="-0.5" upper="0.5" effort="50" velocity="3"/>
   </joint>
-  <joint name="wrist" type="continuous"><parent link="slide"/><child link="tip"/><origin xyz="0 0 0.2"/><axis xyz="0 0 1"/></joint>
+  <joint name="wrist" type="continuous"><parent link="slide"/><child link="tip"/>
+    <origin xyz="0 0 0.2"/><axis xyz="0 0 1"/></joint>
   <transmission name="t"><type>x</type></transmission>
   <gazebo reference="arm"><link><inertial>not ours</inertial></link></gazebo>
 </robot>

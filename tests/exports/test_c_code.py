@@ -39,6 +39,9 @@ ROBOTS = {
 }
 
 
+HOSTILE = ["*/ int main(void){} /*", "??/\n#error", "int", "7axis", 'a"<>&b', "ünïcödé", "", "\\"]
+
+
 def close(theirs: np.ndarray, ours: np.ndarray, scale: float) -> None:
     assert_allclose(theirs, ours, rtol=0, atol=1e-9 * scale)
 
@@ -87,7 +90,9 @@ def test_the_text_is_reproducible() -> None:
 
 
 @needs_gcc
-@pytest.mark.parametrize("name", ['*/ int main(void){} /*', "??/\n#error", "int", "7axis", 'a"<>&b', "ünïcödé", "", "\\"])
+@pytest.mark.parametrize(
+    "name", ["*/ int main(void){} /*", "??/\n#error", "int", "7axis", 'a"<>&b', "ünïcödé", "", "\\"]
+)
 def test_hostile_names_do_no_harm(name: str, tmp_path: Path) -> None:
     robot = with_bodies("scara")
     links = tuple(replace(k, name=name + k.name, joint=name + k.joint, label=k.label + name) for k in robot.links)
@@ -124,6 +129,7 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
         assert dynid.verify(file, result).passed
         assert not done.notes
     again = dynid.export(result, tmp_path / "robot.json")
+    assert "tanh, quadratic, asymmetry, stribeck, spring, sine, sine2 are left out" in again.notes[0]
     assert "no real bodies" in again.notes[-1]
     assert dynid.verify(tmp_path / "robot.json", result).passed
 

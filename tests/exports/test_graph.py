@@ -23,7 +23,7 @@ def value(g: Graph, node: Node, known: dict[str, float]) -> float:
         return -below[0]
     if operation == "sign":
         return float(np.sign(below[0]))
-    return OPERATIONS[operation](*below) if operation in OPERATIONS else getattr(math, operation)(*below)
+    return float(OPERATIONS[operation](*below) if operation in OPERATIONS else getattr(math, operation)(*below))
 
 
 @pytest.mark.parametrize("seed", range(20))

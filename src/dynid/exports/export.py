@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c
 from dynid.exports.mjcf import write_mjcf
@@ -15,6 +17,7 @@ from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import ExportError, Subject, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import check_same, update_urdf
+from dynid.models.friction import PLAIN
 from dynid.robot.files import write_bytes
 from dynid.robot.table_text import table_text
 
@@ -68,7 +71,17 @@ def export(
         case _:
             data, notes = write_robot_json(subject).encode(), _base_notes(subject)
     write_bytes(path, data)
-    return Export(path, subject, (*subject.notes, *notes), operations)
+    left_out = () if suffix == ".c" else _left_out(subject)
+    return Export(path, subject, (*subject.notes, *left_out, *notes), operations)
+
+
+def _left_out(subject: Subject) -> tuple[str, ...]:
+    """Friction that only the C code holds."""
+    friction = subject.friction
+    if not np.array_equal(friction.transmission, np.eye(len(friction.transmission))):
+        return ("friction of motors that drive several joints is left out; only .c files hold it",)
+    more = [block for block in friction.blocks if block not in PLAIN]
+    return (f"friction blocks {', '.join(more)} are left out; only .c files hold them",) if more else ()
 
 
 def _base_notes(subject: Subject) -> tuple[str, ...]:

@@ -31,8 +31,7 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
         notes.append(f"the mass of the fixed links {', '.join(carried)} is counted in the links that carry them")
     lines = [
         f'<mujoco model="{attribute(unique([robot.name])[0])}">',
-        '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0" '
-        'inertiafromgeom="false"/>',
+        '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0"/>',
         f'  <option gravity="{numbers(robot.gravity)}"/>',
         "  <worldbody>",
     ]

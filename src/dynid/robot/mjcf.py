@@ -53,7 +53,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
     links: list[Link] = []
     for body in moving:
-        tree, base = _read_tree(path, root, body, free)
+        tree, base = _read_tree(path, root, body, free or floating_base)
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
@@ -132,8 +132,11 @@ def _check(path: Path, root: Element, bodies: list[Element]) -> None:
         raise RobotFileError(str(path), list(dict.fromkeys(problems)))
 
 
-def _read_tree(path: Path, root: Element, body: Element, free: bool) -> tuple[list[Link], Link]:
-    """Links of one tree of bodies, and its root as a free link."""
+def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[list[Link], Link]:
+    """Links of one tree of bodies, and its root as a free link.
+
+    Pinocchio forgets the pose of a root without a joint, unless another body is around it.
+    """
     from xml.etree.ElementTree import ElementTree, SubElement
 
     import pinocchio as pin
@@ -144,7 +147,11 @@ def _read_tree(path: Path, root: Element, body: Element, free: bool) -> tuple[li
             alone.remove(part)
     for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
         top.remove(joint)
-    SubElement(alone, "worldbody").append(top)
+    world = SubElement(alone, "worldbody")
+    if not floats and top.find("joint") is None:
+        world = SubElement(world, "body", {"name": "/around the root/"})
+        SubElement(world, "inertial", {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"})
+    world.append(top)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "robot.xml"
         ElementTree(alone).write(file)
