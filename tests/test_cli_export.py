@@ -61,7 +61,7 @@ def test_a_robot_is_written_and_verified(dynid: CommandLine, suffix: str, tmp_pa
 def test_a_template_keeps_its_text(dynid: CommandLine, tmp_path: Path) -> None:
     old, out = tmp_path / "old.urdf", tmp_path / "new.urdf"
     old.write_text(URDF)
-    done = dynid("export", old, out, "--template", old, "--lock", "wrist=0.5")
+    done = dynid("export", old, out, "--template", old, "--lock", "wrist=0.5", "--lock", "rail=0.2")
     assert "verified: loaded again with pinocchio" in done.out
     assert "<!-- the end -->" in out.read_text()
 
@@ -70,6 +70,7 @@ def test_mistakes_are_one_clear_line(dynid: CommandLine, tmp_path: Path) -> None
     out = tmp_path / "robot.c"
     assert "must end in .urdf" in dynid.fails("export", "puma560", tmp_path / "robot.txt")
     assert "there is no folder" in dynid.fails("export", "puma560", tmp_path / "x" / "robot.c")
+    assert "both name" in dynid.fails("export", "puma560", tmp_path / "a.json", "--json", tmp_path / "a.json")
     assert "no robot 'nobody'" in dynid.fails("export", "nobody", out)
     assert "there is no file" in dynid.fails("export", tmp_path / "none.json", out)
     assert "no value for XX1" in dynid.fails("export", "panda", out)

@@ -31,12 +31,14 @@ def export(
     from dynid.exports.verify import verify
 
     terminal.check_place("OUT", out, suffixes=SUFFIXES)
-    terminal.check_place("--json", json, keep=[out])
+    terminal.check_place("--json", json, keep=[Path(result)])
+    if json is not None and json.resolve() == out.resolve():
+        raise DynidError(f"OUT and --json both name {out}; give them different names")
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
         raise DynidError(f"OUT {out}: this is the input; choose another name")
     locks = terminal.parse_locks(lock or [])
     done = exported(read_result(result, locks), out, template=template, lock=locks)
-    checked = verify(out, done.subject)
+    checked = verify(out, done.subject, lock=locks)
     screen = terminal.console()
     screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)
     screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)

@@ -186,6 +186,8 @@ def test_locked_joints_ride_on_their_carrier(template: Path, tmp_path: Path) -> 
     out = tmp_path / "out.urdf"
     done = dynid.export(robot, out, template=template, lock=lock)
     assert_allclose(torques(load_robot(out, lock=lock)), torques(robot), atol=1e-11)
+    assert dynid.verify(out, robot, lock=lock).error < 1e-12
+    assert not dynid.verify(out, robot).passed
     assert any("minus 'camera', 'slide'" in note or "minus 'slide', 'camera'" in note for note in done.notes)
     with pytest.raises(dynid.DynidError, match="its joint rail, wrist moves"):
         dynid.export(robot, out, template=template)

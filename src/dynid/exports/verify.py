@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +47,18 @@ class Verification:
         return f"{word}: loaded again with {self.reader}, torques differ by {self.error:.1e} of their size"
 
 
-def verify(path: str | Path, result: Any) -> Verification:
-    """Load the file again and compare torques at random states with those of a result or robot."""
+def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = None) -> Verification:
+    """Load the file again and compare torques at random states with those of a result or robot.
+
+    lock: joints of a URDF that the robot holds at a position.
+    """
     subject, path = subject_of(result), Path(path)
     robot = subject.robot
     rng = np.random.default_rng(0)
     q, v, a = (rng.standard_normal((SAMPLES, robot.n)) for _ in range(3))
     motion = Motion(np.arange(float(SAMPLES)), q, v, a)
     checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
-        ".urdf": _by_pinocchio,
+        ".urdf": partial(_by_pinocchio, lock=lock or {}),
         ".xml": _by_mujoco,
         ".c": _by_compiler,
         ".toml": _by_dynid,
@@ -97,7 +101,7 @@ def _by_compiler(path: Path, subject: Subject, motion: Motion) -> Verification:
     return Verification("gcc", error)
 
 
-def _by_pinocchio(path: Path, subject: Subject, motion: Motion) -> Verification:
+def _by_pinocchio(path: Path, subject: Subject, motion: Motion, lock: Mapping[str, float]) -> Verification:
     """Pinocchio reads the file as it is; if that fails, with its almost right angles snapped as dynid does."""
     import pinocchio as pin
 
@@ -107,10 +111,10 @@ def _by_pinocchio(path: Path, subject: Subject, motion: Motion) -> Verification:
         model = pin.buildModelFromUrdf(str(path))
     except (ValueError, RuntimeError) as reason:
         raise ExportError(f"{path}: pinocchio cannot load it: {reason}") from reason
-    error = difference(_rnea(pin, model, robot, motion), ours)
+    error = difference(_rnea(pin, model, robot, motion, lock), ours)
     if error <= TOLERANCE:
         return Verification("pinocchio", error)
-    snapped = load_robot(path, gravity=robot.gravity)
+    snapped = load_robot(path, gravity=robot.gravity, lock=lock)
     if set(snapped.joint_names) == set(robot.joint_names):
         order = [snapped.joint_names.index(name) for name in robot.joint_names]
         back = np.argsort(order)
@@ -125,25 +129,31 @@ def _rotors(robot: Robot) -> Array:
     return np.array([robot.links[k].rotor for k in robot.active_links])
 
 
-def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion) -> Array:
+def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str, float]) -> Array:
     """Torques of the tree, projected to the active joints, rotors added: a URDF has none."""
     model.gravity = pin.Motion(np.array(robot.gravity), np.zeros(3))
     data, state = model.createData(), TreeState.of(robot, motion)
     names = unique(link.joint for link in robot.links)
     tau = np.empty_like(state.q)
+    missing = [names[k] for k in robot.tree_joints if not model.existJointName(names[k])]
+    if missing:
+        raise ExportError(f"the file has no joint '{missing[0]}'")
+    places = {name: model.joints[model.getJointId(name)] for name in (names[k] for k in robot.tree_joints)}
+    held = {name: x for name, x in lock.items() if model.existJointName(name)}
     for n in range(len(motion)):
         q, v, a = pin.neutral(model), np.zeros(model.nv), np.zeros(model.nv)
-        places = []
-        for i, k in enumerate(robot.tree_joints):
-            if not model.existJointName(names[k]):
-                raise ExportError(f"the file has no joint '{names[k]}'")
-            joint = model.joints[model.getJointId(names[k])]
-            x = state.q[n, i]
-            q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
+        for name, x in held.items():
+            _place(q, model.joints[model.getJointId(name)], x)
+        for i, joint in enumerate(places.values()):
+            _place(q, joint, state.q[n, i])
             v[joint.idx_v], a[joint.idx_v] = state.v[n, i], state.a[n, i]
-            places.append(joint.idx_v)
-        tau[n] = pin.rnea(model, data, q, v, a)[places]
+        tau[n] = pin.rnea(model, data, q, v, a)[[joint.idx_v for joint in places.values()]]
     return np.asarray(tau @ state.G + _rotors(robot) * motion.a)
+
+
+def _place(q: Array, joint: Any, x: float) -> None:
+    """Set a position; joints that turn without end have its cosine and sine."""
+    q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
 
 
 def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
