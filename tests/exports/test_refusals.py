@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,14 @@ import dynid
 from bodies import with_bodies
 from dynid.exports.robot_json import read_robot_json
 from robots import coupled_tree, random_tree, smooth_path
+
+
+@dataclass(frozen=True)
+class Physical:
+    """Bodies made from an identification, as `physical_parameters` gives them."""
+
+    robot: dynid.Robot
+    model: dynid.Identification
 
 
 @pytest.mark.parametrize(
@@ -43,6 +51,16 @@ def test_closed_mechanisms_go_into_tables_and_json(tmp_path: Path) -> None:
             file = tmp_path / f"robot{suffix}"
             dynid.export(robot, file)
             assert dynid.verify(file, robot).passed
+
+
+def test_a_table_that_would_not_load_is_not_written(tmp_path: Path) -> None:
+    robot = with_bodies("scara")
+    values = robot.parameters.copy()
+    values[robot.parameter_names.index("Ia3")] = -0.1
+    with pytest.raises(dynid.DynidError, match="rotor_inertia: must not be negative"):
+        dynid.export(robot.with_parameters(values), tmp_path / "robot.toml")
+    assert list(tmp_path.iterdir()) == []
+    dynid.export(robot.with_parameters(values), tmp_path / "robot.c")
 
 
 def test_json_gives_the_robot_back_exactly(tmp_path: Path) -> None:
@@ -81,7 +99,9 @@ def test_what_an_identification_does_not_know_is_said(tmp_path: Path, monkeypatc
     monkeypatch.delattr(dynid, "physical_parameters", raising=False)
     with pytest.raises(dynid.DynidError, match="get physical parameters first"):
         dynid.export(whole, tmp_path / "robot.urdf")
-    known = with_bodies("gautier3", 3)
-    physical = replace(known, name="made physical")
-    monkeypatch.setattr(dynid, "physical_parameters", lambda result: physical, raising=False)
-    assert dynid.export(whole, tmp_path / "robot.urdf").subject.robot.name == "made physical"
+    monkeypatch.setattr(
+        dynid, "physical_parameters", lambda result: Physical(with_bodies(robot), result), raising=False
+    )
+    done = dynid.export(whole, tmp_path / "robot.urdf")
+    assert done.subject.robot.links[1].friction[0] == ("viscous", whole.value("Fv2"))
+    assert dynid.verify(tmp_path / "robot.urdf", done.subject).passed

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from dynid.errors import RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c
 from dynid.exports.mjcf import write_mjcf
@@ -17,8 +17,8 @@ from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import ExportError, Subject, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import check_same, update_urdf
-from dynid.models.friction import PLAIN
-from dynid.robot.files import write_bytes
+from dynid.robot.files import write_bytes, write_text
+from dynid.robot.load import load_robot
 from dynid.robot.table_text import table_text
 
 SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
@@ -67,27 +67,35 @@ def export(
             code = write_c(subject)
             data, notes, operations = code.text.encode(), (), code.operations
         case ".toml":
-            data, notes = table_text(subject.robot).encode(), _base_notes(subject)
+            data, notes = _table(subject).encode(), _base_notes(subject)
         case _:
             data, notes = write_robot_json(subject).encode(), _base_notes(subject)
     write_bytes(path, data)
-    left_out = () if suffix == ".c" else _left_out(subject)
-    return Export(path, subject, (*subject.notes, *left_out, *notes), operations)
-
-
-def _left_out(subject: Subject) -> tuple[str, ...]:
-    """Friction that only the C code holds."""
-    friction = subject.friction
-    if not np.array_equal(friction.transmission, np.eye(len(friction.transmission))):
-        return ("friction of motors that drive several joints is left out; only .c files hold it",)
-    more = [block for block in friction.blocks if block not in PLAIN]
-    return (f"friction blocks {', '.join(more)} are left out; only .c files hold them",) if more else ()
+    if suffix != ".c" and not subject.friction.is_plain:
+        notes = (f"friction ({', '.join(subject.friction.blocks)}) is left out; only .c files hold such", *notes)
+    return Export(path, subject, (*subject.notes, *notes), operations)
 
 
 def _base_notes(subject: Subject) -> tuple[str, ...]:
     if not subject.of_base:
         return ()
     return ("the values are base parameters under the names of standard ones: right torques, but no real bodies",)
+
+
+def _table(subject: Subject) -> str:
+    """Return the table, which must be one that `load_robot` takes."""
+    text = table_text(subject.robot)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "robot.toml"
+        write_text(file, text)
+        try:
+            load_robot(file, snap=False)
+        except RobotFileError as error:
+            raise ExportError(
+                f"a table cannot hold these parameters: {error.problems[0]}; get physical parameters first, "
+                "or export .c or .json"
+            ) from error
+    return text
 
 
 def _physical(result: Identification, suffix: str) -> Any:

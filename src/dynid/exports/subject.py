@@ -34,6 +34,11 @@ class JointFriction:
     scale: Array
     transmission: Array
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a robot file can hold it: viscous, Coulomb and offset, of motors that drive one joint each."""
+        return set(self.blocks) <= set(PLAIN) and np.array_equal(self.transmission, np.eye(len(self.transmission)))
+
     def torques(self, motion: Motion) -> Array:
         """Friction (N, n) along a motion; every block looks at one sample only."""
         q, v = motion.q @ self.transmission.T, motion.v @ self.transmission.T
@@ -75,8 +80,12 @@ def subject_of(result: Any) -> Subject:
     if unknown:
         some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
         raise ExportError(f"'{robot.name}' has no value for {some}; identify them, or add them to the robot file")
-    notes = [f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in robot.columns]
-    return Subject(robot, _nominal_friction(robot), False, tuple(notes))
+    model = getattr(result, "model", None)
+    if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
+        friction, notes = _friction_of(model)
+        return Subject(_with_friction(robot, friction), friction, False, notes)
+    notes = tuple(f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in robot.columns)
+    return Subject(robot, _nominal_friction(robot), False, notes)
 
 
 def _check_fixed_base(robot: Robot) -> None:
@@ -108,47 +117,51 @@ def _of_identification(result: Identification) -> Subject:
     if len(equation.joints) < robot.n:
         missing = [name for j, name in enumerate(robot.joint_names) if j not in equation.joints]
         raise ExportError(f"this result knows no torques of the joints {', '.join(missing)}; identify with all joints")
-    column_values = result.column_values
     place = {name: k for k, name in enumerate(robot.parameter_names)}
     X = np.zeros(len(place))
-    X[[place[name] for name in equation.base.names]] = column_values[: equation.base_count]
+    X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_count]
+    friction, notes = _friction_of(result)
+    return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, notes)
+
+
+def _friction_of(result: Identification) -> tuple[JointFriction, tuple[str, ...]]:
+    """Blocks that look at one sample, stops by their value while sliding, and notes on what is left out."""
+    equation, n = result.equation, result.robot.n
     notes = [f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in equation.extra]
     blocks: list[str] = []
     rows: list[Array] = []
-    sliding = np.zeros(robot.n)
+    sliding, stops = np.zeros(n), []
     for block in equation.friction:
-        own = column_values[equation.blocks_of[block]].reshape(-1, robot.n)
+        own = result.column_values[equation.blocks_of[block]].reshape(-1, n)
         if block in _STATELESS:
             blocks.append(block)
             rows += list(own)
         elif STOP.fullmatch(block):
             sliding += own[0]
-            notes.append(f"friction block '{block}' has a memory: only its value while sliding is exported")
+            stops.append(block)
         else:
             formula = find_block(block).doc
             notes.append(f"friction block '{block}' ({formula}) is left out: it needs more than q and v")
-    if np.any(sliding):
-        if "coulomb" in blocks:
-            rows[_row_of(blocks, "coulomb")] = rows[_row_of(blocks, "coulomb")] + sliding
-        else:
+    if stops:
+        notes.append(f"friction blocks {', '.join(stops)} have a memory: only their value while sliding is exported")
+        if "coulomb" not in blocks:
             blocks.append("coulomb")
-            rows.append(sliding)
-    values = np.array(rows).reshape(-1, robot.n)
-    friction = JointFriction(tuple(blocks), values, equation.shapes.scale, equation.transmission)
-    return Subject(_with_plain_friction(robot.with_parameters(X), friction), friction, True, tuple(notes))
+            rows.append(np.zeros(n))
+        rows[_row_of(blocks, "coulomb")] = rows[_row_of(blocks, "coulomb")] + sliding
+    values = np.array(rows).reshape(-1, n)
+    return JointFriction(tuple(blocks), values, equation.shapes.scale, equation.transmission), tuple(notes)
 
 
 def _row_of(blocks: list[str], name: str) -> int:
     return sum(len(find_block(block).symbols) for block in blocks[: blocks.index(name)])
 
 
-def _with_plain_friction(robot: Robot, friction: JointFriction) -> Robot:
-    """Make viscous, Coulomb and offset friction the nominal one, where every motor drives one joint."""
-    if not np.array_equal(friction.transmission, np.eye(robot.n)):
-        return robot
-    rows = {name: friction.values[_row_of(list(friction.blocks), name)] for name in PLAIN if name in friction.blocks}
+def _with_friction(robot: Robot, friction: JointFriction) -> Robot:
+    """Make the friction the robot's nominal one; where that cannot hold all of it, it holds none."""
+    rows: dict[str, Array] = {}
+    if friction.is_plain:
+        rows = {name: friction.values[k] for k, name in enumerate(friction.blocks)}
     links = list(robot.links)
     for j, k in enumerate(robot.active_links):
-        own = tuple((name, float(values[j])) for name, values in rows.items())
-        links[k] = replace(links[k], friction=own)
+        links[k] = replace(links[k], friction=tuple((name, float(values[j])) for name, values in rows.items()))
     return replace(robot, links=tuple(links))
