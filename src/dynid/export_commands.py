@@ -48,6 +48,7 @@ def export(
         screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
     if json:
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
+        facts |= {"warnings": list(done.warnings)}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
         if done.operations:
             costs = {**done.operations.functions, "inverse_dynamics_standard": done.operations.standard}
@@ -56,7 +57,8 @@ def export(
                 for name, c in costs.items()
             }
         terminal.write_json(json, facts)
-    terminal.finish([] if checked.passed or checked.skipped else [f"{out}: {checked}; do not use it"])
+    wrong = [] if checked.passed or checked.skipped else [f"{out}: {checked}; do not use it"]
+    terminal.finish([*wrong, *done.warnings])
 
 
 def read_result(source: str, lock: dict[str, float]) -> Any:

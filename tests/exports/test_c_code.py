@@ -127,12 +127,12 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
         predicted = result.predict(states)
         close(torque["inverse_dynamics"] + torque["friction"], predicted, float(np.abs(predicted).max()))
         assert dynid.verify(file, result).passed
-        assert not done.notes
+        assert not done.warnings
     plain = dynid.export(dynid.identify(robot, log, friction=blocks[:3]), tmp_path / "robot.json").subject.robot
     assert [name for name, _ in plain.links[0].friction] == list(blocks[:3])
     again = dynid.export(result, tmp_path / "robot.json")
     assert not again.subject.robot.links[0].friction
-    assert "sine, sine2) is left out; only .c files" in again.notes[0]
+    assert "sine, sine2) is left out; only .c files" in again.warnings[0]
     assert "no real bodies" in again.notes[-1]
     assert dynid.verify(tmp_path / "robot.json", result).passed
 
@@ -143,8 +143,8 @@ def test_friction_with_a_memory_is_named(tmp_path: Path) -> None:
     log = dynid.simulate(robot, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.05)
     result = dynid.identify(robot, log, friction=("viscous", "stop1e-3", "offset", "lag"))
     done = dynid.export(result, tmp_path / "robot.c")
-    assert any("stop1e-3 have a memory" in note for note in done.notes)
-    assert any("'lag'" in note and "left out" in note for note in done.notes)
+    assert any("stop1e-3 have a memory" in note for note in done.warnings)
+    assert any("'lag'" in note and "left out" in note for note in done.warnings)
     assert dynid.verify(tmp_path / "robot.c", result).passed
 
 

@@ -76,7 +76,7 @@ def _head(robot: Customised, subject: Subject, operations: Operations) -> str:
         lines.append(f"  [{j}] {known.links[k].joint}: {known.links[k].kind}")
     gravity = ", ".join(repr(float(x)) for x in known.gravity)
     lines += ["", f"Gravity ({gravity}) m/s^2 in frame 0; links in modified Denavit-Hartenberg frames."]
-    lines += [f"note: {note}" for note in subject.notes]
+    lines += [f"Warning: {loss}" for loss in subject.losses]
     lines += ["", "Operations:", *(f"  {line}" for line in operations.lines())]
     return "/*\n" + "\n".join(f" * {c_comment(line)}".rstrip() for line in lines) + "\n */\n#include <math.h>\n"
 

@@ -12,11 +12,12 @@ from typing import Any
 from dynid.errors import RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c
+from dynid.exports.joints import friction_losses
 from dynid.exports.mjcf import write_mjcf
 from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import ExportError, Subject, subject_of
 from dynid.exports.urdf_new import write_urdf
-from dynid.exports.urdf_update import check_same, update_urdf
+from dynid.exports.urdf_update import check_same, unlike_friction, update_urdf
 from dynid.robot.files import write_bytes, write_text
 from dynid.robot.load import load_robot
 from dynid.robot.table_text import table_text
@@ -26,11 +27,15 @@ SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Export:
-    """What was written: the file, the robot and friction in it, notes to read, and operations of C code."""
+    """What was written: the file, what it was made from, and the operations of C code.
+
+    warnings: torques of the model that the file does not have; notes: what else is good to know.
+    """
 
     path: Path
     subject: Subject
     notes: tuple[str, ...]
+    warnings: tuple[str, ...]
     operations: Operations | None = None
 
 
@@ -57,12 +62,17 @@ def export(
         result = _physical(result, suffix)
     subject = subject_of(result)
     operations = None
+    warnings = subject.losses
+    if suffix != ".c" and not subject.friction.is_plain:
+        warnings += (f"friction ({', '.join(subject.friction.blocks)}) is left out; only .c files hold such",)
     match suffix:
         case ".urdf":
-            data, notes = _urdf(subject, template, lock or {})
+            data, notes, lost = _urdf(subject, template, lock or {})
+            warnings += lost
         case ".xml":
             text, notes = write_mjcf(subject)
             data = text.encode()
+            warnings += friction_losses(subject.robot)
         case ".c":
             code = write_c(subject)
             data, notes, operations = code.text.encode(), (), code.operations
@@ -71,9 +81,7 @@ def export(
         case _:
             data, notes = write_robot_json(subject).encode(), _base_notes(subject)
     write_bytes(path, data)
-    if suffix != ".c" and not subject.friction.is_plain:
-        notes = (f"friction ({', '.join(subject.friction.blocks)}) is left out; only .c files hold such", *notes)
-    return Export(path, subject, (*subject.notes, *notes), operations)
+    return Export(path, subject, notes, warnings, operations)
 
 
 def _base_notes(subject: Subject) -> tuple[str, ...]:
@@ -113,13 +121,14 @@ def _physical(result: Identification, suffix: str) -> Any:
 
 def _urdf(
     subject: Subject, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
-) -> tuple[bytes, tuple[str, ...]]:
+) -> tuple[bytes, tuple[str, ...], tuple[str, ...]]:
+    """Return the file, notes, and warnings of what it does not have."""
     if template is not None:
         if not Path(template).is_file():
             raise ExportError(f"there is no template '{template}'")
         if Path(template).suffix.lower() != ".urdf":
             raise ExportError(f"template '{template}': only a .urdf can be updated")
-        return update_urdf(subject, Path(template), lock)
+        return _updated(subject, Path(template), lock)
     source = Path(subject.robot.source) if subject.robot.source.lower().endswith(".urdf") else None
     reason: tuple[str, ...] = ()
     if source is not None and source.is_file():
@@ -128,7 +137,14 @@ def _urdf(
         except ExportError as error:
             reason = (f"a new URDF was made: {error}",)
         else:
-            data, notes = update_urdf(subject, source, lock)
-            return data, (f"all but the inertial elements is taken from {source}", *notes)
+            data, notes, lost = _updated(subject, source, lock)
+            return data, (f"all but the inertial elements is taken from {source}", *notes), lost
     text, notes = write_urdf(subject)
-    return text.encode(), (*reason, *notes)
+    return text.encode(), (*reason, *notes), friction_losses(subject.robot)
+
+
+def _updated(
+    subject: Subject, template: Path, lock: Mapping[str, float]
+) -> tuple[bytes, tuple[str, ...], tuple[str, ...]]:
+    data, notes = update_urdf(subject, template, lock)
+    return data, notes, unlike_friction(subject.robot, template, lock)

@@ -14,8 +14,8 @@ def renamed(robot: Robot, names: Sequence[str]) -> list[str]:
     return [f"link {link.name!r} becomes {new!r}" for link, new in pairs if link.name != new]
 
 
-def friction_notes(robot: Robot) -> list[str]:
-    """Notes on friction that the joints cannot have; a negative rotor inertia is refused."""
+def friction_losses(robot: Robot) -> tuple[str, ...]:
+    """Warnings of friction that the joints cannot have; a negative rotor inertia is refused."""
     constant, negative = [], []
     for k in robot.active_links:
         link = robot.links[k]
@@ -23,8 +23,8 @@ def friction_notes(robot: Robot) -> list[str]:
         negative += [f"'{link.joint}' ({block} {x:.6g})" for block, x in link.friction if block != "offset" and x < 0.0]
         if link.rotor < 0.0:
             raise ExportError(f"joint '{link.joint}': its rotor inertia {link.rotor:.6g} is negative")
-    notes = [f"constant torques are left out: joints {', '.join(constant)}"] if constant else []
-    return notes + ([f"negative friction is left out: joints {', '.join(negative)}"] if negative else [])
+    losses = [f"constant torques are left out: joints {', '.join(constant)}"] if constant else []
+    return (*losses, *([f"negative friction is left out: joints {', '.join(negative)}"] if negative else []))
 
 
 def single_leader(robot: Robot, passive: str, factors: tuple[tuple[str, float], ...], form: str) -> tuple[str, float]:

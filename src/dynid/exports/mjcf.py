@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dynid.exports.bodies import check_bodies, lumps, quaternion
-from dynid.exports.joints import friction_notes, renamed, single_leader
+from dynid.exports.joints import renamed, single_leader
 from dynid.exports.names import attribute, numbers, unique
 from dynid.exports.subject import ExportError, Subject
 from dynid.robot.inertia import to_body
@@ -26,7 +26,7 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     names = unique(link.name for link in robot.links)
     joints = unique(link.joint for link in robot.links)
     carried = [link.name for link in robot.links if link.kind == "fixed" and np.any(link.inertia)]
-    notes = [*renamed(robot, names), *friction_notes(robot)]
+    notes = renamed(robot, names)
     if carried:
         notes.append(f"the mass of the fixed links {', '.join(carried)} is counted in the links that carry them")
     lines = [

@@ -29,7 +29,7 @@ def write_robot_json(subject: Subject) -> str:
         "friction": {
             robot.links[k].joint: {name: float(x) for name, x in robot.links[k].friction} for k in robot.active_links
         },
-        "notes": list(subject.notes),
+        "warnings": list(subject.losses),
         "robot": record_robot(robot).model_dump(),
     }
     return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -52,13 +52,13 @@ class Subject:
     """A robot with all standard parameters.
 
     of_base: they are base parameters in the place of the standard ones that kept their names, all others zero: the
-    torques are right, the links are no bodies. notes say what could not be taken along.
+    torques are right, the links are no bodies. losses say which torques could not be taken along.
     """
 
     robot: Robot
     friction: JointFriction
     of_base: bool
-    notes: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
 
     def rigid_torques(self, motion: Motion) -> Array:
         """Torques (N, n) without friction."""
@@ -125,7 +125,7 @@ def _of_identification(result: Identification) -> Subject:
 
 
 def _friction_of(result: Identification) -> tuple[JointFriction, tuple[str, ...]]:
-    """Blocks that look at one sample, stops by their value while sliding, and notes on what is left out."""
+    """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
     equation, n = result.equation, result.robot.n
     notes = [f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in equation.extra]
     blocks: list[str] = []

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from dynid.exports.bodies import check_bodies, lumps, roll_pitch_yaw
-from dynid.exports.joints import friction_notes, renamed, single_leader
+from dynid.exports.joints import renamed, single_leader
 from dynid.exports.names import attribute, numbers, unique
 from dynid.exports.subject import ExportError, Subject
 from dynid.robot.inertia import to_body
@@ -35,7 +35,7 @@ def write_urdf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     for k, link in enumerate(robot.links):
         parent = links[link.parent] if link.parent >= 0 else base
         lines += _joint_lines(robot, k, joints, parent, links[k])
-    notes = (*renamed(robot, links), *urdf_notes(robot), *friction_notes(robot))
+    notes = (*renamed(robot, links), *urdf_notes(robot))
     return "\n".join([*lines, "</robot>"]) + "\n", notes
 
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from dynid.errors import RobotFileError
 from dynid.exports.bodies import check_bodies, is_body, moved, rotation_of
-from dynid.exports.joints import friction_notes
 from dynid.exports.subject import ExportError, Subject
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
 from dynid.exports.xml_places import LinkPlace, find_links
+from dynid.models.friction import PLAIN
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Link, Robot
@@ -67,17 +67,20 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
             f"link '{link.name}' got all that was identified, and {names} almost nothing: with their nominal values, "
             "the rest would be no body"
         )
-    return _replaced(template, new), (*notes, *urdf_notes(robot), *_joint_notes(robot, template, lock))
+    return _replaced(template, new), (*notes, *urdf_notes(robot))
 
 
-def _joint_notes(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[str, ...]:
-    """Friction stands in the joints of the template, which are not touched."""
+def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[str, ...]:
+    """Warning where the joints of the template, which are not touched, have another friction."""
     old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
-    for link in robot.links:
-        values, before = dict(link.friction), old[link.joint]
-        if any(values.get(key, 0.0) != before.get(key, 0.0) for key in ("viscous", "coulomb", "offset")):
-            return ("the friction in the file stays as it was: only inertial elements are updated",)
-    return tuple(friction_notes(robot))
+    unlike = [
+        f"'{link.joint}'"
+        for link in robot.links
+        if any(dict(link.friction).get(key, 0.0) != old[link.joint].get(key, 0.0) for key in PLAIN)
+    ]
+    if not unlike:
+        return ()
+    return (f"only inertial elements are updated: the file's friction of joints {', '.join(unlike)} is another one",)
 
 
 def check_same(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:

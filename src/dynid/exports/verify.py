@@ -23,17 +23,21 @@ from dynid.robot.transform import Array
 TOLERANCE = 1e-9
 SAMPLES = 20
 
+_URDF_REMARK = " (rotor inertias added, without friction)"
+
 
 @dataclass(frozen=True, slots=True)
 class Verification:
     """What a file's torques are worth: largest difference over each joint's largest torque.
 
-    error is NaN where the file could not be loaded for want of the software; `skipped` says which.
+    error is NaN where the file could not be loaded for want of the software; `skipped` says which. remark: what was
+    added to the file's torques, or left out of the model's.
     """
 
     reader: str
     error: float
     skipped: str = ""
+    remark: str = ""
 
     @property
     def passed(self) -> bool:
@@ -44,7 +48,7 @@ class Verification:
         if self.skipped:
             return f"not verified: {self.skipped}"
         word = "verified" if self.passed else "NOT the same model"
-        return f"{word}: loaded again with {self.reader}, torques differ by {self.error:.1e} of their size"
+        return f"{word}: loaded again with {self.reader}, torques differ by {self.error:.1e} of their size{self.remark}"
 
 
 def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = None) -> Verification:
@@ -113,7 +117,7 @@ def _by_pinocchio(path: Path, subject: Subject, motion: Motion, lock: Mapping[st
         raise ExportError(f"{path}: pinocchio cannot load it: {reason}") from reason
     error = difference(_rnea(pin, model, robot, motion, lock), ours)
     if error <= TOLERANCE:
-        return Verification("pinocchio", error)
+        return Verification("pinocchio", error, remark=_URDF_REMARK)
     snapped = load_robot(path, gravity=robot.gravity, lock=lock)
     if set(snapped.joint_names) == set(robot.joint_names):
         order = [snapped.joint_names.index(name) for name in robot.joint_names]
@@ -121,8 +125,8 @@ def _by_pinocchio(path: Path, subject: Subject, motion: Motion, lock: Mapping[st
         turned = Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
         torque = subject_of(snapped).rigid_torques(turned)[:, order] + _rotors(robot) * motion.a
         if (again := difference(torque, ours)) <= TOLERANCE:
-            return Verification("pinocchio, almost right angles taken for right", again)
-    return Verification("pinocchio", error)
+            return Verification("pinocchio, almost right angles taken for right", again, remark=_URDF_REMARK)
+    return Verification("pinocchio", error, remark=_URDF_REMARK)
 
 
 def _rotors(robot: Robot) -> Array:
@@ -185,4 +189,4 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
     viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
     ours = subject.rigid_torques(motion) + viscous * motion.v
     dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
-    return Verification("MuJoCo", max(difference(tau @ state.G, ours), float(dry)))
+    return Verification("MuJoCo", max(difference(tau @ state.G, ours), float(dry)), remark=" (with viscous friction)")
