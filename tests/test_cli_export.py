@@ -66,6 +66,15 @@ def test_a_template_keeps_its_text(dynid: CommandLine, tmp_path: Path) -> None:
     assert "<!-- the end -->" in out.read_text()
 
 
+def test_torques_that_the_file_does_not_have_are_warnings(dynid: CommandLine, tmp_path: Path) -> None:
+    package.export(with_bodies("scara", friction=True), tmp_path / "scara.toml")
+    done = dynid("export", tmp_path / "scara.toml", tmp_path / "out.urdf", code=1)
+    assert "warning: constant torques are left out: joints '1'" in done.err
+    (tmp_path / "out.urdf").write_text((tmp_path / "out.urdf").read_text().replace("damping=", "x="))
+    words = ("export", tmp_path / "scara.toml", tmp_path / "new.urdf", "--template", tmp_path / "out.urdf")
+    assert "the file's friction of joints '1', '2', '3', '4' is another one" in dynid(*words, code=1).err
+
+
 def test_mistakes_are_one_clear_line(dynid: CommandLine, tmp_path: Path) -> None:
     out = tmp_path / "robot.c"
     assert "must end in .urdf" in dynid.fails("export", "puma560", tmp_path / "robot.txt")

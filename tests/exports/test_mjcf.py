@@ -121,6 +121,28 @@ def test_the_pose_of_a_root_without_joint_counts(compiler: str, tmp_path: Path) 
     assert dynid.verify(file, robot).error < 1e-12
 
 
+@pytest.mark.parametrize("robot", [with_bodies("sr400"), with_bodies("hpr", 1), coupled_tree(2)], ids=lambda r: r.name)
+def test_joints_that_follow_several_hang_on_tendons(robot: Robot, tmp_path: Path) -> None:
+    file = tmp_path / "robot.xml"
+    dynid.export(robot, file)
+    assert dynid.verify(file, robot).error < 1e-12
+    again = load_robot(file, snap=False)
+    assert {c.passive: c for c in again.couplings} == {c.passive: c for c in robot.couplings}
+    motion = random_motion(robot, samples=5)
+    order = [again.joint_names.index(name) for name in robot.joint_names]
+    back = np.argsort(order)
+    turned = dynid.Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
+    theirs = (dynid.regressor(again, turned).matrix @ again.parameters).reshape(-1, again.n)[:, order]
+    ours = (dynid.regressor(robot, motion).matrix @ robot.parameters).reshape(-1, robot.n)
+    assert_allclose(theirs, ours, rtol=0, atol=1e-9 * np.abs(ours).max())
+    text = file.read_text()
+    file.write_text(text.replace('coef="1"', 'coef="1.01"'))
+    assert not dynid.verify(file, robot).passed
+    file.write_text(text.replace('<tendon tendon1="coupling', '<tendon tendon1="other'))
+    with pytest.raises(dynid.DynidError, match="only fixed tendons of constant length"):
+        load_robot(file)
+
+
 def test_links_that_no_body_can_be_are_named(tmp_path: Path) -> None:
     robot = with_bodies("scara")
     x = np.array(robot.links[2].inertia)

@@ -30,7 +30,6 @@ class Physical:
         (with_bodies("scara"), "robot.txt", "must end in one of .urdf, .xml"),
         (random_tree(2, floating=True), "robot.c", "floats"),
         (coupled_tree(1), "robot.urdf", "follows 2 joints"),
-        (coupled_tree(1), "robot.xml", "follows 2 joints"),
         (with_bodies("slider_crank"), "robot.c", "closed numerically"),
         (with_bodies("slider_crank"), "robot.xml", "closed numerically"),
         (with_bodies("slider_crank"), "robot.urdf", "closed mechanism"),

@@ -25,14 +25,3 @@ def friction_losses(robot: Robot) -> tuple[str, ...]:
             raise ExportError(f"joint '{link.joint}': its rotor inertia {link.rotor:.6g} is negative")
     losses = [f"constant torques are left out: joints {', '.join(constant)}"] if constant else []
     return (*losses, *([f"negative friction is left out: joints {', '.join(negative)}"] if negative else []))
-
-
-def single_leader(robot: Robot, passive: str, factors: tuple[tuple[str, float], ...], form: str) -> tuple[str, float]:
-    """Return the one joint that a passive joint follows; other couplings have no place in the file."""
-    moving = [(name, factor) for name, factor in factors if factor != 0.0]
-    if len(moving) != 1:
-        raise ExportError(
-            f"joint '{passive}' of '{robot.name}' follows {len(moving)} joints; {form} couples it to one; "
-            "export .c, .toml or .json"
-        )
-    return moving[0]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from dynid.exports.bodies import check_bodies, lumps, quaternion
-from dynid.exports.joints import renamed, single_leader
+from dynid.exports.joints import renamed
 from dynid.exports.names import attribute, numbers, unique
 from dynid.exports.subject import ExportError, Subject
 from dynid.robot.inertia import to_body
@@ -48,7 +48,7 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
         lines += [indent + line for line in _body_lines(robot, k, names[k], joints[k], bodies)]
         todo.append((k, depth, True))
         todo += [(child, depth + 1, False) for child in reversed(children.get(k, []))]
-    lines += ["  </worldbody>", *_equalities(robot, joints), "</mujoco>"]
+    lines += ["  </worldbody>", *_coupling_lines(robot, joints), "</mujoco>"]
     return "\n".join(lines) + "\n", tuple(notes)
 
 
@@ -83,13 +83,22 @@ def _joint_line(link: Link, name: str, *, active: bool) -> str:
     return f"<joint {' '.join(words)}/>"
 
 
-def _equalities(robot: Robot, joints: list[str]) -> list[str]:
+def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
+    """Equalities of two joints; where a joint follows several, a tendon of constant length ties them together."""
     if not robot.couplings:
         return []
-    place = {link.joint: name for link, name in zip(robot.links, joints, strict=True)}
-    lines = ["  <equality>"]
-    for coupling in robot.couplings:
-        leader, factor = single_leader(robot, coupling.passive, coupling.factors, "MJCF")
-        pair = f'joint1="{attribute(place[coupling.passive])}" joint2="{attribute(place[leader])}"'
-        lines.append(f'    <joint {pair} polycoef="{numbers((coupling.offset, factor, 0.0, 0.0, 0.0))}"/>')
-    return [*lines, "  </equality>"]
+    place = {link.joint: attribute(name) for link, name in zip(robot.links, joints, strict=True)}
+    tendons, equalities = [], []
+    for k, coupling in enumerate(robot.couplings, 1):
+        passive, offset = place[coupling.passive], numbers((coupling.offset, 0.0, 0.0, 0.0, 0.0))
+        leaders = [(place[name], factor) for name, factor in coupling.factors if factor != 0.0]
+        if len(leaders) == 1:
+            leader, factor = leaders[0]
+            terms = numbers((coupling.offset, factor, 0.0, 0.0, 0.0))
+            equalities.append(f'<joint joint1="{passive}" joint2="{leader}" polycoef="{terms}"/>')
+            continue
+        ties = "".join(f'<joint joint="{name}" coef="{-factor!r}"/>' for name, factor in leaders)
+        tendons.append(f'<fixed name="coupling{k}"><joint joint="{passive}" coef="1"/>{ties}</fixed>')
+        equalities.append(f'<tendon tendon1="coupling{k}" polycoef="{offset}"/>')
+    lines = ["  <tendon>", *(f"    {line}" for line in tendons), "  </tendon>"] if tendons else []
+    return [*lines, "  <equality>", *(f"    {line}" for line in equalities), "  </equality>"]

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from dynid.exports.bodies import check_bodies, lumps, roll_pitch_yaw
-from dynid.exports.joints import renamed, single_leader
+from dynid.exports.joints import renamed
 from dynid.exports.names import attribute, numbers, unique
 from dynid.exports.subject import ExportError, Subject
 from dynid.robot.inertia import to_body
+from dynid.robot.loops import Coupling
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -93,8 +94,19 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
         lines.append(f"    <dynamics {' '.join(words)}/>")
     place_of = {other.joint: joints[i] for i, other in enumerate(robot.links)}
     for coupling in (c for c in robot.couplings if c.passive == link.joint):
-        leader, factor = single_leader(robot, coupling.passive, coupling.factors, "a URDF")
+        leader, factor = _single_leader(robot, coupling)
         lines.append(
             f'    <mimic joint="{attribute(place_of[leader])}" multiplier="{factor!r}" offset="{coupling.offset!r}"/>'
         )
     return [*lines, "  </joint>"]
+
+
+def _single_leader(robot: Robot, coupling: Coupling) -> tuple[str, float]:
+    """Return the one joint that a passive joint mimics."""
+    moving = [(name, factor) for name, factor in coupling.factors if factor != 0.0]
+    if len(moving) != 1:
+        raise ExportError(
+            f"joint '{coupling.passive}' of '{robot.name}' follows {len(moving)} joints; in a URDF it can mimic one; "
+            "export .xml, .c, .toml or .json"
+        )
+    return moving[0]

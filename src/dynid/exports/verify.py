@@ -171,7 +171,6 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
         raise ExportError(f"{path}: MuJoCo cannot load it: {error}") from error
-    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     data, state = mujoco.MjData(model), TreeState.of(robot, motion)
     joints = unique(link.joint for link in robot.links)
     names = [joints[k] for k in robot.tree_joints]
@@ -179,6 +178,14 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
     if -1 in ids:
         raise ExportError(f"the file has no joint '{names[ids.index(-1)]}'")
     at_q, at_v = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
+    apart = 0.0
+    for q in state.q if robot.couplings else ():
+        data.qpos[at_q] = q
+        mujoco.mj_forward(model, data)
+        apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
+        if data.ne != len(robot.couplings):
+            raise ExportError(f"{path}: MuJoCo finds {data.ne} couplings of {len(robot.couplings)}")
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     tau = np.empty_like(state.q)
     for n in range(len(motion)):
         data.qpos[at_q], data.qvel[at_v], data.qacc[at_v] = state.q[n], state.v[n], state.a[n]
@@ -189,4 +196,6 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
     viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
     ours = subject.rigid_torques(motion) + viscous * motion.v
     dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
-    return Verification("MuJoCo", max(difference(tau @ state.G, ours), float(dry)), remark=" (with viscous friction)")
+    return Verification(
+        "MuJoCo", max(difference(tau @ state.G, ours), float(dry), apart), remark=" (with viscous friction)"
+    )
