@@ -74,13 +74,15 @@ def test_from_urdf_to_mjcf_and_back(tmp_path: Path) -> None:
     assert_allclose(again.parameters, robot.parameters, rtol=0, atol=1e-13)
 
 
+@pytest.mark.parametrize("suffix", [".xml", ".urdf"])
 @pytest.mark.parametrize("name", ["panda", "scara", "tree"])
-def test_free_motion_conserves_energy(name: str, tmp_path: Path) -> None:
+def test_free_motion_conserves_energy(name: str, suffix: str, tmp_path: Path) -> None:
     robot = random_tree(4, joints=5) if name == "tree" else with_bodies(name, 7)
     robot = replace(robot, links=tuple(replace(link, limits=UNLIMITED) for link in robot.links))
-    file = tmp_path / "robot.xml"
+    file = tmp_path / f"robot{suffix}"
     dynid.export(robot, file)
     model = mujoco.MjModel.from_xml_path(str(file))
+    model.opt.gravity[:] = robot.gravity
     model.opt.integrator, model.opt.timestep = mujoco.mjtIntegrator.mjINT_RK4, 1e-4
     model.opt.enableflags |= mujoco.mjtEnableBit.mjENBL_ENERGY
     data = mujoco.MjData(model)
@@ -95,6 +97,27 @@ def test_free_motion_conserves_energy(name: str, tmp_path: Path) -> None:
     mujoco.mj_forward(model, data)
     assert data.time == pytest.approx(2.0)
     assert abs(data.energy.sum() - first.sum()) < 1e-6 * exchanged
+
+
+@pytest.mark.parametrize(
+    "robot",
+    [with_bodies("puma560"), with_bodies("scara", 2), random_tree(5, joints=8, fixed_share=0.4)],
+    ids=lambda robot: robot.name,
+)
+def test_mujoco_reads_the_urdf_too(robot: Robot, tmp_path: Path) -> None:
+    robot = replace(robot, links=tuple(replace(link, rotor=0.0) for link in robot.links))
+    dynid.export(robot, tmp_path / "robot.urdf")
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "robot.urdf"))
+    model.opt.gravity[:] = robot.gravity
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    data, motion = mujoco.MjData(model), random_motion(robot, samples=5)
+    ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in robot.joint_names]
+    at = model.jnt_dofadr[ids]
+    ours = (dynid.regressor(robot, motion).matrix @ robot.parameters).reshape(-1, robot.n)
+    for n in range(len(motion)):
+        data.qpos[at], data.qvel[at], data.qacc[at] = motion.q[n], motion.v[n], motion.a[n]
+        mujoco.mj_inverse(model, data)
+        assert_allclose(data.qfrc_inverse[at], ours[n], rtol=0, atol=1e-9 * np.abs(ours).max())
 
 
 def test_couplings_become_equalities(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import URDF, random_rpy, with_bodies
 from dynid.exports.bodies import roll_pitch_yaw, rotation_of
+from dynid.exports.xml_places import find_links
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import freeze
@@ -224,9 +225,17 @@ def test_entities_are_never_resolved(template: Path, tmp_path: Path) -> None:
 def test_hostile_names_are_escaped(name: str, tmp_path: Path) -> None:
     robot = with_bodies("scara")
     links = tuple(replace(k, name=name + k.name, joint=name + k.joint) for k in robot.links)
-    hostile = Robot(name, links, robot.gravity)
-    for suffix in (".urdf", ".xml"):
+    hostile = replace(robot, name=name, links=links)
+    for suffix in (".urdf", ".xml", ".toml", ".json"):
         file = tmp_path / f"robot{suffix}"
         dynid.export(hostile, file)
         checked = dynid.verify(file, hostile)
         assert checked.passed or checked.skipped
+
+
+def test_places_of_elements_in_odd_xml(tmp_path: Path) -> None:
+    data = b"<robot><link name='a'><inertial/></link><link name='b>'><inertial x='>'><!-- > --></inertial  ></link>"
+    data += b"</robot>"
+    places = find_links(tmp_path, data)
+    cut = {name: [data[i:j] for i, j in place.inertials] for name, place in places.items()}
+    assert cut == {"a": [b"<inertial/>"], "b>": [b"<inertial x='>'><!-- > --></inertial  >"]}

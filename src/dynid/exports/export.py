@@ -100,7 +100,7 @@ def _table(subject: Subject) -> str:
             load_robot(file, snap=False)
         except RobotFileError as error:
             raise ExportError(
-                f"a table cannot hold these parameters: {error.problems[0]}; get physical parameters first, "
+                f"a table cannot hold this robot: {error.problems[0]}; get physical parameters first, "
                 "or export .c or .json"
             ) from error
     return text

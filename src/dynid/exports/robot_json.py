@@ -32,7 +32,7 @@ def write_robot_json(subject: Subject) -> str:
         "warnings": list(subject.losses),
         "robot": record_robot(robot).model_dump(),
     }
-    return json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
 
 
 def read_robot_json(path: Path) -> Robot:

@@ -82,6 +82,9 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
     if not link.moves:
         return [*lines, "  </joint>"]
     lines.append(f'    <axis xyz="{numbers(link.axis)}"/>')
+    if k in robot.active_links and link.rotor != 0.0:
+        unit = "kg m^2" if link.kind == "revolute" else "kg"
+        lines.append(f"    <!-- rotor inertia on the joint side, which a URDF cannot hold: {link.rotor!r} {unit} -->")
     effort, velocity = (x if math.isfinite(x) else UNKNOWN_LIMIT for x in (limits.effort, limits.velocity))
     lower, upper = (limits.lower, limits.upper) if bounded else (-UNKNOWN_LIMIT, UNKNOWN_LIMIT)
     place = f'lower="{lower!r}" upper="{upper!r}" ' if kind != "continuous" else ""

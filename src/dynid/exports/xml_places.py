@@ -40,7 +40,10 @@ def find_links(path: Path, data: bytes) -> dict[str, LinkPlace]:
 
     def finish(tag: str) -> None:
         if trail == ["robot", "link", "inertial"]:
-            open_link[-1][3].append((start, _end_of_tag(data, parser.CurrentByteIndex)))
+            end = _end_of_tag(data, start)
+            if data[end - 2 : end - 1] != b"/":  # not <inertial/>, whose end is reported after it
+                end = _end_of_tag(data, parser.CurrentByteIndex)
+            open_link[-1][3].append((start, end))
         elif trail == ["robot", "link"]:
             name, end, is_empty, inertials = open_link.pop()
             found[name] = LinkPlace(name, end, is_empty, tuple(inertials))
