@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -86,4 +87,39 @@ def random_rpy(rng: np.random.Generator) -> tuple[float, float, float]:
     return float(angles[0]), float(angles[1]), float(angles[2])
 
 
-__all__ = ["URDF", "random_rpy", "rotation_of", "with_bodies"]
+def random_urdf(seed: int) -> str:
+    """A tree of moving and fixed joints, rotated inertial origins, links without mass, meshes that do not exist."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(4, 10))
+    text = [f'<?xml version="1.0"?>\n<robot name="random {seed}">', '<link name="root"/><!-- <link name="x"/> -->']
+    for k in range(count):
+        A = rng.standard_normal((3, 3))
+        S = 0.1 * A @ A.T
+        J = np.trace(S) * np.eye(3) - S
+        words = " ".join(f'{n}="{float(J[i, j])!r}"' for n, i, j in _ELEMENTS)
+        place = f'xyz="{_words(rng.uniform(-0.3, 0.3, 3))}" rpy="{_words(random_rpy(rng))}"'
+        inertial = (
+            f'<inertial>\n<origin {place}/>\t<mass value="{float(rng.uniform(1, 5))!r}"/><inertia {words} /></inertial>'
+        )
+        mesh = f'<visual><geometry><mesh filename="package://no/{k}.stl"/></geometry></visual>'
+        inside = [mesh, inertial if rng.random() < 0.8 or k == count - 1 else "", "<!-- end > -->"]
+        text.append(f'  <link name="l{k}">\n' + "\n".join(inside[i] for i in rng.permutation(3)) + "</link>")
+    for k in range(count):
+        parent = "root" if k == 0 else f"l{int(rng.integers(max(0, k - 3), k))}"
+        kind = str(rng.choice(["revolute", "continuous", "prismatic", "fixed"], p=[0.4, 0.1, 0.2, 0.3]))
+        kind = "revolute" if k == count - 1 else kind
+        origin = f'<origin xyz="{_words(rng.uniform(-0.3, 0.3, 3))}" rpy="{_words(random_rpy(rng))}"/>'
+        axis = f'<axis xyz="{_words(rng.standard_normal(3))}"/><limit lower="-1" upper="1" effort="9" velocity="9"/>'
+        ends = f'<parent link="{parent}"/><child link="l{k}"/>'
+        text.append(f'  <joint name="j{k}" type="{kind}">{origin}{ends}{axis if kind != "fixed" else ""}</joint>')
+    return "\n".join([*text, "</robot>"])
+
+
+_ELEMENTS = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2), ("izz", 2, 2))
+
+
+def _words(values: Iterable[float]) -> str:
+    return " ".join(repr(float(x)) for x in values)
+
+
+__all__ = ["URDF", "random_rpy", "random_urdf", "rotation_of", "with_bodies"]

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from bodies import URDF, random_rpy, with_bodies
+from bodies import URDF, random_rpy, random_urdf, with_bodies
 from dynid.exports.bodies import roll_pitch_yaw, rotation_of
 from dynid.exports.xml_places import find_links
 from dynid.robot.load import load_robot
@@ -112,6 +112,39 @@ def test_an_update_changes_inertial_elements_only(template: Path, tmp_path: Path
     assert len(kept) == 2, "the foot, which no torque shows, and the camera, which kept its values"
     assert any("'arm' got what was identified minus 'camera'" in note for note in done.notes)
     assert_allclose(torques(load_robot(out)), torques(robot), rtol=0, atol=1e-12 * np.abs(torques(robot)).max())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_files_are_updated_exactly(seed: int, tmp_path: Path) -> None:
+    template, out = tmp_path / "template.urdf", tmp_path / "out.urdf"
+    template.write_text(random_urdf(seed))
+    rng = np.random.default_rng(seed)
+    for share in (0.0, 0.1, 1.0):
+        robot = load_robot(template)
+        links = tuple(
+            replace(link, inertia=freeze((1.0 - share) * link.inertia + share * random_inertia(rng)))
+            for link in robot.links
+        )
+        robot = replace(robot, links=links)
+        dynid.export(robot, out, template=template)
+        checked = dynid.verify(out, robot)
+        assert checked.reader == "pinocchio"
+        assert checked.error < 1e-10
+        outside = [re.sub(r"\s*<inertial>.*?</inertial>", "", f.read_text(), flags=re.DOTALL) for f in (template, out)]
+        assert outside[0] == outside[1]
+
+
+def test_an_unchanged_robot_leaves_its_riders_alone(template: Path, tmp_path: Path) -> None:
+    robot = load_robot(template)
+    done = dynid.export(robot, tmp_path / "out.urdf")
+    assert not any("almost nothing" in note for note in done.notes)
+    assert_allclose(load_robot(tmp_path / "out.urdf").parameters, robot.parameters, rtol=0, atol=1e-15)
+    bare = re.sub(r"<inertial>\s*<!-- rotated.*?</inertial>", "", URDF, flags=re.DOTALL)
+    template.write_text(bare)
+    dynid.export(load_robot(template), tmp_path / "out.urdf")
+    before, after = (load_robot(file).parameters for file in (template, tmp_path / "out.urdf"))
+    assert_allclose(after, before, rtol=0, atol=1e-15)
+    assert '<mass value="0.4"/>' in (tmp_path / "out.urdf").read_text()
 
 
 def test_a_rest_that_is_no_body_goes_to_the_carrier(template: Path, tmp_path: Path) -> None:

@@ -15,10 +15,14 @@ ROUNDING = 1e-12
 """Share of a pseudo-inertia's largest eigenvalue that is rounding."""
 
 
-def is_body(x: Array, *, strictly: bool = False) -> bool:
-    """Whether ten parameters can be those of a body: its pseudo-inertia is not negative (or positive, strictly)."""
+def is_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -> bool:
+    """Whether ten parameters can be those of a body: its pseudo-inertia is not negative (or positive, strictly).
+
+    part_of: parameters from which these were subtracted, whose rounding they have.
+    """
     eigenvalues = np.linalg.eigvalsh(pseudo_inertia(x))
-    bound = ROUNDING * float(np.abs(eigenvalues).max())
+    whole = eigenvalues if part_of is None else np.linalg.eigvalsh(pseudo_inertia(part_of))
+    bound = ROUNDING * float(np.abs(whole).max())
     return bool(eigenvalues[0] > bound) if strictly else bool(eigenvalues[0] >= -bound)
 
 

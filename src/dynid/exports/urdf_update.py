@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynid.errors import RobotFileError
-from dynid.exports.bodies import check_bodies, is_body, moved, rotation_of
+from dynid.exports.bodies import ROUNDING, check_bodies, is_body, moved, rotation_of
 from dynid.exports.subject import ExportError, Subject
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
 from dynid.exports.xml_places import LinkPlace, find_links
@@ -55,8 +55,10 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
     for k, link in enumerate(robot.links):
         own = [rider for rider in riders[link.name] if np.any(rider.nominal)]
         rest = bodies[k] - sum((moved(r.T_carrier_rider, r.nominal) for r in own), np.zeros(10))
+        if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
+            rest = np.zeros(10)  # a link without mass of its own
         names = ", ".join(f"'{r.name}'" for r in own)
-        if not own or is_body(rest):
+        if not own or is_body(rest, part_of=bodies[k]):
             if own:
                 notes.append(f"link '{link.name}' got what was identified minus {names}, which kept their values")
             new[link.name] = rest
