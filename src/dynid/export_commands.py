@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_text
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -86,9 +86,11 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
 
 
 def _format(path: Path) -> str:
-    """Word of a result file that says what it is; anything odd is left to the reader of results to explain."""
+    """Word at the beginning of a result file that says what it is; nothing if there is none."""
     try:
-        data = json_text.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return ""
-    return str(data.get("format", "")) if isinstance(data, dict) else ""
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise DynidError(f"cannot read {path}: {error.strerror or error}") from error
+    found = re.search(rb'"format"\s*:\s*"([^"]*)"', start)
+    return found[1].decode(errors="replace") if found else ""
