@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from dynid.robot.limits import UNLIMITED
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import freeze
+from loops_in_space import four_bar, slider_crank
 from robots import coupled_tree, random_motion, random_rotation, random_tree
 
 mujoco = pytest.importorskip("mujoco")
@@ -164,6 +167,34 @@ def test_joints_that_follow_several_hang_on_tendons(robot: Robot, tmp_path: Path
     file.write_text(text.replace('<tendon tendon1="coupling', '<tendon tendon1="other'))
     with pytest.raises(dynid.DynidError, match="only fixed tendons of constant length"):
         load_robot(file)
+
+
+@pytest.mark.parametrize("make", [slider_crank, four_bar, lambda seed: with_bodies("slider_crank", seed)])
+def test_loops_that_points_close_become_connections(make: Callable[[int], Robot], tmp_path: Path) -> None:
+    robot = make(3)
+    file = tmp_path / "robot.xml"
+    dynid.export(robot, file)
+    assert dynid.verify(file, robot).error < 1e-9
+    model = mujoco.MjModel.from_xml_path(str(file))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    for _ in range(100):
+        mujoco.mj_step(model, data)
+    sites = [data.site("loop1a").xpos, data.site("loop1b").xpos]
+    assert np.abs(sites[0] - sites[1]).max() < 1e-3
+    assert np.abs(data.qvel).max() > 0.01, "it moved"
+    file.write_text(re.sub(r'(name="loop1a" pos=")[^"]*', r"\g<1>0.5 0.1 0.0", file.read_text()))
+    assert not dynid.verify(file, robot).passed
+
+
+def test_loops_that_points_do_not_close_are_refused(tmp_path: Path) -> None:
+    robot = four_bar(3)
+    closure = robot.closures[0]
+    lifted = replace(closure, points=(freeze(closure.points[0] + [0.0, 0.0, 0.1]), closure.points[1]))
+    for other, text in ((lifted, "0.1 m apart"), (replace(closure, keep=("x", "rz")), "keeps directions")):
+        with pytest.raises(dynid.DynidError, match=text):
+            dynid.export(replace(robot, closures=(other,)), tmp_path / "robot.xml")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_links_that_no_body_can_be_are_named(tmp_path: Path) -> None:

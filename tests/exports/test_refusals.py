@@ -31,7 +31,6 @@ class Physical:
         (random_tree(2, floating=True), "robot.c", "floats"),
         (coupled_tree(1), "robot.urdf", "follows 2 joints"),
         (with_bodies("slider_crank"), "robot.c", "closed numerically"),
-        (with_bodies("slider_crank"), "robot.xml", "closed numerically"),
         (with_bodies("slider_crank"), "robot.urdf", "closed mechanism"),
         (dynid.load_robot("puma560"), "robot.urdf", "no real body has these parameters"),
         (with_bodies("scara"), "nowhere/robot.c", "cannot write"),

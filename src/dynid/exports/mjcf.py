@@ -8,10 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from dynid.exports.bodies import check_bodies, lumps, quaternion
+from dynid.exports.closures import carrier, check_points_meet
 from dynid.exports.joints import renamed
 from dynid.exports.names import attribute, numbers, unique
-from dynid.exports.subject import ExportError, Subject
+from dynid.exports.subject import Subject
+from dynid.exports.tree_state import TreeState, assembly
 from dynid.robot.inertia import to_body
+from dynid.robot.motion import Motion
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
@@ -19,8 +22,7 @@ from dynid.robot.transform import Array
 def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
-    if robot.closures:
-        raise ExportError(f"'{robot.name}' has loops that are closed numerically; MJCF is written for trees, so far")
+    check_points_meet(robot)
     bodies = lumps(robot)
     check_bodies(robot, bodies, "MuJoCo", strictly=True)
     names = unique(link.name for link in robot.links)
@@ -38,6 +40,8 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     children: dict[int, list[int]] = {}
     for k, link in enumerate(robot.links):
         children.setdefault(link.parent, []).append(k)
+    sites = _sites(robot)
+    order: list[int] = []
     todo: list[tuple[int, int, bool]] = [(k, 2, False) for k in reversed(children.get(-1, []))]
     while todo:
         k, depth, closing = todo.pop()
@@ -46,9 +50,11 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
             lines.append(f"{indent}</body>")
             continue
         lines += [indent + line for line in _body_lines(robot, k, names[k], joints[k], bodies)]
+        lines += [f"{indent}  {site}" for site in sites.get(k, [])]
+        order.append(k)
         todo.append((k, depth, True))
         todo += [(child, depth + 1, False) for child in reversed(children.get(k, []))]
-    lines += ["  </worldbody>", *_coupling_lines(robot, joints), "</mujoco>"]
+    lines += ["  </worldbody>", *_coupling_lines(robot, joints), *_assembled(robot, order), "</mujoco>"]
     return "\n".join(lines) + "\n", tuple(notes)
 
 
@@ -85,7 +91,7 @@ def _joint_line(link: Link, name: str, *, active: bool) -> str:
 
 def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
     """Equalities of two joints; where a joint follows several, a tendon of constant length ties them together."""
-    if not robot.couplings:
+    if not robot.couplings and not robot.closures:
         return []
     place = {link.joint: attribute(name) for link, name in zip(robot.links, joints, strict=True)}
     tendons, equalities = [], []
@@ -100,5 +106,27 @@ def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
         ties = "".join(f'<joint joint="{name}" coef="{-factor!r}"/>' for name, factor in leaders)
         tendons.append(f'<fixed name="coupling{k}"><joint joint="{passive}" coef="1"/>{ties}</fixed>')
         equalities.append(f'<tendon tendon1="coupling{k}" polycoef="{offset}"/>')
+    for k in range(1, len(robot.closures) + 1):
+        equalities.append(f'<connect site1="loop{k}a" site2="loop{k}b"/>')
     lines = ["  <tendon>", *(f"    {line}" for line in tendons), "  </tendon>"] if tendons else []
     return [*lines, "  <equality>", *(f"    {line}" for line in equalities), "  </equality>"]
+
+
+def _sites(robot: Robot) -> dict[int, list[str]]:
+    """Points of the loops on their links."""
+    sites: dict[int, list[str]] = {}
+    for k, closure in enumerate(robot.closures, 1):
+        for end, link, point in zip("ab", closure.links, closure.points, strict=True):
+            sites.setdefault(carrier(robot, link), []).append(f'<site name="loop{k}{end}" pos="{numbers(point)}"/>')
+    return sites
+
+
+def _assembled(robot: Robot, order: list[int]) -> list[str]:
+    """Return a keyframe at which all loops are closed and all couplings hold."""
+    if not robot.closures and not robot.couplings:
+        return []
+    at, still = assembly(robot)[None], np.zeros((1, robot.n))
+    state = TreeState.of(robot, Motion(np.zeros(1), at, still, still))
+    position = dict(zip(robot.tree_joints, state.q[0], strict=True))
+    qpos = numbers(position[k] for k in order if k in position)
+    return ["  <keyframe>", f'    <key name="assembled" qpos="{qpos}"/>', "  </keyframe>"]

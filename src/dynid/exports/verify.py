@@ -14,7 +14,7 @@ from dynid.exports.compiled import compiled_torques
 from dynid.exports.names import unique
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import ExportError, Subject, subject_of
-from dynid.exports.tree_state import TreeState
+from dynid.exports.tree_state import TreeState, states_near
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -57,10 +57,7 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
     lock: joints of a URDF that the robot holds at a position.
     """
     subject, path = subject_of(result), Path(path)
-    robot = subject.robot
-    rng = np.random.default_rng(0)
-    q, v, a = (rng.standard_normal((SAMPLES, robot.n)) for _ in range(3))
-    motion = Motion(np.arange(float(SAMPLES)), q, v, a)
+    motion = states_near(subject.robot, SAMPLES)
     checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
         ".urdf": partial(_by_pinocchio, lock=lock or {}),
         ".xml": _by_mujoco,
@@ -152,7 +149,7 @@ def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str,
             _place(q, joint, state.q[n, i])
             v[joint.idx_v], a[joint.idx_v] = state.v[n, i], state.a[n, i]
         tau[n] = pin.rnea(model, data, q, v, a)[[joint.idx_v for joint in places.values()]]
-    return np.asarray(tau @ state.G + _rotors(robot) * motion.a)
+    return state.project(tau) + _rotors(robot) * motion.a
 
 
 def _place(q: Array, joint: Any, x: float) -> None:
@@ -179,12 +176,13 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
         raise ExportError(f"the file has no joint '{names[ids.index(-1)]}'")
     at_q, at_v = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
     apart = 0.0
-    for q in state.q if robot.couplings else ():
+    tied = len(robot.couplings) + 3 * len(robot.closures)
+    for q in state.q if tied else ():
         data.qpos[at_q] = q
         mujoco.mj_forward(model, data)
         apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
-        if data.ne != len(robot.couplings):
-            raise ExportError(f"{path}: MuJoCo finds {data.ne} couplings of {len(robot.couplings)}")
+        if data.ne != tied:
+            raise ExportError(f"{path}: MuJoCo finds {data.ne} rows of couplings and loops in place of {tied}")
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     tau = np.empty_like(state.q)
     for n in range(len(motion)):
@@ -197,5 +195,5 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
     ours = subject.rigid_torques(motion) + viscous * motion.v
     dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
     return Verification(
-        "MuJoCo", max(difference(tau @ state.G, ours), float(dry), apart), remark=" (with viscous friction)"
+        "MuJoCo", max(difference(state.project(tau), ours), float(dry), apart), remark=" (with viscous friction)"
     )
