@@ -79,3 +79,7 @@ class LogError(DynidError):
 
 class IdentificationError(DynidError):
     """What was asked of an identification does not fit the robot or the data."""
+
+
+class ExportError(DynidError):
+    """What was asked for cannot be written, or would not be the model that was identified."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dynid.exports.subject import ExportError
+from dynid.errors import ExportError
 from dynid.robot.inertia import change_of_frame, pseudo_inertia
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform

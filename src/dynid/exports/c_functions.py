@@ -10,9 +10,10 @@ import numpy as np
 
 from dynid.base.find import base_parameters
 from dynid.base.parameters import BaseParameters
+from dynid.errors import ExportError
 from dynid.exports.graph import Cost, Graph, Node
 from dynid.exports.recursion import Recursion
-from dynid.exports.subject import ExportError, JointFriction, Subject
+from dynid.exports.subject import JointFriction, Subject
 from dynid.exports.tree_state import linear_couplings
 from dynid.models.friction import PLAIN_UNITS, find_block
 from dynid.robot.robot import Robot

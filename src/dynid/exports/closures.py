@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynid.exports.subject import ExportError
+from dynid.errors import ExportError
 from dynid.exports.tree_state import TreeState, states_near
 from dynid.robot.loops import Closure
 from dynid.robot.robot import Robot

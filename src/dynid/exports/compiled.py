@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dynid.errors import ExportError
 from dynid.exports.c_code import FUNCTIONS
 from dynid.exports.names import c_prefix
-from dynid.exports.subject import ExportError
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

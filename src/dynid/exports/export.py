@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dynid.errors import RobotFileError
+from dynid.errors import ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c
 from dynid.exports.joints import friction_losses
 from dynid.exports.mjcf import write_mjcf
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import ExportError, Subject, subject_of
+from dynid.exports.subject import Subject, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import check_same, unlike_friction, update_urdf
 from dynid.robot.files import write_bytes, write_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dynid.exports.subject import ExportError
+from dynid.errors import ExportError
 from dynid.robot.robot import Robot
 
 

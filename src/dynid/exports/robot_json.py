@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dynid.errors import DynidError
+from dynid.errors import DynidError, ExportError
 from dynid.estimation.files import read_json
-from dynid.exports.subject import ExportError, Subject
+from dynid.exports.subject import Subject
 from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
 from dynid.robot.robot import Robot
 

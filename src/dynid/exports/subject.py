@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.errors import DynidError
+from dynid.errors import ExportError
 from dynid.estimation.identification import Identification
 from dynid.models.friction import PLAIN, STOP, FrictionShapes, find_block
 from dynid.models.regressor import regressor
@@ -16,10 +16,6 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 _STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
-
-
-class ExportError(DynidError):
-    """What was asked for cannot be written, or would not be the model that was identified."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from dynid.errors import ExportError
 from dynid.exports.bodies import check_bodies, lumps, roll_pitch_yaw
 from dynid.exports.joints import renamed
 from dynid.exports.names import attribute, numbers, unique
-from dynid.exports.subject import ExportError, Subject
+from dynid.exports.subject import Subject
 from dynid.robot.inertia import to_body
 from dynid.robot.loops import Coupling
 from dynid.robot.robot import Robot

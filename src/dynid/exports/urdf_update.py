@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.errors import RobotFileError
+from dynid.errors import ExportError, RobotFileError
 from dynid.exports.bodies import ROUNDING, check_bodies, is_body, moved, rotation_of
-from dynid.exports.subject import ExportError, Subject
+from dynid.exports.subject import Subject
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
 from dynid.exports.xml_places import LinkPlace, find_links
 from dynid.models.friction import PLAIN

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from dynid.errors import ExportError
 from dynid.exports.compiled import compiled_torques
 from dynid.exports.names import unique
 from dynid.exports.robot_json import read_robot_json
-from dynid.exports.subject import ExportError, Subject, subject_of
+from dynid.exports.subject import Subject, subject_of
 from dynid.exports.tree_state import TreeState, states_near
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
