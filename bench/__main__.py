@@ -19,6 +19,7 @@ TOPICS = {
     "excitation": "bench.excitation",
     "identification": "bench.identification",
     "unknown": "bench.unknown",
+    "export": "bench.export",
 }
 """Modules with a function tables() -> Iterator[Table]."""
 

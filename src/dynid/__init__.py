@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from dynid.estimation.state import State
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
+    from dynid.exports.export import Export, export
+    from dynid.exports.verify import verify
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
     from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
@@ -47,6 +49,7 @@ _HOMES = {
     "Comparison": "dynid.estimation.comparison",
     "DynidError": "dynid.errors",
     "Excitation": "dynid.excitation.excitation",
+    "Export": "dynid.exports.export",
     "ForceSensor": "dynid.robot.force_sensor",
     "Gains": "dynid.estimation.gains",
     "Identification": "dynid.estimation.identification",
@@ -71,6 +74,7 @@ _HOMES = {
     "compare_ways": "dynid.estimation.compare",
     "count_model_parameters": "dynid.unknown.find",
     "design_excitation": "dynid.excitation.design",
+    "export": "dynid.exports.export",
     "identify": "dynid.estimation.identify",
     "identify_gains": "dynid.estimation.identify_gains",
     "identify_payload": "dynid.estimation.identify_payload",
@@ -85,6 +89,7 @@ _HOMES = {
     "regressor_adjoint": "dynid.models.regressor",
     "regressor_chunks": "dynid.models.regressor",
     "simulate": "dynid.data.simulate",
+    "verify": "dynid.exports.verify",
 }
 
 __all__ = [
@@ -93,6 +98,7 @@ __all__ = [
     "Comparison",
     "DynidError",
     "Excitation",
+    "Export",
     "ForceSensor",
     "Gains",
     "Identification",
@@ -117,6 +123,7 @@ __all__ = [
     "compare_ways",
     "count_model_parameters",
     "design_excitation",
+    "export",
     "identify",
     "identify_gains",
     "identify_payload",
@@ -131,6 +138,7 @@ __all__ = [
     "regressor_adjoint",
     "regressor_chunks",
     "simulate",
+    "verify",
 ]
 
 __version__ = "0.1.0"

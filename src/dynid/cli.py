@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from dynid.errors import DynidError
+from dynid.export_commands import export
 from dynid.identification_commands import identify, simulate
 from dynid.marker_commands import markers
 from dynid.payload_commands import gains, payload
@@ -192,6 +193,7 @@ app.command()(payload)
 app.command()(gains)
 app.command()(markers)
 app.command()(unknown)
+app.command()(export)
 
 
 @app.command()

@@ -83,3 +83,7 @@ class IdentificationError(DynidError):
 
 class UnknownGeometryError(DynidError):
     """Model parameters without known geometry were asked of a robot that has none, or too many."""
+
+
+class ExportError(DynidError):
+    """What was asked for cannot be written, or would not be the model that was identified."""

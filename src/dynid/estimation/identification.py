@@ -156,6 +156,11 @@ class Identification:
         """Values in the order of the equation's columns; offsets of several logs are averaged."""
         return self._averaging @ self.values
 
+    @property
+    def column_values(self) -> Array:
+        """Values of the equation's columns: lost parameters are zero, offsets of several logs are averaged."""
+        return self._column_values
+
     @cached_property
     def _averaging(self) -> Array:
         place = {name: k for k, name in enumerate(self.equation.names)}

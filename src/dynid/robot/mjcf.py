@@ -53,7 +53,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
     links: list[Link] = []
     for body in moving:
-        tree, base = _read_tree(path, root, body, free)
+        tree, base = _read_tree(path, root, body, free or floating_base)
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
@@ -132,8 +132,11 @@ def _check(path: Path, root: Element, bodies: list[Element]) -> None:
         raise RobotFileError(str(path), list(dict.fromkeys(problems)))
 
 
-def _read_tree(path: Path, root: Element, body: Element, free: bool) -> tuple[list[Link], Link]:
-    """Links of one tree of bodies, and its root as a free link."""
+def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[list[Link], Link]:
+    """Links of one tree of bodies, and its root as a free link.
+
+    Pinocchio forgets the pose of a root without a joint, unless another body is around it.
+    """
     from xml.etree.ElementTree import ElementTree, SubElement
 
     import pinocchio as pin
@@ -144,7 +147,11 @@ def _read_tree(path: Path, root: Element, body: Element, free: bool) -> tuple[li
             alone.remove(part)
     for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
         top.remove(joint)
-    SubElement(alone, "worldbody").append(top)
+    world = SubElement(alone, "worldbody")
+    if not floats and top.find("joint") is None:
+        world = SubElement(world, "body", {"name": "/around the root/"})
+        SubElement(world, "inertial", {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"})
+    world.append(top)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "robot.xml"
         ElementTree(alone).write(file)
@@ -206,18 +213,43 @@ def _gravity(path: Path, root: Element) -> tuple[float, ...]:
 
 
 def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
-    """Linear joint equalities: joint1 = polycoef[0] + polycoef[1] joint2."""
+    """Linear joint equalities, joint1 = polycoef[0] + polycoef[1] joint2, and fixed tendons of constant length."""
     couplings: list[Coupling] = []
-    for part in (p for equality in root.findall("equality") for p in equality.findall("joint")):
-        name, leader = part.get("joint1", ""), part.get("joint2")
-        words = (part.get("polycoef", "0 1 0 0 0") + " 0 0 0 0 0").split()[:5]
-        try:
-            offset, factor, *higher = (float(word) for word in words)
-        except ValueError as error:
-            raise RobotFileError(str(path), [f"equality of joint '{name}': polycoef needs numbers"]) from error
-        if leader is None or any(higher):
-            raise RobotFileError(
-                str(path), [f"equality of joint '{name}': only linear couplings of two joints are read"]
-            )
-        couplings.append(Coupling(name, ((leader, factor),), offset))
+    for part in (p for equality in root.findall("equality") for p in equality):
+        if part.tag == "tendon":
+            couplings.append(_tied(path, root, part))
+        elif part.tag == "joint":
+            name, leader = part.get("joint1", ""), part.get("joint2")
+            offset, factor, *higher = _polynomial(path, part, f"equality of joint '{name}'")
+            if leader is None or any(higher):
+                raise RobotFileError(
+                    str(path), [f"equality of joint '{name}': only linear couplings of two joints are read"]
+                )
+            couplings.append(Coupling(name, ((leader, factor),), offset))
     return tuple(couplings)
+
+
+def _tied(path: Path, root: Element, part: Element) -> Coupling:
+    """Joints on a fixed tendon of constant length: the first one follows the others."""
+    name = part.get("tendon1", "")
+    where = f"equality of tendon '{name}'"
+    fixed = [f for tendon in root.findall("tendon") for f in tendon.findall("fixed") if f.get("name") == name]
+    length, _, *higher = _polynomial(path, part, where)
+    if len(fixed) != 1 or part.get("tendon2") is not None or any(higher):
+        raise RobotFileError(str(path), [f"{where}: only fixed tendons of constant length are read"])
+    try:
+        terms = [(j.get("joint", ""), numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"{where}: {error}"]) from error
+    if len(terms) < 2 or terms[0][1] == 0.0:
+        raise RobotFileError(str(path), [f"{where}: it needs two joints or more, the first with a coef"])
+    (passive, own), *others = terms
+    return Coupling(passive, tuple((joint, -coef / own) for joint, coef in others), length / own)
+
+
+def _polynomial(path: Path, part: Element, where: str) -> list[float]:
+    words = (part.get("polycoef", "0 1 0 0 0") + " 0 0 0 0 0").split()[:5]
+    try:
+        return [float(word) for word in words]
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"{where}: polycoef needs numbers"]) from error

@@ -1,0 +1,1 @@
+"""Models that other software loads: URDF, MJCF, tables, JSON and C code."""

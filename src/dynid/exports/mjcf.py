@@ -1,0 +1,132 @@
+"""MJCF, the format of MuJoCo, from any robot: bodies, joints with armature, damping and dry friction, gravity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from dynid.exports.bodies import check_bodies, lumps, quaternion
+from dynid.exports.closures import carrier, check_points_meet
+from dynid.exports.joints import renamed
+from dynid.exports.names import attribute, numbers, unique
+from dynid.exports.subject import Subject
+from dynid.exports.tree_state import TreeState, assembly
+from dynid.robot.inertia import to_body
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import Array
+
+
+def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
+    """Return the file's text, and notes on what it cannot hold."""
+    robot = subject.robot
+    check_points_meet(robot)
+    bodies = lumps(robot)
+    check_bodies(robot, bodies, "MuJoCo", strictly=True)
+    names = unique(link.name for link in robot.links)
+    joints = unique(link.joint for link in robot.links)
+    carried = [link.name for link in robot.links if link.kind == "fixed" and np.any(link.inertia)]
+    notes = renamed(robot, names)
+    if carried:
+        notes.append(f"the mass of the fixed links {', '.join(carried)} is counted in the links that carry them")
+    lines = [
+        f'<mujoco model="{attribute(unique([robot.name])[0])}">',
+        '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0"/>',
+        f'  <option gravity="{numbers(robot.gravity)}"/>',
+        "  <worldbody>",
+    ]
+    children: dict[int, list[int]] = {}
+    for k, link in enumerate(robot.links):
+        children.setdefault(link.parent, []).append(k)
+    sites = _sites(robot)
+    order: list[int] = []
+    todo: list[tuple[int, int, bool]] = [(k, 2, False) for k in reversed(children.get(-1, []))]
+    while todo:
+        k, depth, closing = todo.pop()
+        indent = "  " * depth
+        if closing:
+            lines.append(f"{indent}</body>")
+            continue
+        lines += [indent + line for line in _body_lines(robot, k, names[k], joints[k], bodies)]
+        lines += [f"{indent}  {site}" for site in sites.get(k, [])]
+        order.append(k)
+        todo.append((k, depth, True))
+        todo += [(child, depth + 1, False) for child in reversed(children.get(k, []))]
+    lines += ["  </worldbody>", *_coupling_lines(robot, joints), *_assembled(robot, order), "</mujoco>"]
+    return "\n".join(lines) + "\n", tuple(notes)
+
+
+def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int, Array]) -> list[str]:
+    link = robot.links[k]
+    T = link.placement
+    place = f'pos="{numbers(T.translation)}" quat="{numbers(quaternion(T.rotation))}"'
+    lines = [f'<body name="{attribute(name)}" {place}>']
+    if link.moves:
+        lines.append("  " + _joint_line(link, joint, active=k in robot.active_links))
+    if k in bodies:
+        body = to_body(bodies[k])
+        J = body.inertia
+        full = numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
+        lines.append(f'  <inertial pos="{numbers(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>')
+    return lines
+
+
+def _joint_line(link: Link, name: str, *, active: bool) -> str:
+    kind = "hinge" if link.kind == "revolute" else "slide"
+    words = [f'name="{attribute(name)}" type="{kind}" axis="{numbers(link.axis)}"']
+    if math.isfinite(link.limits.lower) and math.isfinite(link.limits.upper):
+        words.append(f'range="{numbers((link.limits.lower, link.limits.upper))}"')
+    if math.isfinite(link.limits.effort):
+        words.append(f'actuatorfrcrange="{numbers((-link.limits.effort, link.limits.effort))}"')
+    if active and link.rotor > 0.0:
+        words.append(f'armature="{link.rotor!r}"')
+    friction = dict(link.friction)
+    for key, word in (("viscous", "damping"), ("coulomb", "frictionloss")):
+        if friction.get(key, 0.0) > 0.0:
+            words.append(f'{word}="{friction[key]!r}"')
+    return f"<joint {' '.join(words)}/>"
+
+
+def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
+    """Equalities of two joints; where a joint follows several, a tendon of constant length ties them together."""
+    if not robot.couplings and not robot.closures:
+        return []
+    place = {link.joint: attribute(name) for link, name in zip(robot.links, joints, strict=True)}
+    tendons, equalities = [], []
+    for k, coupling in enumerate(robot.couplings, 1):
+        passive, offset = place[coupling.passive], numbers((coupling.offset, 0.0, 0.0, 0.0, 0.0))
+        leaders = [(place[name], factor) for name, factor in coupling.factors if factor != 0.0]
+        if len(leaders) == 1:
+            leader, factor = leaders[0]
+            terms = numbers((coupling.offset, factor, 0.0, 0.0, 0.0))
+            equalities.append(f'<joint joint1="{passive}" joint2="{leader}" polycoef="{terms}"/>')
+            continue
+        ties = "".join(f'<joint joint="{name}" coef="{-factor!r}"/>' for name, factor in leaders)
+        tendons.append(f'<fixed name="coupling{k}"><joint joint="{passive}" coef="1"/>{ties}</fixed>')
+        equalities.append(f'<tendon tendon1="coupling{k}" polycoef="{offset}"/>')
+    for k in range(1, len(robot.closures) + 1):
+        equalities.append(f'<connect site1="loop{k}a" site2="loop{k}b"/>')
+    lines = ["  <tendon>", *(f"    {line}" for line in tendons), "  </tendon>"] if tendons else []
+    return [*lines, "  <equality>", *(f"    {line}" for line in equalities), "  </equality>"]
+
+
+def _sites(robot: Robot) -> dict[int, list[str]]:
+    """Points of the loops on their links."""
+    sites: dict[int, list[str]] = {}
+    for k, closure in enumerate(robot.closures, 1):
+        for end, link, point in zip("ab", closure.links, closure.points, strict=True):
+            sites.setdefault(carrier(robot, link), []).append(f'<site name="loop{k}{end}" pos="{numbers(point)}"/>')
+    return sites
+
+
+def _assembled(robot: Robot, order: list[int]) -> list[str]:
+    """Return a keyframe at which all loops are closed and all couplings hold."""
+    if not robot.closures and not robot.couplings:
+        return []
+    at, still = assembly(robot)[None], np.zeros((1, robot.n))
+    state = TreeState.of(robot, Motion(np.zeros(1), at, still, still))
+    position = dict(zip(robot.tree_joints, state.q[0], strict=True))
+    qpos = numbers(position[k] for k in order if k in position)
+    return ["  <keyframe>", f'    <key name="assembled" qpos="{qpos}"/>', "  </keyframe>"]

@@ -1,0 +1,52 @@
+"""Names from files, made harmless for C and XML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_LONGEST = 48
+
+
+def c_prefix(name: str) -> str:
+    """Return a C identifier that begins the names of all functions of a robot."""
+    word = re.sub(r"[^A-Za-z0-9]+", "_", name)[:_LONGEST].strip("_")
+    return word if word and not word[0].isdigit() else f"robot_{word}".rstrip("_")
+
+
+def c_comment(text: str) -> str:
+    """Return text that cannot end a comment, start a new line, or make a trigraph."""
+    return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", text)
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Return XML names as they are, numbered where one appears again; an empty one gets a word."""
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        plain = "".join(c if _in_xml(c) else "_" for c in name) or "unnamed"
+        new, count = plain, 1
+        while new in taken:
+            count += 1
+            new = f"{plain}_{count}"
+        taken.add(new)
+        result.append(new)
+    return result
+
+
+def _in_xml(character: str) -> bool:
+    """Whether XML 1.0 can hold the character in a name that every reader gives back: no line ends or controls."""
+    code = ord(character)
+    return (0x20 <= code <= 0xD7FF and code != 0x7F) or 0xE000 <= code <= 0xFFFD or 0x10000 <= code
+
+
+def attribute(text: str) -> str:
+    """Return text for an attribute in double quotes."""
+    for plain, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+        text = text.replace(plain, escape)
+    return text
+
+
+def numbers(values: Iterable[float]) -> str:
+    """Return numbers that come back to the last bit."""
+    return " ".join(repr(float(x) + 0.0) for x in values)

@@ -1,0 +1,48 @@
+"""A robot as versioned JSON that gives it back exactly; nothing in it is ever executed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dynid.errors import DynidError, ExportError
+from dynid.estimation.files import read_json
+from dynid.exports.subject import Subject
+from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
+from dynid.robot.robot import Robot
+
+FORMAT = "dynid robot"
+VERSION = 1
+
+
+def write_robot_json(subject: Subject) -> str:
+    """Return the robot's record, and its parameters by name for other readers."""
+    robot = subject.robot
+    data = {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": "base parameters in the place of standard ones" if subject.of_base else "standard parameters",
+        "units": "SI, rad",
+        "parameters": dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True)),
+        "friction": {
+            robot.links[k].joint: {name: float(x) for name, x in robot.links[k].friction} for k in robot.active_links
+        },
+        "warnings": list(subject.losses),
+        "robot": record_robot(robot).model_dump(),
+    }
+    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def read_robot_json(path: Path) -> Robot:
+    """Read a robot that `export` wrote."""
+    data = read_json(path, FORMAT, VERSION, "`dynid export` writes one")
+    try:
+        return rebuild_robot(RobotRecord.model_validate(data.get("robot")))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(p) for p in first["loc"])
+        raise ExportError(f"{path}: robot.{place}: {first['msg']}; the file is damaged") from error
+    except (DynidError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise ExportError(f"{path}: the file is damaged: {error}") from error

@@ -1,0 +1,163 @@
+"""What is exported: a robot whose parameters are all known, with the friction of its joints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import ExportError
+from dynid.estimation.identification import Identification
+from dynid.models.friction import PLAIN, STOP, FrictionShapes, find_block
+from dynid.models.regressor import regressor
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+_STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
+
+
+@dataclass(frozen=True, eq=False)
+class JointFriction:
+    """Friction at the motors: one row of `values` (columns, n) per symbol of the blocks, in their order.
+
+    scale (n,) as in FrictionShapes; transmission (n, n): motor positions = transmission @ joint positions.
+    """
+
+    blocks: tuple[str, ...]
+    values: Array
+    scale: Array
+    transmission: Array
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a robot file can hold it: viscous, Coulomb and offset, of motors that drive one joint each."""
+        return set(self.blocks) <= set(PLAIN) and np.array_equal(self.transmission, np.eye(len(self.transmission)))
+
+    def torques(self, motion: Motion) -> Array:
+        """Friction (N, n) along a motion; every block looks at one sample only."""
+        q, v = motion.q @ self.transmission.T, motion.v @ self.transmission.T
+        shapes = FrictionShapes(self.blocks, self.scale)
+        columns = shapes.values(motion.t, q, v, np.zeros((len(q), 0, q.shape[1])), None)
+        return np.asarray((columns * self.values).sum(axis=1) @ self.transmission)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A robot with all standard parameters.
+
+    of_base: they are base parameters in the place of the standard ones that kept their names, all others zero: the
+    torques are right, the links are no bodies. losses say which torques could not be taken along.
+    """
+
+    robot: Robot
+    friction: JointFriction
+    of_base: bool
+    losses: tuple[str, ...] = ()
+
+    def rigid_torques(self, motion: Motion) -> Array:
+        """Torques (N, n) without friction."""
+        return np.asarray((regressor(self.robot, motion).matrix @ self.robot.parameters).reshape(-1, self.robot.n))
+
+
+def subject_of(result: Any) -> Subject:
+    """Take an Identification, a Robot, or anything with a `.robot` whose parameters are all known."""
+    if isinstance(result, Subject):
+        return result
+    if isinstance(result, Identification):
+        return _of_identification(result)
+    robot = result if isinstance(result, Robot) else getattr(result, "robot", None)
+    if not isinstance(robot, Robot):
+        raise ExportError(f"cannot export {type(result).__name__}; give an Identification, PhysicalParameters or Robot")
+    _check_fixed_base(robot)
+    robot = _with_known_zeros(robot)
+    unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if np.isnan(x)]
+    if unknown:
+        some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
+        raise ExportError(f"'{robot.name}' has no value for {some}; identify them, or add them to the robot file")
+    model = getattr(result, "model", None)
+    if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
+        friction, notes = _friction_of(model)
+        return Subject(_with_friction(robot, friction), friction, False, notes)
+    notes = tuple(f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in robot.columns)
+    return Subject(robot, _nominal_friction(robot), False, notes)
+
+
+def _check_fixed_base(robot: Robot) -> None:
+    if robot.floating:
+        raise ExportError(f"'{robot.name}' floats; only robots on a fixed base are exported")
+
+
+def _with_known_zeros(robot: Robot) -> Robot:
+    """Known zeros are zeros, whatever the file says of their value."""
+    values = robot.parameters.copy()
+    zero = set(robot.known_zeros)
+    values[[k for k, name in enumerate(robot.parameter_names) if name in zero]] = 0.0
+    return robot.with_parameters(values)
+
+
+def _nominal_friction(robot: Robot) -> JointFriction:
+    values = [[dict(robot.links[k].friction).get(name, 0.0) for k in robot.active_links] for name in PLAIN]
+    return JointFriction(PLAIN, np.array(values), np.ones(robot.n), np.eye(robot.n))
+
+
+def _of_identification(result: Identification) -> Subject:
+    equation, robot = result.equation, result.robot
+    _check_fixed_base(robot)
+    if not equation.measure.has_torques:
+        raise ExportError(
+            f"model '{result.model}' knows forces on the base, neither rotor inertias nor friction; "
+            "identify with torques, or get physical parameters first"
+        )
+    if len(equation.joints) < robot.n:
+        missing = [name for j, name in enumerate(robot.joint_names) if j not in equation.joints]
+        raise ExportError(f"this result knows no torques of the joints {', '.join(missing)}; identify with all joints")
+    place = {name: k for k, name in enumerate(robot.parameter_names)}
+    X = np.zeros(len(place))
+    X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_count]
+    friction, notes = _friction_of(result)
+    return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, notes)
+
+
+def _friction_of(result: Identification) -> tuple[JointFriction, tuple[str, ...]]:
+    """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
+    equation, n = result.equation, result.robot.n
+    notes = [f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in equation.extra]
+    blocks: list[str] = []
+    rows: list[Array] = []
+    sliding, stops = np.zeros(n), []
+    for block in equation.friction:
+        own = result.column_values[equation.blocks_of[block]].reshape(-1, n)
+        if block in _STATELESS:
+            blocks.append(block)
+            rows += list(own)
+        elif STOP.fullmatch(block):
+            sliding += own[0]
+            stops.append(block)
+        else:
+            formula = find_block(block).doc
+            notes.append(f"friction block '{block}' ({formula}) is left out: it needs more than q and v")
+    if stops:
+        notes.append(f"friction blocks {', '.join(stops)} have a memory: only their value while sliding is exported")
+        if "coulomb" not in blocks:
+            blocks.append("coulomb")
+            rows.append(np.zeros(n))
+        rows[_row_of(blocks, "coulomb")] = rows[_row_of(blocks, "coulomb")] + sliding
+    values = np.array(rows).reshape(-1, n)
+    return JointFriction(tuple(blocks), values, equation.shapes.scale, equation.transmission), tuple(notes)
+
+
+def _row_of(blocks: list[str], name: str) -> int:
+    return sum(len(find_block(block).symbols) for block in blocks[: blocks.index(name)])
+
+
+def _with_friction(robot: Robot, friction: JointFriction) -> Robot:
+    """Make the friction the robot's nominal one; where that cannot hold all of it, it holds none."""
+    rows: dict[str, Array] = {}
+    if friction.is_plain:
+        rows = {name: friction.values[k] for k, name in enumerate(friction.blocks)}
+    links = list(robot.links)
+    for j, k in enumerate(robot.active_links):
+        links[k] = replace(links[k], friction=tuple((name, float(values[j])) for name, values in rows.items()))
+    return replace(robot, links=tuple(links))

@@ -1,0 +1,116 @@
+"""A new URDF from any robot: fixed places, axes, limits, friction and bodies, in the robot's own frames."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dynid.errors import ExportError
+from dynid.exports.bodies import check_bodies, lumps, roll_pitch_yaw
+from dynid.exports.joints import renamed
+from dynid.exports.names import attribute, numbers, unique
+from dynid.exports.subject import Subject
+from dynid.robot.inertia import to_body
+from dynid.robot.loops import Coupling
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+STANDARD_GRAVITY = (0.0, 0.0, -9.81)
+
+UNKNOWN_LIMIT = 1e9
+"""Travel, speed or effort where nobody published one; the format insists on a number."""
+
+
+def write_urdf(subject: Subject) -> tuple[str, tuple[str, ...]]:
+    """Return the file's text, and notes on what it cannot hold."""
+    robot = subject.robot
+    if robot.closures:
+        raise ExportError(f"'{robot.name}' is a closed mechanism; a URDF is a tree")
+    check_bodies(robot, {**{k: np.array(link.inertia) for k, link in enumerate(robot.links)}, **lumps(robot)}, "a URDF")
+    base, *links = unique(["base", *(link.name for link in robot.links)])
+    joints = unique(link.joint for link in robot.links)
+    lines = ['<?xml version="1.0"?>', f'<robot name="{attribute(unique([robot.name])[0])}">']
+    lines.append(f'  <link name="{attribute(base)}"/>')
+    for k, link in enumerate(robot.links):
+        lines += [f'  <link name="{attribute(links[k])}">', *inertial_lines(link.inertia, "    "), "  </link>"]
+    for k, link in enumerate(robot.links):
+        parent = links[link.parent] if link.parent >= 0 else base
+        lines += _joint_lines(robot, k, joints, parent, links[k])
+    notes = (*renamed(robot, links), *urdf_notes(robot))
+    return "\n".join([*lines, "</robot>"]) + "\n", notes
+
+
+def urdf_notes(robot: Robot) -> tuple[str, ...]:
+    """What no URDF holds: gravity and rotor inertias."""
+    notes = []
+    if tuple(robot.gravity) != STANDARD_GRAVITY:
+        notes.append(f"a URDF has no gravity; load it with gravity ({numbers(robot.gravity).replace(' ', ', ')})")
+    rotors = [robot.links[k].joint for k in robot.active_links if robot.links[k].rotor != 0.0]
+    if rotors:
+        notes.append(f"a URDF has no rotor inertias; Ia of {', '.join(rotors)} must be added where it is used")
+    return tuple(notes)
+
+
+def inertial_lines(x: Array, indent: str) -> list[str]:
+    """Return the inertial element: origin at the centre of mass, axes of the link; nothing for a massless link."""
+    if not np.any(x):
+        return []
+    body = to_body(x)
+    J = body.inertia
+    elements = {"ixx": J[0, 0], "ixy": J[0, 1], "ixz": J[0, 2], "iyy": J[1, 1], "iyz": J[1, 2], "izz": J[2, 2]}
+    words = " ".join(f'{name}="{float(value) + 0.0!r}"' for name, value in elements.items())
+    return [
+        f"{indent}<inertial>",
+        f'{indent}  <origin xyz="{numbers(body.com)}" rpy="0 0 0"/>',
+        f'{indent}  <mass value="{body.mass!r}"/>',
+        f"{indent}  <inertia {words}/>",
+        f"{indent}</inertial>",
+    ]
+
+
+def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: str) -> list[str]:
+    link = robot.links[k]
+    T, limits = link.placement, link.limits
+    bounded = math.isfinite(limits.lower) and math.isfinite(limits.upper)
+    kind = "continuous" if link.kind == "revolute" and not bounded else link.kind
+    lines = [
+        f'  <joint name="{attribute(joints[k])}" type="{kind}">',
+        f'    <origin xyz="{numbers(T.translation)}" rpy="{numbers(roll_pitch_yaw(T.rotation))}"/>',
+        f'    <parent link="{attribute(parent)}"/>',
+        f'    <child link="{attribute(child)}"/>',
+    ]
+    if not link.moves:
+        return [*lines, "  </joint>"]
+    lines.append(f'    <axis xyz="{numbers(link.axis)}"/>')
+    if k in robot.active_links and link.rotor != 0.0:
+        unit = "kg m^2" if link.kind == "revolute" else "kg"
+        lines.append(f"    <!-- rotor inertia on the joint side, which a URDF cannot hold: {link.rotor!r} {unit} -->")
+    effort, velocity = (x if math.isfinite(x) else UNKNOWN_LIMIT for x in (limits.effort, limits.velocity))
+    lower, upper = (limits.lower, limits.upper) if bounded else (-UNKNOWN_LIMIT, UNKNOWN_LIMIT)
+    place = f'lower="{lower!r}" upper="{upper!r}" ' if kind != "continuous" else ""
+    if bounded or kind == "prismatic" or min(effort, velocity) < UNKNOWN_LIMIT:
+        lines.append(f'    <limit {place}effort="{effort!r}" velocity="{velocity!r}"/>')
+    friction = dict(link.friction)
+    words = [f'{word}="{friction[key]!r}"' for key, word in (("viscous", "damping"), ("coulomb", "friction"))
+             if friction.get(key, 0.0) > 0.0]  # fmt: skip
+    if words:
+        lines.append(f"    <dynamics {' '.join(words)}/>")
+    place_of = {other.joint: joints[i] for i, other in enumerate(robot.links)}
+    for coupling in (c for c in robot.couplings if c.passive == link.joint):
+        leader, factor = _single_leader(robot, coupling)
+        lines.append(
+            f'    <mimic joint="{attribute(place_of[leader])}" multiplier="{factor!r}" offset="{coupling.offset!r}"/>'
+        )
+    return [*lines, "  </joint>"]
+
+
+def _single_leader(robot: Robot, coupling: Coupling) -> tuple[str, float]:
+    """Return the one joint that a passive joint mimics."""
+    moving = [(name, factor) for name, factor in coupling.factors if factor != 0.0]
+    if len(moving) != 1:
+        raise ExportError(
+            f"joint '{coupling.passive}' of '{robot.name}' follows {len(moving)} joints; in a URDF it can mimic one; "
+            "export .xml, .c, .toml or .json"
+        )
+    return moving[0]

@@ -1,0 +1,211 @@
+"""A URDF with new inertial elements: every byte outside them stays as it is.
+
+Links on fixed (or locked) joints move together with the link that carries them, and only their sum was identified. The
+carrier gets what remains when the others keep their nominal values, if a body can have that; else the carrier gets
+almost all, and the others almost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynid.errors import ExportError, RobotFileError
+from dynid.exports.bodies import ROUNDING, check_bodies, is_body, moved, rotation_of
+from dynid.exports.subject import Subject
+from dynid.exports.urdf_new import inertial_lines, urdf_notes
+from dynid.exports.xml_places import LinkPlace, find_links
+from dynid.models.friction import PLAIN
+from dynid.robot.inertia import Body, from_body
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rotation_about, snap_angle
+from dynid.robot.xml import numbers, read_xml
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+SPECK = from_body(Body(1e-6, np.zeros(3), 1e-9 * np.eye(3)))
+"""Almost nothing, but a body: a milligram, some millimetres large."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Rider:
+    """A link that rides on another one: its place there, and its nominal parameters in its own frame."""
+
+    name: str
+    T_carrier_rider: Transform
+    nominal: Array
+
+
+def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[str, ...]]:
+    """Return the template with the subject's inertial parameters, and notes on what was done."""
+    robot = subject.robot
+    snap = check_same(robot, template, lock)
+    bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
+    check_bodies(robot, bodies, "a URDF")
+    root = read_xml(template, "robot", "is this a URDF?")
+    riders = _find_riders(template, root, robot, lock, snap)
+    new: dict[str, Array] = {}
+    notes: list[str] = []
+    for k, link in enumerate(robot.links):
+        own = [rider for rider in riders[link.name] if np.any(rider.nominal)]
+        rest = bodies[k] - sum((moved(r.T_carrier_rider, r.nominal) for r in own), np.zeros(10))
+        if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
+            rest = np.zeros(10)  # a link without mass of its own
+        names = ", ".join(f"'{r.name}'" for r in own)
+        if not own or is_body(rest, part_of=bodies[k]):
+            if own:
+                notes.append(f"link '{link.name}' got what was identified minus {names}, which kept their values")
+            new[link.name] = rest
+            continue
+        new[link.name] = bodies[k] - sum((moved(r.T_carrier_rider, SPECK) for r in own), np.zeros(10))
+        new |= {r.name: SPECK for r in own}
+        notes.append(
+            f"link '{link.name}' got all that was identified, and {names} almost nothing: with their nominal values, "
+            "the rest would be no body"
+        )
+    return _replaced(template, new), (*notes, *urdf_notes(robot))
+
+
+def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[str, ...]:
+    """Warning where the joints of the template, which are not touched, have another friction."""
+    old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
+    unlike = [
+        f"'{link.joint}'"
+        for link in robot.links
+        if any(dict(link.friction).get(key, 0.0) != old[link.joint].get(key, 0.0) for key in PLAIN)
+    ]
+    if not unlike:
+        return ()
+    return (f"only inertial elements are updated: the file's friction of joints {', '.join(unlike)} is another one",)
+
+
+def check_same(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:
+    """Refuse a template of another robot: names, tree, kinds, axes and places must agree.
+
+    Return whether almost right angles of the file were snapped when the robot was loaded.
+    """
+    others = {snap: load_robot(template, lock=lock, snap=snap) for snap in (True, False)}
+    ours, theirs = ({link.joint: link for link in r.links} for r in (robot, others[True]))
+    if ours.keys() != theirs.keys():
+        missing, more = sorted(ours.keys() - theirs.keys()), sorted(theirs.keys() - ours.keys())
+        parts = [f"it has no joint {', '.join(missing)}"] if missing else []
+        parts += [f"its joint {', '.join(more)} moves (lock it as in the identification)"] if more else []
+        raise ExportError(f"{template} is not a file of '{robot.name}': {' and '.join(parts)}")
+    for joint, link in ours.items():
+        twin = theirs[joint]
+        parents = [r.links[x.parent].joint if x.parent >= 0 else "" for r, x in ((robot, link), (others[True], twin))]
+        if link.name != twin.name or link.kind != twin.kind or parents[0] != parents[1]:
+            raise ExportError(f"{template} is not a file of '{robot.name}': joint '{joint}' differs")
+        if (off := _distance(link, twin)) > 2.0 * SNAP_TOLERANCE:
+            raise ExportError(f"{template} is not a file of '{robot.name}': joint '{joint}' sits {off:.3g} off")
+    off_by = {snap: max(_distance(ours[link.joint], link) for link in other.links) for snap, other in others.items()}
+    return off_by[True] <= off_by[False]
+
+
+def _distance(a: Link, b: Link) -> float:
+    """Largest difference of two links' places and axes."""
+    pairs = (
+        (a.placement.rotation, b.placement.rotation),
+        (a.placement.translation, b.placement.translation),
+        (a.axis, b.axis),
+    )
+    return max(float(np.abs(x - y).max()) for x, y in pairs)
+
+
+def _find_riders(
+    path: Path, root: Element, robot: Robot, lock: Mapping[str, float], snap: bool
+) -> dict[str, list[_Rider]]:
+    """Of every moving link: those that fixed and locked joints put on it."""
+    links = {element.get("name", ""): element for element in root.findall("link")}
+    moving = {link.joint for link in robot.links}
+    carried: dict[str, list[_Rider]] = {link.name: [] for link in robot.links}
+    joints: dict[str, list[Element]] = {}
+    for joint in root.findall("joint"):
+        parent = joint.find("parent")
+        joints.setdefault("" if parent is None else parent.get("link", ""), []).append(joint)
+    for name, riders in carried.items():
+        waiting = [(name, Transform.identity())]
+        while waiting:
+            at, T = waiting.pop()
+            for joint in (j for j in joints.get(at, []) if j.get("name", "") not in moving):
+                child = joint.find("child")
+                rider = "" if child is None else child.get("link", "")
+                place = T @ _pose(path, joint, snap) @ _held(path, joint, lock)
+                riders.append(_Rider(rider, place, _nominal(path, links[rider], snap)))
+                waiting.append((rider, place))
+    return carried
+
+
+def _pose(path: Path, owner: Element, snap: bool) -> Transform:
+    origin = owner.find("origin")
+    try:
+        xyz = numbers(origin, "xyz", (0.0, 0.0, 0.0))
+        rpy = numbers(origin, "rpy", (0.0, 0.0, 0.0))
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"<{owner.tag}> '{owner.get('name', '')}': {error}"]) from error
+    roll, pitch, yaw = (snap_angle(x) if snap else x for x in rpy)
+    return Transform(rotation_of(roll, pitch, yaw), np.array(xyz))
+
+
+def _held(path: Path, joint: Element, lock: Mapping[str, float]) -> Transform:
+    position = lock.get(joint.get("name", ""), 0.0)
+    if position == 0.0:
+        return Transform.identity()
+    axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
+    axis = axis / np.linalg.norm(axis)
+    if joint.get("type") == "prismatic":
+        return Transform(np.eye(3), position * axis)
+    return Transform(rotation_about(axis, position), np.zeros(3))
+
+
+def _nominal(path: Path, link: Element, snap: bool) -> Array:
+    """Ten parameters of a link's inertial element in the link's frame; zeros without one."""
+    inertial = link.find("inertial")
+    if inertial is None:
+        return np.zeros(10)
+    try:
+        mass = numbers(inertial.find("mass"), "value", (0.0,))[0]
+        J = [numbers(inertial.find("inertia"), key, (0.0,))[0] for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")]
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"link '{link.get('name')}', inertial: {error}"]) from error
+    T = _pose(path, inertial, snap)
+    matrix = np.array([[J[0], J[1], J[2]], [J[1], J[3], J[4]], [J[2], J[4], J[5]]])
+    return from_body(Body(mass, T.translation, T.rotation @ matrix @ T.rotation.T))
+
+
+def _replaced(template: Path, new: Mapping[str, Array]) -> bytes:
+    try:
+        data = template.read_bytes()
+    except OSError as error:
+        raise ExportError(f"cannot read {template}: {error.strerror or error}") from error
+    edits: list[tuple[int, int, bytes]] = []
+    places = find_links(template, data)
+    end = b"\r\n" if b"\r\n" in data else b"\n"
+    for name, x in new.items():
+        edits += _edits(template, data, places[name], x, end)
+    for start, stop, text in sorted(edits, reverse=True):
+        data = data[:start] + text + data[stop:]
+    return data
+
+
+def _edits(template: Path, data: bytes, place: LinkPlace, x: Array, end: bytes) -> list[tuple[int, int, bytes]]:
+    if len(place.inertials) > 1:
+        raise RobotFileError(str(template), [f"link '{place.name}' has two <inertial>; remove one"])
+    if place.inertials:
+        start, stop = place.inertials[0]
+        before = data[data.rfind(b"\n", 0, start) + 1 : start]
+        indent = before.decode("ascii") if not before.strip(b" \t") else "    "
+        lines = inertial_lines(x, indent) or [indent]
+        return [(start, stop, end.join(line.encode() for line in lines)[len(indent) :])]
+    if not np.any(x):
+        return []
+    block = b"".join(end + line.encode() for line in inertial_lines(x, "    "))
+    if not place.is_empty:
+        return [(place.inside, place.inside, block)]
+    return [(place.inside - 2, place.inside, b">" + block + end + b"  </link>")]

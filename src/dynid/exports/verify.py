@@ -1,0 +1,200 @@
+"""Loading an exported file with other software, and comparing its torques with the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import ExportError
+from dynid.exports.compiled import compiled_torques
+from dynid.exports.names import unique
+from dynid.exports.robot_json import read_robot_json
+from dynid.exports.subject import Subject, subject_of
+from dynid.exports.tree_state import TreeState, states_near
+from dynid.robot.load import load_robot
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+TOLERANCE = 1e-9
+SAMPLES = 20
+
+_URDF_REMARK = " (rotor inertias added, without friction)"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What a file's torques are worth: largest difference over each joint's largest torque.
+
+    error is NaN where the file could not be loaded for want of the software; `skipped` says which. remark: what was
+    added to the file's torques, or left out of the model's.
+    """
+
+    reader: str
+    error: float
+    skipped: str = ""
+    remark: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether the torques agree to 1e-9."""
+        return self.error <= TOLERANCE
+
+    def __str__(self) -> str:
+        if self.skipped:
+            return f"not verified: {self.skipped}"
+        word = "verified" if self.passed else "NOT the same model"
+        return f"{word}: loaded again with {self.reader}, torques differ by {self.error:.1e} of their size{self.remark}"
+
+
+def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = None) -> Verification:
+    """Load the file again and compare torques at random states with those of a result or robot.
+
+    lock: joints of a URDF that the robot holds at a position.
+    """
+    subject, path = subject_of(result), Path(path)
+    motion = states_near(subject.robot, SAMPLES)
+    checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
+        ".urdf": partial(_by_pinocchio, lock=lock or {}),
+        ".xml": _by_mujoco,
+        ".c": _by_compiler,
+        ".toml": _by_dynid,
+        ".json": _by_dynid,
+    }
+    if path.suffix.lower() not in checks:
+        raise ExportError(f"{path}: nothing is known of files that end in '{path.suffix}'")
+    return checks[path.suffix.lower()](path, subject, motion)
+
+
+def difference(theirs: Array, ours: Array) -> float:
+    """Largest difference over each joint's largest torque, at least a millionth of the largest of all."""
+    size = np.abs(ours).max(axis=0)
+    floor = 1e-6 * float(size.max()) or 1.0
+    return float((np.abs(theirs - ours) / np.maximum(size, floor)).max())
+
+
+def _by_dynid(path: Path, subject: Subject, motion: Motion) -> Verification:
+    robot = read_robot_json(path) if path.suffix.lower() == ".json" else load_robot(path, snap=False)
+    again = subject_of(robot)
+    ours = subject.rigid_torques(motion) + subject_of(subject.robot).friction.torques(motion)
+    return Verification("dynid", difference(again.rigid_torques(motion) + again.friction.torques(motion), ours))
+
+
+def _by_compiler(path: Path, subject: Subject, motion: Motion) -> Verification:
+    try:
+        theirs = compiled_torques(path, subject.robot, motion)
+    except FileNotFoundError:
+        return Verification("gcc", np.nan, "there is no C compiler (gcc or cc) here")
+    ours, friction = subject.rigid_torques(motion), subject.friction.torques(motion)
+    still = Motion(motion.t, motion.q, 0.0 * motion.v, 0.0 * motion.a)
+    pairs = (
+        (theirs["inverse_dynamics"], ours),
+        (theirs["regressor_times"], ours),
+        (theirs["gravity"], subject.rigid_torques(still)),
+        (theirs["friction"], friction),
+    )
+    scale = np.abs(ours + friction).max(axis=0)
+    error = max(float((np.abs(a - b) / np.maximum(scale, 1e-6 * scale.max() or 1.0)).max()) for a, b in pairs)
+    return Verification("gcc", error)
+
+
+def _by_pinocchio(path: Path, subject: Subject, motion: Motion, lock: Mapping[str, float]) -> Verification:
+    """Pinocchio reads the file as it is; if that fails, with its almost right angles snapped as dynid does."""
+    import pinocchio as pin
+
+    robot = subject.robot
+    ours = subject.rigid_torques(motion)
+    try:
+        model = pin.buildModelFromUrdf(str(path))
+    except (ValueError, RuntimeError) as reason:
+        raise ExportError(f"{path}: pinocchio cannot load it: {reason}") from reason
+    error = difference(_rnea(pin, model, robot, motion, lock), ours)
+    if error <= TOLERANCE:
+        return Verification("pinocchio", error, remark=_URDF_REMARK)
+    snapped = load_robot(path, gravity=robot.gravity, lock=lock)
+    if set(snapped.joint_names) == set(robot.joint_names):
+        order = [snapped.joint_names.index(name) for name in robot.joint_names]
+        back = np.argsort(order)
+        turned = Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
+        torque = subject_of(snapped).rigid_torques(turned)[:, order] + _rotors(robot) * motion.a
+        if (again := difference(torque, ours)) <= TOLERANCE:
+            return Verification("pinocchio, almost right angles taken for right", again, remark=_URDF_REMARK)
+    return Verification("pinocchio", error, remark=_URDF_REMARK)
+
+
+def _rotors(robot: Robot) -> Array:
+    return np.array([robot.links[k].rotor for k in robot.active_links])
+
+
+def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str, float]) -> Array:
+    """Torques of the tree, projected to the active joints, rotors added: a URDF has none."""
+    model.gravity = pin.Motion(np.array(robot.gravity), np.zeros(3))
+    data, state = model.createData(), TreeState.of(robot, motion)
+    names = unique(link.joint for link in robot.links)
+    tau = np.empty_like(state.q)
+    missing = [names[k] for k in robot.tree_joints if not model.existJointName(names[k])]
+    if missing:
+        raise ExportError(f"the file has no joint '{missing[0]}'")
+    places = {name: model.joints[model.getJointId(name)] for name in (names[k] for k in robot.tree_joints)}
+    held = {name: x for name, x in lock.items() if model.existJointName(name)}
+    for n in range(len(motion)):
+        q, v, a = pin.neutral(model), np.zeros(model.nv), np.zeros(model.nv)
+        for name, x in held.items():
+            _place(q, model.joints[model.getJointId(name)], x)
+        for i, joint in enumerate(places.values()):
+            _place(q, joint, state.q[n, i])
+            v[joint.idx_v], a[joint.idx_v] = state.v[n, i], state.a[n, i]
+        tau[n] = pin.rnea(model, data, q, v, a)[[joint.idx_v for joint in places.values()]]
+    return state.project(tau) + _rotors(robot) * motion.a
+
+
+def _place(q: Array, joint: Any, x: float) -> None:
+    """Set a position; joints that turn without end have its cosine and sine."""
+    q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
+
+
+def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
+    """MuJoCo's inverse dynamics, without constraints; dry friction is compared as a number."""
+    try:
+        import mujoco
+    except ImportError:
+        return Verification("MuJoCo", np.nan, "MuJoCo is not installed (pip install 'dynid[mujoco]')")
+    robot = subject.robot
+    try:
+        model = mujoco.MjModel.from_xml_path(str(path))
+    except ValueError as error:
+        raise ExportError(f"{path}: MuJoCo cannot load it: {error}") from error
+    data, state = mujoco.MjData(model), TreeState.of(robot, motion)
+    joints = unique(link.joint for link in robot.links)
+    names = [joints[k] for k in robot.tree_joints]
+    ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
+    if -1 in ids:
+        raise ExportError(f"the file has no joint '{names[ids.index(-1)]}'")
+    at_q, at_v = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
+    apart = 0.0
+    tied = len(robot.couplings) + 3 * len(robot.closures)
+    for q in state.q if tied else ():
+        data.qpos[at_q] = q
+        mujoco.mj_forward(model, data)
+        apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
+        if data.ne != tied:
+            raise ExportError(f"{path}: MuJoCo finds {data.ne} rows of couplings and loops in place of {tied}")
+    model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    tau = np.empty_like(state.q)
+    for n in range(len(motion)):
+        data.qpos[at_q], data.qvel[at_v], data.qacc[at_v] = state.q[n], state.v[n], state.a[n]
+        mujoco.mj_inverse(model, data)
+        tau[n] = data.qfrc_inverse[at_v]
+    active = [i for i, k in enumerate(robot.tree_joints) if k in robot.active_links]
+    friction = [dict(robot.links[k].friction) for k in robot.active_links]
+    viscous, coulomb = (np.array([max(f.get(key, 0.0), 0.0) for f in friction]) for key in ("viscous", "coulomb"))
+    ours = subject.rigid_torques(motion) + viscous * motion.v
+    dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
+    return Verification(
+        "MuJoCo", max(difference(state.project(tau), ours), float(dry), apart), remark=" (with viscous friction)"
+    )

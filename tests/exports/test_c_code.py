@@ -1,0 +1,161 @@
+"""C code: compiled without a warning, its torques are the model's to 1e-9, and base parameters cost less."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dynid
+from bodies import with_bodies
+from dynid.exports.c_code import write_c
+from dynid.exports.compiled import compiled_torques, find_compiler
+from dynid.exports.subject import subject_of
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from robots import coupled_tree, random_motion, random_tree, smooth_path
+
+try:
+    GCC = find_compiler()
+except FileNotFoundError:
+    GCC = ""
+needs_gcc = pytest.mark.skipif(not GCC, reason="there is no C compiler here")
+
+ROBOTS = {
+    "puma560": lambda: dynid.load_robot("puma560"),
+    "puma560 bodies": lambda: with_bodies("puma560", friction=True),
+    "panda": lambda: with_bodies("panda", 1, friction=True),
+    "scara": lambda: with_bodies("scara", 2, friction=True),
+    "ur10": lambda: with_bodies("ur10", 3),
+    "sr400, couplings": lambda: with_bodies("sr400", 4),
+    "tree": lambda: random_tree(11, joints=9, shuffled=True),
+    "tree with fixed links": lambda: random_tree(5, joints=8, fixed_share=0.4),
+    "gears": lambda: coupled_tree(2),
+    "one joint": lambda: random_tree(1, joints=1),
+}
+
+
+HOSTILE = ["*/ int main(void){} /*", "??/\n#error", "int", "7axis", 'a"<>&b', "ünïcödé", "", "\\"]
+
+
+def close(theirs: np.ndarray, ours: np.ndarray, scale: float) -> None:
+    assert_allclose(theirs, ours, rtol=0, atol=1e-9 * scale)
+
+
+@needs_gcc
+@pytest.mark.parametrize("name", ROBOTS)
+def test_all_functions_give_the_models_torques(name: str, tmp_path: Path) -> None:
+    robot = ROBOTS[name]()
+    file = tmp_path / "robot.c"
+    dynid.export(robot, file)
+    motion = random_motion(robot, samples=10, seed=3)
+    still = Motion(motion.t, motion.q, 0.0 * motion.v, 0.0 * motion.a)
+    torque = compiled_torques(file, robot, motion)
+    rigid = (dynid.regressor(robot, motion).matrix @ robot.parameters).reshape(-1, robot.n)
+    gravity = (dynid.regressor(robot, still).matrix @ robot.parameters).reshape(-1, robot.n)
+    whole = dynid.simulate(robot, motion).tau
+    assert whole is not None
+    scale = float(np.abs(whole).max())
+    close(torque["inverse_dynamics"], rigid, scale)
+    close(torque["regressor_times"], rigid, scale)
+    close(torque["gravity"], gravity, scale)
+    close(torque["inverse_dynamics"] + torque["friction"], whole, scale)
+    assert dynid.verify(file, robot).passed
+
+
+@pytest.mark.parametrize("name", ["puma560", "puma560 bodies", "panda", "sr400, couplings", "tree"])
+def test_base_parameters_cost_less_than_standard_ones(name: str) -> None:
+    operations = write_c(subject_of(ROBOTS[name]())).operations
+    base, standard = operations.functions["inverse_dynamics"], operations.standard
+    assert base.multiplications < standard.multiplications
+    assert base.additions < standard.additions
+    assert operations.functions["gravity"].total < base.total
+
+
+def test_operations_are_those_of_the_text() -> None:
+    code = write_c(subject_of(with_bodies("puma560")))
+    body = code.text.split("void puma560_inverse_dynamics")[-1].split("\n}")[0]
+    cost = code.operations.functions["inverse_dynamics"]
+    assert body.count(" * ") == cost.multiplications
+    assert body.count(" + ") + body.count(" - ") == cost.additions
+    assert f"{cost.multiplications} multiplications" in code.text
+
+
+def test_the_text_is_reproducible() -> None:
+    assert write_c(subject_of(with_bodies("panda"))).text == write_c(subject_of(with_bodies("panda"))).text
+
+
+@needs_gcc
+@pytest.mark.parametrize(
+    "name", ["*/ int main(void){} /*", "??/\n#error", "int", "7axis", 'a"<>&b', "ünïcödé", "", "\\"]
+)
+def test_hostile_names_do_no_harm(name: str, tmp_path: Path) -> None:
+    robot = with_bodies("scara")
+    links = tuple(replace(k, name=name + k.name, joint=name + k.joint, label=k.label + name) for k in robot.links)
+    file = tmp_path / "robot.c"
+    hostile = Robot(name, links, robot.gravity)
+    dynid.export(hostile, file)
+    assert dynid.verify(file, hostile).passed
+    assert "#error" not in file.read_text()
+    assert file.read_text().isascii()
+
+
+@needs_gcc
+def test_coulomb_friction_can_be_smooth(tmp_path: Path) -> None:
+    file = tmp_path / "robot.c"
+    dynid.export(with_bodies("scara", friction=True), file)
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-DDYNID_SMOOTH=0.01", "-c"]
+    subprocess.run([GCC, *flags, str(file), "-o", str(tmp_path / "robot.o")], check=True)
+
+
+@needs_gcc
+def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
+    robot = with_bodies("gautier3", friction=True)
+    motion = smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0)
+    log = dynid.simulate(robot, motion, noise=0.05)
+    blocks = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
+    for friction in (blocks[:3], blocks):
+        result = dynid.identify(robot, log, friction=friction)
+        file = tmp_path / "robot.c"
+        done = dynid.export(result, file)
+        states = random_motion(robot, samples=10)
+        torque = compiled_torques(file, robot, states)
+        predicted = result.predict(states)
+        close(torque["inverse_dynamics"] + torque["friction"], predicted, float(np.abs(predicted).max()))
+        assert dynid.verify(file, result).passed
+        assert not done.warnings
+    plain = dynid.export(dynid.identify(robot, log, friction=blocks[:3]), tmp_path / "robot.json").subject.robot
+    assert [name for name, _ in plain.links[0].friction] == list(blocks[:3])
+    again = dynid.export(result, tmp_path / "robot.json")
+    assert not again.subject.robot.links[0].friction
+    assert "sine, sine2) is left out; only .c files" in again.warnings[0]
+    assert "no real bodies" in again.notes[-1]
+    assert dynid.verify(tmp_path / "robot.json", result).passed
+
+
+@needs_gcc
+def test_friction_with_a_memory_is_named(tmp_path: Path) -> None:
+    robot = with_bodies("gautier3", friction=True)
+    log = dynid.simulate(robot, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.05)
+    result = dynid.identify(robot, log, friction=("viscous", "stop1e-3", "offset", "lag"))
+    done = dynid.export(result, tmp_path / "robot.c")
+    assert any("stop1e-3 have a memory" in note for note in done.warnings)
+    assert any("'lag'" in note and "left out" in note for note in done.warnings)
+    assert dynid.verify(tmp_path / "robot.c", result).passed
+
+
+@needs_gcc
+def test_friction_of_coupled_motors_and_sliding_joints(tmp_path: Path) -> None:
+    robot = with_bodies("scara", friction=True)
+    log = dynid.simulate(robot, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.05)
+    log.coupling = np.eye(4) + np.diag([0.2, -0.4, 0.3], -1)
+    result = dynid.identify(robot, log, friction=("viscous", "coulomb", "offset", "tanh", "sine"))
+    file = tmp_path / "robot.c"
+    dynid.export(result, file)
+    states = random_motion(robot, samples=10)
+    torque, predicted = compiled_torques(file, robot, states), result.predict(states)
+    close(torque["inverse_dynamics"] + torque["friction"], predicted, float(np.abs(predicted).max()))
