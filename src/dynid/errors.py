@@ -79,3 +79,7 @@ class LogError(DynidError):
 
 class IdentificationError(DynidError):
     """What was asked of an identification does not fit the robot or the data."""
+
+
+class PhysicalError(DynidError):
+    """No real bodies can be found as asked for; says which link, bound or prior is in the way."""
