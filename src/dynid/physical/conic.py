@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sparse
 
-from dynid.errors import PhysicalError
 from dynid.robot.transform import Array
 
-TOLERANCE = 1e-10
+TOLERANCES = (1e-9, 1e-7)
+"""Tried in turn, relative and absolute."""
+
 ITERATIONS = 300
 
 
@@ -25,9 +27,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The minimum v and the multipliers of all rows; feasible: False where the rows exclude one another."""
+    """The minimum v and the multipliers of all rows; status: solved, infeasible (rows exclude one another), or why not."""
 
-    feasible: bool
+    status: str
     v: Array
     multipliers: Array
 
@@ -45,20 +47,27 @@ def minimise(hessian: Array | sparse.sparray, gradient: Array, rows: list[Rows])
             cones.append(clarabel.NonnegativeConeT(len(row.right)))
         else:
             cones += [clarabel.PSDTriangleConeT(4)] * (len(row.right) // 10)
+    H = sparse.csc_matrix(sparse.triu(sparse.csc_matrix(hessian)))
+    A = sparse.csc_matrix(sparse.vstack([sparse.csc_matrix(row.matrix) for row in used]))
+    b, g = np.concatenate([row.right for row in used]), np.asarray(gradient)
+    status = ""
+    for tolerance in TOLERANCES:
+        found = clarabel.DefaultSolver(H, g, A, b, cones, _settings(tolerance)).solve()
+        status = str(found.status)
+        if status in ("Solved", "AlmostSolved"):
+            return Answer("solved", np.array(found.x), np.array(found.z))
+        if status in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
+            return Answer("infeasible", np.full(len(g), np.nan), np.full(len(b), np.nan))
+    return Answer(status, np.full(len(g), np.nan), np.full(len(b), np.nan))
+
+
+def _settings(tolerance: float) -> Any:
+    import clarabel
+
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     settings.max_iter = ITERATIONS
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = TOLERANCE
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = tolerance
     settings.tol_infeas_abs = settings.tol_infeas_rel = 1e-9
     settings.max_threads = 1
-    H = sparse.csc_matrix(sparse.triu(sparse.csc_matrix(hessian)))
-    A = sparse.csc_matrix(sparse.vstack([sparse.csc_matrix(row.matrix) for row in used]))
-    b = np.concatenate([row.right for row in used])
-    found = clarabel.DefaultSolver(H, np.asarray(gradient), A, b, cones, settings).solve()
-    status = str(found.status)
-    if status in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
-        return Answer(False, np.full(len(gradient), np.nan), np.full(len(b), np.nan))
-    v = np.array(found.x)
-    if status not in ("Solved", "AlmostSolved", "InsufficientProgress") or not np.isfinite(v).all():
-        raise PhysicalError(f"the search for real bodies did not converge ({status}); the data may be of extreme scale")
-    return Answer(True, v, np.array(found.z))
+    return settings

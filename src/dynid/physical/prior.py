@@ -84,7 +84,7 @@ def bodies_from_sizes(robot: Robot) -> list[Array]:
     typical = float(np.mean(known)) if known else 0.3
     bodies = []
     for points, length in zip(ends, lengths, strict=True):
-        r = 0.25 * max(length, 0.4 * typical)
+        r = 0.25 * max(length, typical)
         mass = DENSITY * np.pi * r**2 * (length + 4.0 / 3.0 * r)
         centre = np.mean(points, axis=0)
         apart = np.array(points) - centre

@@ -18,7 +18,7 @@ from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
-LARGEST = 1e6
+LARGEST = 1e4
 """Singular values of the weighted data are brought below this: data without noise would have any size."""
 
 SCALES = (0.05, 20.0)
@@ -31,7 +31,7 @@ class Problem:
 
     x begins with ten coordinates per link of `links`, in which the prior is the unit matrix; centre is the prior in x,
     doubt (len(x),) how much a deviation of each coordinate counts. data: A (r, r) with the cost |A (seen x - estimate)|^2
-    in units of the noise's variance times unit^2.
+    in units of the noise's variance times unit^2; squares: what the estimate leaves, in the noise's variance.
     """
 
     names: tuple[str, ...]
@@ -44,6 +44,7 @@ class Problem:
     estimate: Array
     data: Array
     unit: float
+    squares: float
     equal: LinearRows
     below: LinearRows
 
@@ -79,7 +80,7 @@ def problem_of(result: Identification, prior: Prior, demands: Demands) -> Proble
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
     problem = Problem(
         names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), on_standard, estimate, unit * A, unit,
-        equal, below,
+        _squares(result), equal, below,
     )  # fmt: skip
     return _in_coordinates(result, problem, prior)
 
@@ -103,6 +104,15 @@ def weighted_rows(result: Identification) -> Array:
         noise = np.full(len(noise), np.sqrt(np.mean(noise**2)))
     rows = [factor.R[:, :-1] / noise[c] for of_log in result.factors for c, factor in enumerate(of_log)]
     return np.asarray(np.linalg.qr(np.concatenate(rows), mode="r"))
+
+
+def _squares(result: Identification) -> float:
+    """Sum of squares that the estimate leaves, in the noise's variance."""
+    left = 0.0
+    for of_log in result.factors:
+        for factor, noise in zip(of_log, result.noise, strict=True):
+            left += factor.residual_squares(result.values) / float(noise) ** 2
+    return left
 
 
 def suited(result: Identification, prior: Prior) -> Prior:

@@ -1,12 +1,14 @@
 """Two steps, one after the other: the best fit that bodies can have, then the bodies nearest to the prior with that fit.
 
-The first is skipped where bodies can have the estimate as it is. The second cannot change the fit: it moves only in
-directions that leave every identified parameter as it is.
+Where bodies can have the estimate as it is, the second step alone is needed: it moves only in directions that leave
+every identified parameter as it is, so the fit stays what it was. Otherwise the best fit is sought first. The second
+step then weighs the prior with w = TOLERATED * (sum of squares) / d, where d is the first answer's distance squared: as
+its minimum is no larger than at the first answer, the sum of squares grows by at most w d, the share TOLERATED.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sparse
@@ -22,13 +24,16 @@ MARGIN = 1e-4
 
 RANK = 1e-9
 SLACK = 1e-9
-TIE = 1e-8
-"""Weight of the prior in the first step, in squares of the noise: it only keeps what no data show from drifting."""
+TIE = 1e-10
+"""Weight of the prior in the first step: it only keeps what no data show from drifting."""
+
+TOLERATED = 1e-6
+"""Share by which the prior may raise the sum of squares of the best fit."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Coordinates x; fit: those of the first step (None: the estimate itself is physical); pressure per link and row."""
+    """Coordinates x; fit: x where the estimate had to give way (None: it is physical); pressure per link and row."""
 
     x: Array
     fit: Array | None
@@ -38,45 +43,48 @@ class Found:
 
 def search(problem: Problem) -> Found:
     """Find the bodies; raise PhysicalError where demands exclude one another."""
-    N = _hidden(problem)
-    start = _nearest_with_estimate(problem)
     links, rows = len(problem.links), len(problem.below.right)
+    start = _nearest_with_estimate(problem)
     if start is not None:
-        x = nearest(problem, start, N)
+        x = nearest(problem, start, _hidden(problem))
         if x is not None:
             return Found(_checked(problem, x), None, np.zeros(links), np.zeros(rows))
-    fit, link_pressure, row_pressure = best_fit(problem)
-    x = nearest(problem, fit, N)
-    return Found(_checked(problem, fit if x is None else x), fit, link_pressure, row_pressure)
+    first = best_fit(problem, TIE)
+    distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
+    squares = (problem.squares + problem.cost(first.x)) * problem.unit**2
+    weight = TOLERATED * squares / max(distance, 1e-300)
+    found = best_fit(problem, weight) if weight > TIE else first
+    return replace(found, x=_checked(problem, found.x))
 
 
-def best_fit(problem: Problem) -> tuple[Array, Array, Array]:
-    """Coordinates of the best fit, with twice the margin, and how hard links and rows press."""
-    count, residuals = len(problem.centre), len(problem.data)
+def best_fit(problem: Problem, weight: float) -> Found:
+    """Minimum of the cost plus weight times the squared distance from the prior, and how hard links and rows press."""
+    residuals = len(problem.data)
     x0, Z = _equations(problem)
     A = problem.data @ problem.seen
-    weight = TIE * problem.unit**2 * problem.doubt**2
-    # x = x0 + Z y; residual r = A x - b
-    hessian = sparse.block_diag([(Z.T * (2.0 * weight)) @ Z, 2.0 * sparse.eye(residuals)])
-    gradient = np.concatenate([2.0 * Z.T @ (weight * (x0 - problem.centre)), np.zeros(residuals)])
+    w = weight * problem.doubt**2
+    # x = x0 + Z y; residual r = A x - b, a variable of its own: squaring A would lose half the digits
+    hessian = sparse.block_diag([(Z.T * (2.0 * w)) @ Z, 2.0 * sparse.eye(residuals)])
+    gradient = np.concatenate([2.0 * Z.T @ (w * (x0 - problem.centre)), np.zeros(residuals)])
     b = problem.data @ problem.estimate - A @ x0
     rows = [
         Rows("equal", sparse.hstack([sparse.csc_matrix(A @ Z), -sparse.eye(residuals)]), b),
         Rows("below", _wide(problem.below.matrix @ Z, residuals), problem.below.right - problem.below.matrix @ x0),
-        _bodies(problem, x0, Z, 2.0 * MARGIN, residuals),
+        _bodies(problem, x0, Z, MARGIN, residuals),
     ]
     answer = minimise(hessian, gradient, rows)
-    if not answer.feasible:
+    if answer.status == "infeasible":
         raise PhysicalError(_conflict(problem))
+    if answer.status != "solved":
+        raise PhysicalError(f"the search for real bodies did not converge ({answer.status}): data of extreme scale")
     x = x0 + Z @ answer.v[: Z.shape[1]]
     after = residuals + len(problem.below.right)
-    on_links = answer.multipliers[after:].reshape(len(problem.links), 10)
-    assert len(x) == count
-    return x, np.asarray(on_links @ UNIT), np.asarray(answer.multipliers[residuals:after])
+    on_links = answer.multipliers[after:].reshape(len(problem.links), 10) @ UNIT
+    return Found(x, x, np.asarray(on_links), np.asarray(answer.multipliers[residuals:after]))
 
 
 def nearest(problem: Problem, start: Array, N: Array) -> Array | None:
-    """Coordinates start + N u that are nearest to the prior; None where no bodies are among them."""
+    """Coordinates start + N u that are nearest to the prior; None where no bodies are found among them."""
     if not N.shape[1]:
         return start if _smallest(problem, start) >= MARGIN and _excess(problem, start) <= SLACK else None
     D = problem.doubt[:, None] * N
@@ -86,7 +94,7 @@ def nearest(problem: Problem, start: Array, N: Array) -> Array | None:
         _bodies(problem, start, N, MARGIN, 0),
     ]
     answer = minimise(D.T @ D, D.T @ away, rows)
-    if not answer.feasible:
+    if answer.status != "solved":
         return None
     x = start + N @ answer.v
     return x if _smallest(problem, x) > 0.9 * MARGIN and _excess(problem, x) < 1e-6 else None
