@@ -54,6 +54,11 @@ class LinearRows:
             return LinearRows(np.zeros((0, width)), np.zeros(0), ())
         return LinearRows(np.array([r for r, _, _ in rows]), np.array([b for _, b, _ in rows]), tuple(t for *_, t in rows))
 
+    def with_rows(self, other: LinearRows) -> LinearRows:
+        """Both, one under the other."""
+        matrix, right = np.concatenate([self.matrix, other.matrix]), np.concatenate([self.right, other.right])
+        return LinearRows(matrix, right, (*self.labels, *other.labels))
+
 
 def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[LinearRows, LinearRows]:
     """Equations and inequalities on the parameters `names`: the standard ones in order, then friction."""

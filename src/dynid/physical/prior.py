@@ -15,6 +15,9 @@ from dynid.robot.transform import Array
 DENSITY = 1000.0
 """kg/m^3 of the bodies that stand for links of unknown mass: metal, gears and air together."""
 
+HEAVIEST = 8.0
+"""A link weighs at most so many times its prior, or the solid body of its size: steel over DENSITY."""
+
 THINNEST = 1e-3
 """Spread of a prior's mass in its thinnest direction over that in its widest, squared: flatter ones are thickened."""
 
@@ -26,12 +29,13 @@ ROTOR_SHARE = 0.1
 class Prior:
     """Ten parameters of every link (links, 10) that bodies can have; rotors (links,) with the size of their doubt.
 
-    from_sizes: links whose values come from lengths and a density; notes: what was not taken as it was given.
+    heaviest (links,): masses that no link exceeds, kg. from_sizes: links whose values come from lengths and a density; notes: what was not taken as it was given.
     """
 
     inertia: Array
     rotor: Array
     rotor_scale: Array
+    heaviest: Array
     from_sizes: tuple[bool, ...]
     notes: tuple[str, ...]
 
@@ -65,7 +69,9 @@ def prior_of(robot: Robot, given: Robot | None) -> Prior:
     about = np.array([_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
     nominal = np.array([link.rotor for link in believed.links])
     rotor = np.where(np.isnan(nominal), ROTOR_SHARE * about, nominal)
-    return Prior(X, rotor, np.maximum(np.abs(rotor), ROTOR_SHARE * about), tuple(from_sizes), tuple(notes))
+    heaviest = HEAVIEST * np.maximum(X[:, 9], [body[9] for body in sized])
+    doubt = np.maximum(np.abs(rotor), ROTOR_SHARE * about)
+    return Prior(X, rotor, doubt, heaviest, tuple(from_sizes), tuple(notes))
 
 
 def is_massless(link: Link) -> bool:

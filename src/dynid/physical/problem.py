@@ -70,12 +70,7 @@ def problem_of(result: Identification, prior: Prior, demands: Demands) -> Proble
     links = tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
     _refuse_flat_zeros(result)
     equal, below = rows_of(robot, names, demands)
-    extra = _not_negative(result, names)
-    below = LinearRows(
-        np.concatenate([below.matrix, extra.matrix]),
-        np.concatenate([below.right, extra.right]),
-        (*below.labels, *extra.labels),
-    )
+    below = below.with_rows(_not_negative(result, names)).with_rows(_not_too_heavy(robot, names, prior, demands))
     A = weighted_rows(result)
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
     problem = Problem(
@@ -213,6 +208,16 @@ def _not_negative(result: Identification, names: tuple[str, ...]) -> LinearRows:
         rotor = rotor and name not in result.robot.known_zeros
         if rotor or (friction and name not in {column.name for column in result.equation.extra}):
             rows.append((-np.eye(len(names))[k], 0.0, f"{name} >= 0"))
+    return LinearRows.of(rows, len(names))
+
+
+def _not_too_heavy(robot: Robot, names: tuple[str, ...], prior: Prior, demands: Demands) -> LinearRows:
+    """No link outweighs solid steel of its size, unless the user gives bounds for its mass."""
+    rows = []
+    for link, most in zip(robot.links, prior.heaviest, strict=True):
+        name = "M" + link.label
+        if not is_massless(link) and name not in demands.bounds and demands.total_mass is None:
+            rows.append((np.eye(len(names))[names.index(name)], float(most), f"{name} <= {most:.3g} kg (size)"))
     return LinearRows.of(rows, len(names))
 
 
