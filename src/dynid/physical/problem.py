@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -139,6 +140,14 @@ def rotors_are_free(result: Identification) -> bool:
     return result.equation.base.question.rotor_inertia and result.equation.measure.has_torques
 
 
+def link_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> list[Array]:
+    """Ten columns (names,) of a link's coordinates around its prior."""
+    first = names.index(SYMBOLS[0] + robot.links[k].label)
+    block = np.zeros((len(names), 10))
+    block[first : first + 10] = link_basis(prior.inertia[k])
+    return list(block.T)
+
+
 def _in_coordinates(result: Identification, problem: Problem, prior: Prior) -> Problem:
     """Replace standard parameters by coordinates around the prior, friction by multiples of its size."""
     robot, names = result.robot, problem.names
@@ -148,10 +157,7 @@ def _in_coordinates(result: Identification, problem: Problem, prior: Prior) -> P
     doubt: list[float] = []
     constant = np.zeros(len(names))
     for k in problem.links:
-        T, first = link_basis(prior.inertia[k]), place[SYMBOLS[0] + robot.links[k].label]
-        block = np.zeros((len(names), 10))
-        block[first : first + 10] = T
-        columns += list(block.T)
+        columns += link_columns(robot, names, k, prior)
         centre += UNIT.tolist()
         doubt += [1.0] * 10
     free = rotors_are_free(result)

@@ -44,11 +44,9 @@ class Found:
 def search(problem: Problem) -> Found:
     """Find the bodies; raise PhysicalError where demands exclude one another."""
     links, rows = len(problem.links), len(problem.below.right)
-    start = _nearest_with_estimate(problem)
-    if start is not None:
-        x = nearest(problem, start, _hidden(problem))
-        if x is not None:
-            return Found(_checked(problem, x), None, np.zeros(links), np.zeros(rows))
+    x = nearest_with_estimate(problem)
+    if x is not None:
+        return Found(_checked(problem, x), None, np.zeros(links), np.zeros(rows))
     first = best_fit(problem, TIE)
     distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
     squares = (problem.squares + problem.cost(first.x)) * problem.unit**2
@@ -64,7 +62,7 @@ def best_fit(problem: Problem, weight: float) -> Found:
     A = problem.data @ problem.seen
     w = weight * problem.doubt**2
     # x = x0 + Z y; residual r = A x - b, a variable of its own: squaring A would lose half the digits
-    hessian = sparse.block_diag([(Z.T * (2.0 * w)) @ Z, 2.0 * sparse.eye(residuals)])
+    hessian = sparse.block_diag([sparse.csc_matrix((Z.T * (2.0 * w)) @ Z), 2.0 * sparse.eye(residuals)])
     gradient = np.concatenate([2.0 * Z.T @ (w * (x0 - problem.centre)), np.zeros(residuals)])
     b = problem.data @ problem.estimate - A @ x0
     rows = [
@@ -83,8 +81,11 @@ def best_fit(problem: Problem, weight: float) -> Found:
     return Found(x, x, np.asarray(on_links), np.asarray(answer.multipliers[residuals:after]))
 
 
-def nearest(problem: Problem, start: Array, N: Array) -> Array | None:
-    """Coordinates start + N u that are nearest to the prior; None where no bodies are found among them."""
+def nearest_with_estimate(problem: Problem) -> Array | None:
+    """Bodies nearest to the prior among those that have the estimate exactly; None where there are none."""
+    start, N = _with_estimate(problem), _hidden(problem)
+    if start is None:
+        return None
     if not N.shape[1]:
         return start if _smallest(problem, start) >= MARGIN and _excess(problem, start) <= SLACK else None
     D = problem.doubt[:, None] * N
@@ -121,7 +122,7 @@ def _equations(problem: Problem) -> tuple[Array, Array]:
     return np.asarray(x0), _null_space(E)
 
 
-def _nearest_with_estimate(problem: Problem) -> Array | None:
+def _with_estimate(problem: Problem) -> Array | None:
     """The point nearest to the prior that has the estimate and satisfies the equations, bodies or not."""
     C = np.concatenate([problem.seen, problem.equal.matrix])
     d = np.concatenate([problem.estimate, problem.equal.right])

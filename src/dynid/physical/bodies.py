@@ -1,0 +1,102 @@
+"""The bodies of a robot file as it states them, before fixed joints merge them, each with the moving link that has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynid.errors import RobotFileError
+from dynid.physical.prior import is_massless
+from dynid.robot.inertia import Body, from_body
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array, Transform
+from dynid.robot.xml import numbers, read_xml
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatedBody:
+    """Ten parameters in the frame of the body's own link; carrier: index of the moving link that has it (-1: the base).
+
+    placement: T_carrier_link.
+    """
+
+    name: str
+    inertia: Array
+    carrier: int
+    placement: Transform
+
+
+def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
+    """Bodies of a URDF as written; those of other files as they were loaded."""
+    if source.lower().endswith(".urdf"):
+        return _urdf_bodies(Path(source), robot)
+    still = Transform.identity()
+    return [StatedBody(x.name, x.inertia, k, still) for k, x in enumerate(robot.links) if not is_massless(x)]
+
+
+def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
+    root = read_xml(path, "robot", "is this a URDF?")
+    moving = {link.name: k for k, link in enumerate(robot.links)}
+    above = {_link(joint, "child"): joint for joint in root.findall("joint")}
+    bodies = []
+    for element in root.findall("link"):
+        name = element.get("name", "")
+        inertial = element.find("inertial")
+        if inertial is None and name not in moving:
+            continue  # a frame without a body, held by another link
+        x = np.zeros(10) if inertial is None else _inertia(path, name, inertial)
+        T, place = Transform.identity(), name
+        while place not in moving and place in above:
+            T = _pose(path, place, above[place]) @ T
+            place = _link(above[place], "parent")
+        bodies.append(StatedBody(name, x, moving.get(place, -1), T))
+    return bodies
+
+
+def _link(joint: Element, tag: str) -> str:
+    element = joint.find(tag)
+    return "" if element is None else element.get("link", "")
+
+
+def _inertia(path: Path, name: str, inertial: Element) -> Array:
+    mass = _numbers(path, name, inertial.find("mass"), "value", (0.0,))[0]
+    J = inertial.find("inertia")
+    xx, xy, xz, yy, yz, zz = (
+        _numbers(path, name, J, key, (0.0,))[0] for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+    )
+    T = _pose(path, name, inertial)
+    about = T.rotation @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ T.rotation.T
+    return from_body(Body(mass, T.translation, about))
+
+
+def _pose(path: Path, name: str, owner: Element) -> Transform:
+    origin = owner.find("origin")
+    x, y, z = _numbers(path, name, origin, "xyz", (0.0, 0.0, 0.0))
+    r, p, w = _numbers(path, name, origin, "rpy", (0.0, 0.0, 0.0))
+    (cr, sr), (cp, sp), (cw, sw) = ((np.cos(a), np.sin(a)) for a in (r, p, w))
+    R = np.array(
+        [
+            [cw * cp, cw * sp * sr - sw * cr, cw * sp * cr + sw * sr],
+            [sw * cp, sw * sp * sr + cw * cr, sw * sp * cr - cw * sr],
+            [-sp, cp * sr, cp * cr],
+        ]
+    )
+    return Transform(R, np.array([x, y, z]))
+
+
+def _numbers(
+    path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]
+) -> tuple[float, ...]:
+    try:
+        values = numbers(element, key, default)
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"link '{name}': {error}"]) from error
+    if not np.isfinite(values).all():
+        raise RobotFileError(str(path), [f"link '{name}': {key} must be finite"])
+    return values

@@ -1,0 +1,168 @@
+"""A robot file under the microscope: links that no body can have, which of them matter, and whether they can be mended."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.base.find import remembered_base_parameters
+from dynid.base.parameters import BaseParameters
+from dynid.physical.bodies import StatedBody, stated_bodies
+from dynid.physical.cone import UNIT
+from dynid.physical.demands import LinearRows
+from dynid.physical.prior import Prior, is_massless, prior_of
+from dynid.physical.problem import Problem, link_columns
+from dynid.physical.search import nearest_with_estimate
+from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, from_pseudo_inertia, pseudo_inertia, to_body
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+DENSEST, THINNEST = 22600.0, 1.0
+"""kg/m^3: osmium, and about the air; beyond these no solid is."""
+
+ROUNDING = 1e-6
+"""Share of the largest eigenvalue that a negative one may have by the rounding of a file's digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a link; matters: whether the robot's torques feel it (None: its carrier stands still)."""
+
+    link: str
+    problem: str
+    matters: bool
+
+    def __str__(self) -> str:
+        felt = "torques feel it" if self.matters else "torques cannot feel it"
+        return f"link {self.link}: {self.problem} ({felt})"
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What was found in a robot file: bodies looked at, those of unknown values, and faults.
+
+    mended: the same robot with the nearest real bodies that give the same torques; None where nothing is wrong or where
+    no such bodies exist, in which case torques of this file are those of no robot (`impossible`).
+    """
+
+    robot: Robot
+    bodies: tuple[str, ...]
+    unknown: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    mended: Robot | None
+    impossible: bool
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence per fault."""
+        return tuple(map(str, self.faults))
+
+
+def check_robot(source: str | os.PathLike[str]) -> Check:
+    """Check a URDF, an MJCF, a table or a bundled robot."""
+    robot = load_robot(source)
+    bodies = stated_bodies(str(source), robot)
+    base = remembered_base_parameters(robot, model="torque", rotor_inertia=True)
+    faults: list[Fault] = []
+    for body in bodies:
+        faults += [Fault(body.name, text, _is_felt(robot, base, body, d)) for text, d in problems_of(body.inertia)]
+    for k in robot.active_links:
+        link = robot.links[k]
+        if link.rotor < 0.0:
+            faults.append(Fault(link.name, f"rotor inertia {link.rotor:.3g} is negative", True))
+    unknown = tuple(body.name for body in bodies if np.isnan(body.inertia).any())
+    mended, impossible = None, False
+    if faults and not unknown:
+        values = _merged(robot, bodies)
+        mended = mend(robot, base, values)
+        impossible = mended is None
+    return Check(robot, tuple(body.name for body in bodies), unknown, tuple(faults), mended, impossible)
+
+
+def problems_of(x: Array) -> list[tuple[str, Array]]:
+    """What no body can have in ten parameters, each with the change (10,) of them that is at stake."""
+    mass_only = np.eye(10)[9]
+    if np.isnan(x[9]):
+        return []
+    if x[9] <= 0.0:
+        return [(f"its mass is {x[9]:.4g} kg" if x[9] else "it has no mass", mass_only)]
+    if np.isnan(x).any():
+        return []
+    P = pseudo_inertia(x)
+    c = P[:3, 3] / P[3, 3]
+    spread = P[:3, :3] - P[3, 3] * np.outer(c, c)  # second moments about the centre of mass
+    values, V = np.linalg.eigh(spread)
+    J = np.linalg.eigvalsh(to_body(x).inertia)
+    found = []
+    if values[0] < -ROUNDING * np.abs(values).max():
+        w = np.append(V[:, 0], -float(V[:, 0] @ c))
+        if J[0] < -ROUNDING * np.abs(J).max():
+            text = f"a principal moment about its centre of mass is negative ({J[0]:.3g} kg m^2)"
+        else:
+            text = (
+                f"principal moments {J[0]:.4g}, {J[1]:.4g}, {J[2]:.4g} kg m^2 about its centre of mass: the largest "
+                "exceeds the sum of the others"
+            )
+        found.append((text, from_pseudo_inertia(np.outer(w, w))))
+    elif values[0] > 0.0:
+        density = float(x[9] / (4.0 / 3.0 * np.pi * np.prod(np.sqrt(5.0 * values / x[9]))))
+        if not THINNEST < density < DENSEST:
+            word = "denser than any metal" if density >= DENSEST else "thinner than air"
+            found.append((f"its ellipsoid of inertia has {density:.3g} kg/m^3, {word}", x))
+    elif values[-1] <= 0.0:
+        found.append(("it has a mass but no inertia about its centre of mass: a point", x))
+    return found
+
+
+def mend(robot: Robot, base: BaseParameters, values: Array) -> Robot | None:
+    """The nearest real bodies with the same base parameters; None where there are none."""
+    nominal = robot.with_parameters(values)
+    prior = prior_of(nominal, None)
+    names, links = robot.parameter_names, tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
+    columns, centre = _rotor_columns(nominal, names, prior)
+    columns = [c for k in links for c in link_columns(robot, names, k, prior)] + columns
+    basis = np.array(columns).T
+    seen = base.matrix @ basis
+    rotors = len(centre)
+    below = LinearRows(-np.eye(basis.shape[1])[basis.shape[1] - rotors :], np.zeros(rotors), (ROTOR,) * rotors)
+    none = LinearRows(np.zeros((0, basis.shape[1])), np.zeros(0), ())
+    problem = Problem(
+        names, links, basis, np.zeros(len(names)), np.concatenate([np.tile(UNIT, len(links)), centre]),
+        np.ones(basis.shape[1]), seen, base.matrix @ values, np.eye(len(seen)), 1.0, 0.0, none, below,
+    )  # fmt: skip
+    x = nearest_with_estimate(problem)
+    return None if x is None else robot.with_parameters(problem.values(x))
+
+
+def _rotor_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[list[Array], Array]:
+    columns, centre = [], []
+    for k in robot.active_links:
+        column = np.zeros(len(names))
+        column[names.index(ROTOR + robot.links[k].label)] = prior.rotor_scale[k]
+        columns.append(column)
+        centre.append(max(prior.rotor[k], 0.0) / prior.rotor_scale[k])
+    return columns, np.array(centre)
+
+
+def _is_felt(robot: Robot, base: BaseParameters, body: StatedBody, change: Array) -> bool:
+    """Whether a change of a body's parameters is felt by the joint torques."""
+    if body.carrier < 0:
+        return False
+    moved = change_of_frame(body.placement) @ change
+    first = robot.parameter_names.index(SYMBOLS[0] + robot.links[body.carrier].label)
+    effect = base.matrix[:, first : first + 10] @ moved
+    return bool(np.abs(effect).max() > 1e-9 * np.abs(moved).max())
+
+
+def _merged(robot: Robot, bodies: list[StatedBody]) -> Array:
+    """Standard parameters of the robot from its stated bodies."""
+    inertia = np.zeros((len(robot.links), 10))
+    for body in bodies:
+        if body.carrier >= 0:
+            inertia[body.carrier] += change_of_frame(body.placement) @ body.inertia
+    links = (replace(link, inertia=x) for link, x in zip(robot.links, inertia, strict=True))
+    values = np.array(replace(robot, links=tuple(links)).parameters)
+    return np.where(np.isnan(values), 0.0, values)
