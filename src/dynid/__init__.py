@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
+    from dynid.physical.check import Check, check_robot
+    from dynid.physical.demands import Ellipsoid
+    from dynid.physical.find import physical_parameters
+    from dynid.physical.physical import PhysicalParameters
     from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
     from dynid.robot.load import bundled_robots, load_robot
@@ -39,8 +43,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BaseParameters": "dynid.base.parameters",
+    "Check": "dynid.physical.check",
     "Comparison": "dynid.estimation.comparison",
     "DynidError": "dynid.errors",
+    "Ellipsoid": "dynid.physical.demands",
     "Excitation": "dynid.excitation.excitation",
     "ForceSensor": "dynid.robot.force_sensor",
     "Gains": "dynid.estimation.gains",
@@ -50,6 +56,7 @@ _HOMES = {
     "Log": "dynid.data.log",
     "Motion": "dynid.robot.motion",
     "Payload": "dynid.estimation.payload",
+    "PhysicalParameters": "dynid.physical.physical",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
     "Rotor": "dynid.robot.force_sensor",
@@ -57,6 +64,7 @@ _HOMES = {
     "State": "dynid.estimation.state",
     "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
+    "check_robot": "dynid.physical.check",
     "collect_state": "dynid.estimation.identify",
     "compare_methods": "dynid.base.find",
     "compare_ways": "dynid.estimation.compare",
@@ -69,6 +77,7 @@ _HOMES = {
     "load_parameters": "dynid.estimation.load",
     "load_robot": "dynid.robot.load",
     "payload_between": "dynid.estimation.payload_between",
+    "physical_parameters": "dynid.physical.find",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -78,8 +87,10 @@ _HOMES = {
 
 __all__ = [
     "BaseParameters",
+    "Check",
     "Comparison",
     "DynidError",
+    "Ellipsoid",
     "Excitation",
     "ForceSensor",
     "Gains",
@@ -89,6 +100,7 @@ __all__ = [
     "Log",
     "Motion",
     "Payload",
+    "PhysicalParameters",
     "Regressor",
     "Robot",
     "Rotor",
@@ -96,6 +108,7 @@ __all__ = [
     "State",
     "base_parameters",
     "bundled_robots",
+    "check_robot",
     "collect_state",
     "compare_methods",
     "compare_ways",
@@ -108,6 +121,7 @@ __all__ = [
     "load_parameters",
     "load_robot",
     "payload_between",
+    "physical_parameters",
     "read_log",
     "regressor",
     "regressor_adjoint",

@@ -14,6 +14,7 @@ import typer
 from dynid.errors import DynidError
 from dynid.identification_commands import identify, simulate
 from dynid.payload_commands import gains, payload
+from dynid.physical_commands import check, physical
 
 app = typer.Typer(
     add_completion=True,
@@ -176,6 +177,8 @@ app.command()(simulate)
 app.command()(identify)
 app.command()(payload)
 app.command()(gains)
+app.command()(physical)
+app.command()(check)
 
 
 @app.command()

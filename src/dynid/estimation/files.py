@@ -271,9 +271,7 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
         sigma=read_numbers(r.sigma, p),
         white_sigma=read_numbers(r.white_sigma, p),
         covariance=finite_numbers(r.covariance, p, p),
-        systematic=np.zeros((0, p))
-        if r.systematic is None
-        else finite_numbers(r.systematic, r.systematic.shape[0], p),
+        systematic=np.zeros((0, p)) if r.systematic is None else finite_numbers(r.systematic, r.systematic.shape[0], p),
         quantile=r.quantile,
         groups=r.groups,
         rank=r.rank,

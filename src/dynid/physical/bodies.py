@@ -1,4 +1,4 @@
-"""The bodies of a robot file as it states them, before fixed joints merge them, each with the moving link that has it."""
+"""The bodies of a robot file as it states them, before fixed joints merge them, and the moving link that has each."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ def _pose(path: Path, name: str, owner: Element) -> Transform:
     return Transform(R, np.array([x, y, z]))
 
 
-def _numbers(
-    path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]
-) -> tuple[float, ...]:
+def _numbers(path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
     try:
         values = numbers(element, key, default)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""A robot file under the microscope: links that no body can have, which of them matter, and whether they can be mended."""
+"""A check of robot files: links that no body can have, which of them matter, and whether they can be mended."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a link; matters: whether the robot's torques feel it (None: its carrier stands still)."""
+    """What is wrong with a link; matters: whether the robot's torques feel it."""
 
     link: str
     problem: str

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sparse
 
 from dynid.robot.transform import Array
+
+Matrix: TypeAlias = Any
+"""An array or any of scipy's sparse kinds."""
 
 TOLERANCES = (1e-9, 1e-7)
 """Tried in turn, relative and absolute."""
@@ -21,20 +24,20 @@ class Rows:
     """Conditions on v: right - matrix @ v is zero (equal), not negative (below), or svec of PSD blocks of ten rows."""
 
     kind: str
-    matrix: Array | sparse.sparray
+    matrix: Matrix
     right: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """The minimum v and the multipliers of all rows; status: solved, infeasible (rows exclude one another), or why not."""
+    """The minimum v and the multipliers of all rows; status: solved, infeasible (rows exclude one another), or why."""
 
     status: str
     v: Array
     multipliers: Array
 
 
-def minimise(hessian: Array | sparse.sparray, gradient: Array, rows: list[Rows]) -> Answer:
+def minimise(hessian: Matrix, gradient: Array, rows: list[Rows]) -> Answer:
     """Minimise v'Hv / 2 + g'v under rows."""
     import clarabel
 

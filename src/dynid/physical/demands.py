@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ellipsoid:
-    """A solid ellipsoid in a link's frame: centre (3,) in m, and shape (3, 3) in m^2: (x - c)' shape^-1 (x - c) <= 1."""
+    """A solid ellipsoid in a link's frame: centre c (3,) in m, shape E (3, 3) in m^2: (x - c)' E^-1 (x - c) <= 1."""
 
     centre: Array
     shape: Array
@@ -27,7 +27,7 @@ class Ellipsoid:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Demands:
-    """total_mass (kg) of all links; bounds (low, high) by parameter; centre (3, 2) by link: a box of the centre of mass.
+    """total_mass (kg) of all links; bounds (low, high) by parameter; centre (3, 2) by link: a box for the mass centre.
 
     within: an ellipsoid by link, in which all of its mass lies (needed for that, and enough for its centre: the mean of
     1 - (x - c)' shape^-1 (x - c) over the mass is not negative).
@@ -52,7 +52,9 @@ class LinearRows:
         """Stack single rows."""
         if not rows:
             return LinearRows(np.zeros((0, width)), np.zeros(0), ())
-        return LinearRows(np.array([r for r, _, _ in rows]), np.array([b for _, b, _ in rows]), tuple(t for *_, t in rows))
+        return LinearRows(
+            np.array([r for r, _, _ in rows]), np.array([b for _, b, _ in rows]), tuple(t for *_, t in rows)
+        )
 
     def with_rows(self, other: LinearRows) -> LinearRows:
         """Both, one under the other."""

@@ -150,8 +150,8 @@ def _notes(result: Identification) -> tuple[str, ...]:
     notes = []
     if not set(result.friction) <= set(PLAIN):
         notes.append(
-            "friction is a sum of several terms over velocity: their signs are left as identified, and the robot, which "
-            "knows viscous, Coulomb and offset only, is without them; predict() has all"
+            "friction is a sum of several terms over velocity: their signs are left as identified, and the robot, "
+            "which knows viscous, Coulomb and offset only, is without them; predict() has all"
         )
     elif not result.equation.is_direct:
         notes.append("friction acts on coupled motors: the robot is without it, predict() has it")
@@ -177,8 +177,8 @@ def _warnings(
         where = ", ".join(f"{name} by {100.0 * g:.0f} %" for g, name in sorted(worse, reverse=True)[:4])
         first = "; ".join(str(binding) for binding in bindings[:3])
         why = (
-            "noise does not explain it: a torque that is not modelled (friction, spring, cables, a load), wrong gains or "
-            "signs of sensors, or a wrong geometry does"
+            "noise does not explain it: a torque that is not modelled (friction, spring, cables, a load), wrong gains "
+            "or signs of sensors, or a wrong geometry does"
             if chance < UNLIKELY
             else "noise alone can explain it: the motion shows too little of these links"
         )

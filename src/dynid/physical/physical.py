@@ -23,10 +23,12 @@ class PhysicalParameters:
     """Values of the standard parameters `names` (those of the robot in order, then friction as identified).
 
     identification: what they were made from. prior: what was believed of them. from_data (0 to 1): how much of that
-    belief's doubt the data took away; sigma: standard deviation where the data alone decide (NaN elsewhere). fitted: the
-    identified parameters as these bodies have them. nrmse_before, nrmse_after per channel on the data used; cost: how
-    much the sum of squares grew, in squares of the noise; chance: probability that noise alone makes bodies differ so
-    much from the estimate (from the jackknife's covariance). bindings: bounds that the data press against.
+    belief's doubt the data took away; structural: the same if data had no noise; sigma: standard deviation where the
+    data alone decide (NaN elsewhere). fitted: the identified parameters as these bodies have them. nrmse_before,
+    nrmse_after per channel on the data used; cost: how much the sum of squares grew, in squares of the noise; chance:
+    probability that noise alone makes bodies differ so much from the estimate (from the jackknife's covariance).
+    eigenvalues: smallest share of the prior that each link with mass keeps, at least `margin`. bindings: bounds that the
+    data press against.
     """
 
     identification: Identification

@@ -29,7 +29,8 @@ ROTOR_SHARE = 0.1
 class Prior:
     """Ten parameters of every link (links, 10) that bodies can have; rotors (links,) with the size of their doubt.
 
-    heaviest (links,): masses that no link exceeds, kg. from_sizes: links whose values come from lengths and a density; notes: what was not taken as it was given.
+    heaviest (links,): masses that no link exceeds, kg. from_sizes: links whose values come from lengths and a density;
+    notes: what was not taken as it was given.
     """
 
     inertia: Array

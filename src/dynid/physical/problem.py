@@ -31,8 +31,8 @@ class Problem:
     """Parameters = basis @ x + constant, standard ones first; estimate ~ seen @ x, weighed by data (r, identified).
 
     x begins with ten coordinates per link of `links`, in which the prior is the unit matrix; centre is the prior in x,
-    doubt (len(x),) how much a deviation of each coordinate counts. data: A (r, r) with the cost |A (seen x - estimate)|^2
-    in units of the noise's variance times unit^2; squares: what the estimate leaves, in the noise's variance.
+    doubt (len(x),) how much a deviation of each coordinate counts. data: A (r, r), the cost being
+    |A (seen x - estimate)|^2 in units of the noise's variance times unit^2; squares: what the estimate leaves, in the noise's variance.
     """
 
     names: tuple[str, ...]
@@ -82,7 +82,7 @@ def problem_of(result: Identification, prior: Prior, demands: Demands) -> Proble
 
 
 def seen_of_standard(result: Identification) -> Array:
-    """Identified parameters (names, standard) from standard ones; what was lost in the data is added to what holds it."""
+    """Identified parameters (names, standard) from standard ones; what was lost is added to what holds it."""
     base, robot = result.equation.base, result.robot
     own = dict(zip(base.names, base.matrix, strict=True))
     rows = {name: np.array(own.get(name, np.zeros(len(robot.parameter_names)))) for name in result.names}
@@ -244,6 +244,6 @@ def _refuse_flat_zeros(result: Identification) -> None:
     shown = [name for name in declared if name not in base.no_effect]
     if shown:
         raise PhysicalError(
-            f"the robot file declares {', '.join(shown)} to be zero, which no body has, and joint torques would show it; "
-            "take it out of `zero` and identify again"
+            f"the robot file declares {', '.join(shown)} to be zero, which no body has, and joint torques would show "
+            "it; take it out of `zero` and identify again"
         )

@@ -1,4 +1,4 @@
-"""Two steps, one after the other: the best fit that bodies can have, then the bodies nearest to the prior with that fit.
+"""Two steps, one after the other: the best fit that bodies can have, then the bodies nearest to the prior with it.
 
 Where bodies can have the estimate as it is, the second step alone is needed: it moves only in directions that leave
 every identified parameter as it is, so the fit stays what it was. Otherwise the best fit is sought first. The second
@@ -15,7 +15,7 @@ import scipy.sparse as sparse
 
 from dynid.errors import PhysicalError
 from dynid.physical.cone import UNIT, smat
-from dynid.physical.conic import Rows, minimise
+from dynid.physical.conic import Matrix, Rows, minimise
 from dynid.physical.problem import Problem
 from dynid.robot.transform import Array
 
@@ -107,7 +107,7 @@ def _bodies(problem: Problem, x0: Array, Z: Array, margin: float, more: int) -> 
     return Rows("psd", _wide(-Z[:size], more), x0[:size] - margin * np.tile(UNIT, len(problem.links)))
 
 
-def _wide(matrix: Array, more: int) -> sparse.sparray:
+def _wide(matrix: Array, more: int) -> Matrix:
     return sparse.hstack([sparse.csc_matrix(matrix), sparse.csc_matrix((len(matrix), more))])
 
 
@@ -155,7 +155,7 @@ def _excess(problem: Problem, x: Array) -> float:
     """How far rows are violated at most, over their size."""
     over = problem.below.matrix @ x - problem.below.right
     off = problem.equal.matrix @ x - problem.equal.right
-    return max([0.0, *over.tolist(), *np.abs(off).tolist()])
+    return float(np.max([0.0, *over, *np.abs(off)]))
 
 
 def _checked(problem: Problem, x: Array) -> Array:
