@@ -159,6 +159,7 @@ def _notes(result: Identification) -> tuple[str, ...]:
         notes.append("rotor inertias were not identified: they are part of the links, and Ia is 0")
     elif not rotors_are_free(result):
         notes.append("the base does not feel rotors: Ia is the declared or nominal one, else 0")
+    notes += [note for note in result.notes if note.endswith("left out")]
     if result.lost:
         names = ", ".join(item.name for item in result.lost)
         notes.append(f"{names}: lost in the data, so their place is taken by bodies near the prior")

@@ -27,8 +27,8 @@ class PhysicalParameters:
     data alone decide (NaN elsewhere). fitted: the identified parameters as these bodies have them. nrmse_before,
     nrmse_after per channel on the data used; cost: how much the sum of squares grew, in squares of the noise; chance:
     probability that noise alone makes bodies differ so much from the estimate (from the jackknife's covariance).
-    eigenvalues: smallest share of the prior that each link with mass keeps, at least `margin`. bindings: bounds that the
-    data press against.
+    eigenvalues: smallest share of its prior that each link with mass keeps, at least `margin`. bindings: bounds that
+    the data press against.
     """
 
     identification: Identification

@@ -18,7 +18,7 @@ DENSITY = 1000.0
 HEAVIEST = 8.0
 """A link weighs at most so many times its prior, or the solid body of its size: steel over DENSITY."""
 
-THINNEST = 1e-3
+THINNEST = 1e-4
 """Spread of a prior's mass in its thinnest direction over that in its widest, squared: flatter ones are thickened."""
 
 ROTOR_SHARE = 0.1

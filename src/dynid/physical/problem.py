@@ -32,7 +32,8 @@ class Problem:
 
     x begins with ten coordinates per link of `links`, in which the prior is the unit matrix; centre is the prior in x,
     doubt (len(x),) how much a deviation of each coordinate counts. data: A (r, r), the cost being
-    |A (seen x - estimate)|^2 in units of the noise's variance times unit^2; squares: what the estimate leaves, in the noise's variance.
+    |A (seen x - estimate)|^2 in units of the noise's variance times unit^2; squares: what the estimate leaves, in the
+    noise's variance.
     """
 
     names: tuple[str, ...]
@@ -61,13 +62,7 @@ class Problem:
 def problem_of(result: Identification, prior: Prior, demands: Demands) -> Problem:
     """Write down a result's problem."""
     robot, estimate = result.robot, np.asarray(result.values)
-    rigid = len(robot.parameter_names)
-    base_names = set(result.equation.base.names)
-    others = [k for k, name in enumerate(result.names) if name not in base_names]
-    names = (*robot.parameter_names, *(result.names[k] for k in others))
-    on_standard = np.zeros((len(result.names), len(names)))
-    on_standard[:, :rigid] = seen_of_standard(result)
-    on_standard[others, rigid + np.arange(len(others))] = 1.0
+    names = (*robot.parameter_names, *(result.names[k] for k in _others(result)))
     links = tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
     _refuse_flat_zeros(result)
     equal, below = rows_of(robot, names, demands)
@@ -75,10 +70,25 @@ def problem_of(result: Identification, prior: Prior, demands: Demands) -> Proble
     A = weighted_rows(result)
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
     problem = Problem(
-        names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), on_standard, estimate, unit * A, unit,
-        _squares(result), equal, below,
+        names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen_of_all(result), estimate,
+        unit * A, unit, _squares(result), equal, below,
     )  # fmt: skip
     return _in_coordinates(result, problem, prior)
+
+
+def _others(result: Identification) -> list[int]:
+    """Identified parameters that are none of links or rotors."""
+    base = set(result.equation.base.names)
+    return [k for k, name in enumerate(result.names) if name not in base]
+
+
+def seen_of_all(result: Identification) -> Array:
+    """Identified parameters (names, all) from standard ones and friction."""
+    others, rigid = _others(result), len(result.robot.parameter_names)
+    seen = np.zeros((len(result.names), rigid + len(others)))
+    seen[:, :rigid] = seen_of_standard(result)
+    seen[others, rigid + np.arange(len(others))] = 1.0
+    return seen
 
 
 def seen_of_standard(result: Identification) -> Array:
@@ -115,7 +125,6 @@ def suited(result: Identification, prior: Prior) -> Prior:
     """The prior with the links from sizes so heavy as the data want all of them together."""
     if not any(prior.from_sizes):
         return prior
-    base_names = set(result.equation.base.names)
     G, A = seen_of_standard(result), weighted_rows(result)
     by = np.array([prior.from_sizes[k] for k in range(len(prior.from_sizes))])
     light, fixed = np.zeros(G.shape[1]), np.zeros(G.shape[1])
@@ -123,7 +132,7 @@ def suited(result: Identification, prior: Prior) -> Prior:
     for k in range(len(result.robot.links)):
         (light if by[k] else fixed)[start : start + 10] = prior.inertia[k]
         start += 10 + (k in result.robot.active_links)
-    free = A[:, [k for k, name in enumerate(result.names) if name not in base_names]]
+    free = A[:, _others(result)]
     Q = scipy.linalg.orth(free) if free.shape[1] else np.zeros((len(A), 0))
 
     def apart(v: Array) -> Array:

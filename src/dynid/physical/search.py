@@ -19,7 +19,7 @@ from dynid.physical.conic import Matrix, Rows, minimise
 from dynid.physical.problem import Problem
 from dynid.robot.transform import Array
 
-MARGIN = 1e-4
+MARGIN = 1e-3
 """Smallest eigenvalue of S = L^-1 P L^-T: every body keeps this share of its prior's mass in every direction."""
 
 RANK = 1e-9
