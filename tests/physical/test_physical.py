@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,7 +64,7 @@ def test_every_model(model: str) -> None:
     robot = bodied("gautier3", 5)
     motion = fourier_motion(robot, rate=200.0)
     log = dynid.simulate(robot, motion)
-    options = {} if model == "reaction" else {"friction": PLAIN}
+    options: dict[str, Any] = {} if model == "reaction" else {"friction": PLAIN}
     result = dynid.identify(blind(robot), log, model=model, intervals="white", **options)
     found = dynid.physical_parameters(result)
     assert smallest_eigenvalue(found) > 0.0

@@ -10,12 +10,12 @@ import numpy as np
 from dynid.base.find import remembered_base_parameters
 from dynid.base.parameters import BaseParameters
 from dynid.physical.bodies import StatedBody, stated_bodies
-from dynid.physical.cone import UNIT
+from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.demands import LinearRows
-from dynid.physical.prior import Prior, is_massless, prior_of
+from dynid.physical.prior import Prior, bodies_from_sizes, is_massless, prior_of
 from dynid.physical.problem import Problem, link_columns
 from dynid.physical.search import nearest_with_estimate
-from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, from_pseudo_inertia, pseudo_inertia, to_body
+from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, pseudo_inertia, to_body
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -29,7 +29,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What is wrong with a link; matters: whether the robot's torques feel it."""
+    """What is wrong with a link; matters: whether torques feel it, or a change that they cannot feel mends it."""
 
     link: str
     problem: str
@@ -68,7 +68,7 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
     base = remembered_base_parameters(robot, model="torque", rotor_inertia=True)
     faults: list[Fault] = []
     for body in bodies:
-        faults += [Fault(body.name, text, _is_felt(robot, base, body, d)) for text, d in problems_of(body.inertia)]
+        faults += [Fault(body.name, text, _matters(robot, base, body)) for text in problems_of(body.inertia)]
     for k in robot.active_links:
         link = robot.links[k]
         if link.rotor < 0.0:
@@ -82,39 +82,39 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
     return Check(robot, tuple(body.name for body in bodies), unknown, tuple(faults), mended, impossible)
 
 
-def problems_of(x: Array) -> list[tuple[str, Array]]:
-    """What no body can have in ten parameters, each with the change (10,) of them that is at stake."""
-    mass_only = np.eye(10)[9]
+def can_exist(x: Array) -> bool:
+    """Whether ten parameters have a positive mass and a positive definite pseudo-inertia."""
+    return bool(x[9] > 0.0 and np.linalg.eigvalsh(pseudo_inertia(x))[0] > 0.0)
+
+
+def problems_of(x: Array) -> list[str]:
+    """What no body can have in ten parameters."""
     if np.isnan(x[9]):
         return []
     if x[9] <= 0.0:
-        return [(f"its mass is {x[9]:.4g} kg" if x[9] else "it has no mass", mass_only)]
+        return [f"its mass is {x[9]:.4g} kg" if x[9] else "it has no mass"]
     if np.isnan(x).any():
         return []
     P = pseudo_inertia(x)
     c = P[:3, 3] / P[3, 3]
     spread = P[:3, :3] - P[3, 3] * np.outer(c, c)  # second moments about the centre of mass
-    values, V = np.linalg.eigh(spread)
+    values = np.linalg.eigvalsh(spread)
     J = np.linalg.eigvalsh(to_body(x).inertia)
-    found = []
     if values[0] < -ROUNDING * np.abs(values).max():
-        w = np.append(V[:, 0], -float(V[:, 0] @ c))
         if J[0] < -ROUNDING * np.abs(J).max():
-            text = f"a principal moment about its centre of mass is negative ({J[0]:.3g} kg m^2)"
-        else:
-            text = (
-                f"principal moments {J[0]:.4g}, {J[1]:.4g}, {J[2]:.4g} kg m^2 about its centre of mass: the largest "
-                "exceeds the sum of the others"
-            )
-        found.append((text, from_pseudo_inertia(np.outer(w, w))))
-    elif values[0] > 0.0:
+            return [f"a principal moment about its centre of mass is negative ({J[0]:.3g} kg m^2)"]
+        return [
+            f"principal moments {J[0]:.4g}, {J[1]:.4g}, {J[2]:.4g} kg m^2 about its centre of mass: the largest "
+            "exceeds the sum of the others"
+        ]
+    if values[0] > 0.0:
         density = float(x[9] / (4.0 / 3.0 * np.pi * np.prod(np.sqrt(5.0 * values / x[9]))))
         if not THINNEST < density < DENSEST:
             word = "denser than any metal" if density >= DENSEST else "thinner than air"
-            found.append((f"its ellipsoid of inertia has {density:.3g} kg/m^3, {word}", x))
+            return [f"its ellipsoid of inertia has {density:.3g} kg/m^3, {word}"]
     elif values[-1] <= 0.0:
-        found.append(("it has a mass but no inertia about its centre of mass: a point", x))
-    return found
+        return ["it has a mass but no inertia about its centre of mass: a point"]
+    return []
 
 
 def mend(robot: Robot, base: BaseParameters, values: Array) -> Robot | None:
@@ -147,14 +147,20 @@ def _rotor_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[
     return columns, np.array(centre)
 
 
-def _is_felt(robot: Robot, base: BaseParameters, body: StatedBody, change: Array) -> bool:
-    """Whether a change of a body's parameters is felt by the joint torques."""
-    if body.carrier < 0:
+def _matters(robot: Robot, base: BaseParameters, body: StatedBody) -> bool:
+    """Whether joint torques feel it: no change of this body that they cannot feel makes it possible."""
+    if body.carrier < 0 or np.isnan(body.inertia).any():
         return False
-    moved = change_of_frame(body.placement) @ change
     first = robot.parameter_names.index(SYMBOLS[0] + robot.links[body.carrier].label)
-    effect = base.matrix[:, first : first + 10] @ moved
-    return bool(np.abs(effect).max() > 1e-9 * np.abs(moved).max())
+    G = base.matrix[:, first : first + 10] @ change_of_frame(body.placement)
+    T = link_basis(0.01 * bodies_from_sizes(robot)[body.carrier])
+    none = LinearRows(np.zeros((0, 10)), np.zeros(0), ())
+    problem = Problem(
+        SYMBOLS, (0,), T, np.zeros(10), UNIT, np.ones(10), G @ T, G @ body.inertia, np.eye(len(G)), 1.0, 0.0, none, none
+    )
+    if can_exist(body.inertia):  # a body, though one of impossible density
+        return bool(np.abs(G @ body.inertia).max() > 0.0)
+    return nearest_with_estimate(problem) is None
 
 
 def _merged(robot: Robot, bodies: list[StatedBody]) -> Array:
