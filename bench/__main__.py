@@ -18,6 +18,7 @@ TOPICS = {
     "startup": "bench.startup",
     "excitation": "bench.excitation",
     "identification": "bench.identification",
+    "physical": "bench.physical",
 }
 """Modules with a function tables() -> Iterator[Table]."""
 
