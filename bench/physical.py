@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from dynid.physical.find import physical_parameters
 from dynid.physical.prior import bodies_from_sizes, prior_of
 from dynid.physical.problem import suited
 from dynid.physical.search import MARGIN
+from dynid.physical.seen import seen_by
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -91,6 +93,8 @@ def identified(joints: int, noise: float) -> Identification:
     rng, robot = np.random.default_rng(0), robot_of(joints)
     bodies = [np.append(x * rng.uniform(0.5, 2.0), 0.1) for x in bodies_from_sizes(robot)]
     known, t = robot.with_parameters(np.concatenate(bodies)), np.arange(1000) / 100.0
+    braked = (("viscous", 1.0), ("coulomb", 1.0), ("offset", 0.1))
+    known = replace(known, links=tuple(replace(link, friction=braked) for link in known.links))
     q, v, a = (np.zeros((len(t), joints)) for _ in range(3))
     for k in range(1, 6):
         w = 2.0 * np.pi * k / 10.0
@@ -121,7 +125,7 @@ def solve_all_rows(result: Identification, log: Log) -> float:
         weight = 1.0 / result.noise[:, None]
         _ROWS[N] = (np.concatenate([W, F], axis=2) * weight).reshape(N * n, -1), (log.tau / result.noise).ravel()
     A, b = _ROWS[N]
-    x, prior, conditions = cp.Variable(A.shape[1]), suited(result, prior_of(robot, None)), []
+    x, prior, conditions = cp.Variable(A.shape[1]), suited(result, seen_by(result), prior_of(robot, None)), []
     for k, link in enumerate(robot.links):
         first = robot.parameter_names.index("XX" + link.label)
         basis = [pseudo_inertia(unit) for unit in np.eye(10)]

@@ -14,6 +14,7 @@ from dynid.physical.demands import Demands
 from dynid.physical.prior import Prior, prior_of
 from dynid.physical.problem import problem_of, suited
 from dynid.physical.search import MARGIN, TIE, best_fit, search
+from dynid.physical.seen import seen_by
 from dynid.robot.inertia import pseudo_inertia
 from frictions import with_friction
 from robots import random_tree
@@ -74,8 +75,8 @@ def test_same_optimum(seed: int) -> None:
     result = identified(robot, noise=(0.02, 0.5, 3.0, 10.0)[seed % 4], seed=seed)
     if result.lost:
         pytest.skip("the oracle knows nothing of lost parameters")
-    prior = suited(result, prior_of(blind(robot), None))
-    problem = problem_of(result, prior, Demands())
+    prior = suited(result, seen_by(result), prior_of(blind(robot), None))
+    problem = problem_of(result, seen_by(result), prior, Demands())
     oracle = Oracle(result, prior)
     ours = problem.squares + problem.cost(best_fit(problem, TIE).x)
     assert_allclose(ours, oracle.solve(oracle.squares), rtol=1e-6)

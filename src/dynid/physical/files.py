@@ -116,8 +116,8 @@ def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
     result = rebuild_identification(r.identification)
     robot, names = result.robot, tuple(p.name for p in r.parameters)
     standard = robot.parameter_names
-    others = names[len(standard) :]
-    if names[: len(standard)] != standard or not set(others) <= set(result.names) or len(set(names)) < len(names):
+    strangers = {name.partition("@")[0] for name in names[len(standard) :]} - set(result.equation.names)
+    if names[: len(standard)] != standard or strangers or len(set(names)) < len(names):
         raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
     p, c, k = len(names), len(result.channels), r.eigenvalues.shape[0]
     values: dict[str, Any] = {

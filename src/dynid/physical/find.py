@@ -19,6 +19,7 @@ from dynid.physical.physical import PhysicalParameters
 from dynid.physical.prior import Prior, prior_of
 from dynid.physical.problem import Problem, problem_of, rotors_are_free, suited
 from dynid.physical.search import MARGIN, search
+from dynid.physical.seen import seen_by
 from dynid.physical.shares import shares_of
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
@@ -51,8 +52,9 @@ def physical_parameters(
     if not result.factors:
         raise PhysicalError("this result holds no factors of its data; identify again")
     given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
-    believed = suited(result, prior_of(result.robot, given))
-    problem = problem_of(result, believed, Demands(total_mass, bounds or {}, centre_of_mass or {}, within or {}))
+    seen = seen_by(result)
+    believed = suited(result, seen, prior_of(result.robot, given))
+    problem = problem_of(result, seen, believed, Demands(total_mass, bounds or {}, centre_of_mass or {}, within or {}))
     found = search(problem)
     values = _clean(result, problem.values(found.x), problem.names)
     fitted = np.array(result.values)
@@ -61,7 +63,7 @@ def physical_parameters(
         fitted = fitted + problem.seen @ found.fit - problem.estimate
         cost = problem.cost(found.fit)
     bindings = find_bindings(result.robot, problem, believed, found)
-    shares = shares_of(result, problem)
+    shares = shares_of(result, seen, problem)
     before, after = _nrmse(result, np.asarray(result.values)), _nrmse(result, fitted)
     chance = _chance(result, fitted)
     return PhysicalParameters(
@@ -135,9 +137,12 @@ def _chance(result: Identification, fitted: Array) -> float:
 
 
 def _units(result: Identification, problem: Problem) -> tuple[str, ...]:
-    unit = dict(zip(result.names, result.units, strict=True))
+    unit = dict(zip(result.equation.names, result.equation.units, strict=True))
     standard = standard_columns(result.robot).columns
-    return (*(column.unit for column in standard), *(unit[name] for name in problem.names[len(standard) :]))
+    return (
+        *(column.unit for column in standard),
+        *(unit[name.partition("@")[0]] for name in problem.names[len(standard) :]),
+    )
 
 
 def _sources(robot: Robot, prior: Prior, given: Robot | None) -> tuple[str, ...]:
@@ -159,7 +164,10 @@ def _notes(result: Identification) -> tuple[str, ...]:
         notes.append("rotor inertias were not identified: they are part of the links, and Ia is 0")
     elif not rotors_are_free(result):
         notes.append("the base does not feel rotors: Ia is the declared or nominal one, else 0")
-    notes += [note for note in result.notes if note.endswith("left out")]
+    notes += [f"{note}; here the prior tells them apart" for note in result.notes if note.endswith("left out")]
+    if result.equation.extra:
+        columns = ", ".join(column.name for column in result.equation.extra)
+        notes.append(f"torques of the columns {columns} are in predict(), not in the robot")
     if result.lost:
         names = ", ".join(item.name for item in result.lost)
         notes.append(f"{names}: lost in the data, so their place is taken by bodies near the prior")

@@ -15,6 +15,7 @@ from dynid.models.friction import PLAIN
 from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.demands import Demands, LinearRows, rows_of
 from dynid.physical.prior import Prior, is_massless
+from dynid.physical.seen import Seen
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -59,10 +60,10 @@ class Problem:
         return float(((self.data @ (self.seen @ x - self.estimate)) ** 2).sum()) / self.unit**2
 
 
-def problem_of(result: Identification, prior: Prior, demands: Demands) -> Problem:
+def problem_of(result: Identification, seen: Seen, prior: Prior, demands: Demands) -> Problem:
     """Write down a result's problem."""
     robot, estimate = result.robot, np.asarray(result.values)
-    names = (*robot.parameter_names, *(result.names[k] for k in _others(result)))
+    names = seen.names
     links = tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
     _refuse_flat_zeros(result)
     equal, below = rows_of(robot, names, demands)
@@ -70,37 +71,10 @@ def problem_of(result: Identification, prior: Prior, demands: Demands) -> Proble
     A = weighted_rows(result)
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
     problem = Problem(
-        names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen_of_all(result), estimate,
+        names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen.matrix, estimate,
         unit * A, unit, _squares(result), equal, below,
     )  # fmt: skip
-    return _in_coordinates(result, problem, prior)
-
-
-def _others(result: Identification) -> list[int]:
-    """Identified parameters that are none of links or rotors."""
-    base = set(result.equation.base.names)
-    return [k for k, name in enumerate(result.names) if name not in base]
-
-
-def seen_of_all(result: Identification) -> Array:
-    """Identified parameters (names, all) from standard ones and friction."""
-    others, rigid = _others(result), len(result.robot.parameter_names)
-    seen = np.zeros((len(result.names), rigid + len(others)))
-    seen[:, :rigid] = seen_of_standard(result)
-    seen[others, rigid + np.arange(len(others))] = 1.0
-    return seen
-
-
-def seen_of_standard(result: Identification) -> Array:
-    """Identified parameters (names, standard) from standard ones; what was lost is added to what holds it."""
-    base, robot = result.equation.base, result.robot
-    own = dict(zip(base.names, base.matrix, strict=True))
-    rows = {name: np.array(own.get(name, np.zeros(len(robot.parameter_names)))) for name in result.names}
-    for lost, shares in result.joined.items():
-        for name, share in shares.items():
-            if lost in own and name in rows:
-                rows[name] += share * own[lost]
-    return np.array([rows[name] for name in result.names])
+    return _in_coordinates(result, seen, problem, prior)
 
 
 def weighted_rows(result: Identification) -> Array:
@@ -121,18 +95,18 @@ def _squares(result: Identification) -> float:
     return left
 
 
-def suited(result: Identification, prior: Prior) -> Prior:
+def suited(result: Identification, seen: Seen, prior: Prior) -> Prior:
     """The prior with the links from sizes so heavy as the data want all of them together."""
     if not any(prior.from_sizes):
         return prior
-    G, A = seen_of_standard(result), weighted_rows(result)
+    G, A = seen.matrix[:, : len(result.robot.parameter_names)], weighted_rows(result)
     by = np.array([prior.from_sizes[k] for k in range(len(prior.from_sizes))])
     light, fixed = np.zeros(G.shape[1]), np.zeros(G.shape[1])
     start = 0
     for k in range(len(result.robot.links)):
         (light if by[k] else fixed)[start : start + 10] = prior.inertia[k]
         start += 10 + (k in result.robot.active_links)
-    free = A[:, _others(result)]
+    free = A[:, list(seen.others)]
     Q = scipy.linalg.orth(free) if free.shape[1] else np.zeros((len(A), 0))
 
     def apart(v: Array) -> Array:
@@ -157,7 +131,7 @@ def link_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> li
     return list(block.T)
 
 
-def _in_coordinates(result: Identification, problem: Problem, prior: Prior) -> Problem:
+def _in_coordinates(result: Identification, seen: Seen, problem: Problem, prior: Prior) -> Problem:
     """Replace standard parameters by coordinates around the prior, friction by multiples of its size."""
     robot, names = result.robot, problem.names
     place = {name: k for k, name in enumerate(names)}
@@ -180,14 +154,10 @@ def _in_coordinates(result: Identification, problem: Problem, prior: Prior) -> P
         columns.append(column)
         centre.append(prior.rotor[k] / prior.rotor_scale[k])
         doubt.append(1.0)
-    sizes = np.maximum(np.abs(result.values), 10.0 * np.where(np.isfinite(result.sigma), result.sigma, 0.0))
-    for name in names[len(robot.parameter_names) :]:
-        k = result.names.index(name)
-        column = np.zeros(len(names))
-        column[place[name]] = max(float(sizes[k]), 1e-9)
-        columns.append(column)
-        centre.append(float(result.values[k]) / column[place[name]])
-        doubt.append(1e-3)
+    for k, row in enumerate(range(len(robot.parameter_names), len(names))):
+        columns.append(seen.sizes[k] * np.eye(len(names))[row])
+    centre += (seen.centre / seen.sizes).tolist()
+    doubt += seen.doubt.tolist()
     basis = np.array(columns).T
 
     def scaled(rows: LinearRows) -> LinearRows:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.estimation.identification import Identification
-from dynid.physical.problem import Problem, seen_of_all
+from dynid.physical.problem import Problem
+from dynid.physical.seen import Seen
 from dynid.robot.transform import Array
 
 DETERMINED = 1.0 - 1e-6
@@ -28,14 +29,14 @@ class Shares:
     sigma: Array
 
 
-def shares_of(result: Identification, problem: Problem) -> Shares:
+def shares_of(result: Identification, seen: Seen, problem: Problem) -> Shares:
     """Linear-Gaussian bookkeeping with the prior's doubt of every parameter by itself.
 
     What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
     that no data show has share 0.
     """
     T = np.diag(np.linalg.norm(problem.basis, axis=1))
-    B = seen_of_all(result) @ T
+    B = seen.matrix @ T
     size = np.maximum(np.linalg.norm(B, axis=1), 1e-300)
     U, s, Vt = np.linalg.svd(B / size[:, None], full_matrices=False)
     keep = s > 1e-9 * s[0]
