@@ -16,6 +16,7 @@ def physical(
     result: Annotated[Path, typer.Argument(help="a result that dynid identify --out wrote")],
     prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
     total_mass: Annotated[float | None, typer.Option(help="mass of all moving links together, kg")] = None,
+    geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
     bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
     json: JsonOption = None,
@@ -34,7 +35,9 @@ def physical(
     bounds = physical_face.parse_bounds(bound or [])
     identified = Identification.load(result)
     screen = terminal.console()
-    found = physical_face.run(identified, screen, prior=prior, total_mass=total_mass, bounds=bounds, out=out)
+    found = physical_face.run(
+        identified, screen, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry, out=out
+    )
     if json:
         terminal.write_json(json, physical_face.facts(found))
     written = [str(path) for path in (out, json) if path]

@@ -32,10 +32,11 @@ def run(
     prior: Robot | str | None = None,
     total_mass: float | None = None,
     bounds: dict[str, Interval] | None = None,
+    geometry: str | None = None,
     out: Path | None = None,
 ) -> PhysicalParameters:
     """Find, show and save in one call: what `dynid physical` does, and `dynid identify --physical` may."""
-    found = physical_parameters(result, prior=prior, total_mass=total_mass, bounds=bounds)
+    found = physical_parameters(result, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
     show(found, screen)
     if out is not None:
         found.save(out)

@@ -41,22 +41,30 @@ def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
 
 
 def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
+    bodies = []
+    for element, carrier, T in carried_links(path, robot):
+        name = element.get("name", "")
+        inertial = element.find("inertial")
+        if inertial is None and (carrier < 0 or robot.links[carrier].name != name):
+            continue  # a frame without a body, held by another link
+        x = np.zeros(10) if inertial is None else _inertia(path, name, inertial)
+        bodies.append(StatedBody(name, x, carrier, T))
+    return bodies
+
+
+def carried_links(path: Path, robot: Robot) -> list[tuple[Element, int, Transform]]:
+    """Every <link> of a URDF with the index of the moving link that has it (-1: the base), and T_carrier_link."""
     root = read_xml(path, "robot", "is this a URDF?")
     moving = {link.name: k for k, link in enumerate(robot.links)}
     above = {_link(joint, "child"): joint for joint in root.findall("joint")}
-    bodies = []
+    found = []
     for element in root.findall("link"):
-        name = element.get("name", "")
-        inertial = element.find("inertial")
-        if inertial is None and name not in moving:
-            continue  # a frame without a body, held by another link
-        x = np.zeros(10) if inertial is None else _inertia(path, name, inertial)
-        T, place = Transform.identity(), name
+        T, place = Transform.identity(), element.get("name", "")
         while place not in moving and place in above:
-            T = _pose(path, place, above[place]) @ T
+            T = pose_of(path, place, above[place]) @ T
             place = _link(above[place], "parent")
-        bodies.append(StatedBody(name, x, moving.get(place, -1), T))
-    return bodies
+        found.append((element, moving.get(place, -1), T))
+    return found
 
 
 def _link(joint: Element, tag: str) -> str:
@@ -65,20 +73,21 @@ def _link(joint: Element, tag: str) -> str:
 
 
 def _inertia(path: Path, name: str, inertial: Element) -> Array:
-    mass = _numbers(path, name, inertial.find("mass"), "value", (0.0,))[0]
+    mass = numbers_of(path, name, inertial.find("mass"), "value", (0.0,))[0]
     J = inertial.find("inertia")
     xx, xy, xz, yy, yz, zz = (
-        _numbers(path, name, J, key, (0.0,))[0] for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+        numbers_of(path, name, J, key, (0.0,))[0] for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
     )
-    T = _pose(path, name, inertial)
+    T = pose_of(path, name, inertial)
     about = T.rotation @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ T.rotation.T
     return from_body(Body(mass, T.translation, about))
 
 
-def _pose(path: Path, name: str, owner: Element) -> Transform:
+def pose_of(path: Path, name: str, owner: Element) -> Transform:
+    """Pose that the <origin> of an element states."""
     origin = owner.find("origin")
-    x, y, z = _numbers(path, name, origin, "xyz", (0.0, 0.0, 0.0))
-    r, p, w = _numbers(path, name, origin, "rpy", (0.0, 0.0, 0.0))
+    x, y, z = numbers_of(path, name, origin, "xyz", (0.0, 0.0, 0.0))
+    r, p, w = numbers_of(path, name, origin, "rpy", (0.0, 0.0, 0.0))
     (cr, sr), (cp, sp), (cw, sw) = ((np.cos(a), np.sin(a)) for a in (r, p, w))
     R = np.array(
         [
@@ -90,7 +99,9 @@ def _pose(path: Path, name: str, owner: Element) -> Transform:
     return Transform(R, np.array([x, y, z]))
 
 
-def _numbers(path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]) -> tuple[float, ...]:
+def numbers_of(
+    path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]
+) -> tuple[float, ...]:
     try:
         values = numbers(element, key, default)
     except ValueError as error:

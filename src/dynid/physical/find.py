@@ -15,6 +15,7 @@ from dynid.models.friction import PLAIN
 from dynid.physical.binding import Binding, find_bindings
 from dynid.physical.cone import smallest_share
 from dynid.physical.demands import Demands, Ellipsoid, Interval
+from dynid.physical.geometry import link_ellipsoids
 from dynid.physical.physical import PhysicalParameters
 from dynid.physical.prior import Prior, prior_of
 from dynid.physical.problem import Problem, problem_of, rotors_are_free, suited
@@ -39,6 +40,7 @@ def physical_parameters(
     bounds: Mapping[str, Interval] | None = None,
     centre_of_mass: Mapping[str, Sequence[Interval]] | None = None,
     within: Mapping[str, Ellipsoid] | None = None,
+    geometry: str | Path | None = None,
 ) -> PhysicalParameters:
     """Find standard parameters of all links that real bodies can have and that fit the data best.
 
@@ -46,7 +48,8 @@ def physical_parameters(
     the data leave a choice, the bodies nearest to the prior are taken: `prior` (a robot of the same geometry, or its
     file), else the robot's nominal values, else bodies of the links' sizes. The prior never worsens the fit.
     total_mass in kg; bounds: (low, high) by parameter; centre_of_mass: (low, high) of x, y, z in m by link; within: an
-    ellipsoid by link that holds its mass.
+    ellipsoid by link that holds its mass; geometry: a URDF of the robot whose collision shapes, in the smallest
+    ellipsoids around them, hold the mass of their links.
     """
     result = identification
     if not result.factors:
@@ -54,7 +57,9 @@ def physical_parameters(
     given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
     seen = seen_by(result)
     believed = suited(result, seen, prior_of(result.robot, given))
-    problem = problem_of(result, seen, believed, Demands(total_mass, bounds or {}, centre_of_mass or {}, within or {}))
+    shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot)
+    demands = Demands(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
+    problem = problem_of(result, seen, believed, demands)
     found = search(problem)
     values = _clean(result, problem.values(found.x), problem.names)
     fitted = np.array(result.values)
@@ -84,7 +89,7 @@ def physical_parameters(
         margin=MARGIN,
         eigenvalues=np.array([_eigenvalue(result.robot, k, values, problem, believed) for k in problem.links]),
         bindings=bindings,
-        notes=(*believed.notes, *_notes(result)),
+        notes=(*believed.notes, *shape_notes, *_notes(result)),
         warnings=_warnings(result, bindings, before, after, chance),
     )
 
