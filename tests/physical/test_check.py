@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 import dynid
 from bodied import bodied
 from dynid.physical.check import check_robot, problems_of
-from dynid.robot.inertia import Body, from_body, pseudo_inertia
+from dynid.physical.mjcf_bodies import written_bodies
+from dynid.robot.inertia import Body, change_of_frame, from_body, pseudo_inertia
 from dynid.robot.robot import Robot
 from dynid.robot.table_text import table_text
 from dynid.robot.transform import Array
@@ -131,3 +132,32 @@ def test_mjcf(tmp_path: Path) -> None:
     file.write_text(f'<mujoco model="m"><worldbody>{text}</body></body></worldbody></mujoco>')
     (fault,) = check_robot(file).faults
     assert (fault.link, fault.matters) == ("b", True)
+
+
+def test_mjcf_as_written(tmp_path: Path) -> None:
+    """Negative masses and fixed bodies are seen as written, and what is merged is what the reader merges."""
+    inertial = '<inertial pos="0.02 0 0.1" quat="0.9 0.1 0.3 0.2" mass="{}" {}/>'
+    good, flat = 'diaginertia="0.03 0.02 0.02"', 'fullinertia="0.5 0.1 0.1 0.01 0 0"'
+
+    def write(mass: float, inertia: str) -> Path:
+        tool = f'<body name="t" pos="0.1 0 0.2" quat="0.7 0 0.7 0.1">{inertial.format(mass, inertia)}</body>'
+        arm = f'<joint name="j2" axis="0 1 0"/>{inertial.format(2.0, good)}{tool}'
+        first = f'<joint name="j1" axis="0 0 1"/>{inertial.format(3.0, good)}<body name="b" pos="0 0 0.3">{arm}</body>'
+        file = tmp_path / "robot.xml"
+        file.write_text(f'<mujoco model="m"><worldbody><body name="a">{first}</body></worldbody></mujoco>')
+        return file
+
+    file = write(1.0, good)
+    robot = dynid.load_robot(file)
+    found = written_bodies(file, robot)
+    assert found is not None
+    assert [body.name for body in found] == ["a", "b", "t"]
+    merged = np.zeros((2, 10))
+    for body in found:
+        merged[body.carrier] += change_of_frame(body.placement) @ body.inertia
+    assert_allclose(merged, [link.inertia for link in robot.links], atol=1e-9)
+    assert check_robot(file).faults == ()
+    for mass, inertia, said in ((-1.0, good, "its mass is -1 kg"), (1.0, flat, "exceeds the sum")):
+        (fault,) = check_robot(write(mass, inertia)).faults
+        assert fault.link == "t"
+        assert said in fault.problem

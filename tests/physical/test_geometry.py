@@ -16,7 +16,10 @@ from dynid.physical.geometry import around, link_ellipsoids, read_vertices
 from dynid.robot.inertia import pseudo_inertia
 from robots import random_rotation
 
-INERTIA = '<inertial><origin xyz="{}"/><mass value="2"/><inertia ixx="{}" iyy="{}" izz="{}" ixy="0" ixz="0" iyz="0"/></inertial>'
+INERTIA = (
+    '<inertial><origin xyz="{}"/><mass value="2"/>'
+    '<inertia ixx="{}" iyy="{}" izz="{}" ixy="0" ixz="0" iyz="0"/></inertial>'
+)
 SHAPE = '<collision><origin xyz="{}" rpy="{}"/><geometry>{}</geometry></collision>'
 JOINT = (
     '<joint name="{}" type="{}"><origin xyz="{}" rpy="{}"/><parent link="{}"/><child link="{}"/><axis xyz="0 1 0"/>'

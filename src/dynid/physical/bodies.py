@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.physical.mjcf_bodies import written_bodies
 from dynid.physical.prior import is_massless
+from dynid.physical.stated import StatedBody
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
@@ -19,23 +20,14 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StatedBody:
-    """Ten parameters in the frame of the body's own link; carrier: index of the moving link that has it (-1: the base).
-
-    placement: T_carrier_link.
-    """
-
-    name: str
-    inertia: Array
-    carrier: int
-    placement: Transform
-
-
 def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
-    """Bodies of a URDF as written; those of other files as they were loaded."""
+    """Bodies of a URDF or MJCF as written; those of other files as they were loaded."""
     if source.lower().endswith(".urdf"):
         return _urdf_bodies(Path(source), robot)
+    if source.lower().endswith(".xml"):
+        found = written_bodies(Path(source), robot)
+        if found is not None:
+            return found
     still = Transform.identity()
     return [StatedBody(x.name, x.inertia, k, still) for k, x in enumerate(robot.links) if not is_massless(x)]
 
@@ -102,6 +94,7 @@ def pose_of(path: Path, name: str, owner: Element) -> Transform:
 def numbers_of(
     path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]
 ) -> tuple[float, ...]:
+    """Finite numbers of an attribute; RobotFileError names the link."""
     try:
         values = numbers(element, key, default)
     except ValueError as error:
