@@ -184,6 +184,17 @@ def test_friction_that_drives_is_refused_and_named() -> None:
     assert dict(found.robot.links[1].friction)["viscous"] >= 0.0
 
 
+def test_data_of_extreme_scale_are_weighed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact data of no bodies have weights of 1e10 and more: the solver then takes the problem for infeasible."""
+    result = identified(dynid.load_robot("puma560"), friction=())
+    usual = dynid.physical_parameters(result)
+    monkeypatch.setattr("dynid.physical.problem.LARGEST", 1e8)
+    stiff = dynid.physical_parameters(result)
+    assert_allclose(stiff.nrmse_after, usual.nrmse_after, rtol=2e-3)
+    assert smallest_eigenvalue(stiff) > 0.0
+    assert "noise does not explain it" in stiff.warnings[0]
+
+
 def test_bad_wishes_are_refused_by_name() -> None:
     robot = bodied("puma560", 0)
     result = identified(robot, noise=1.0)

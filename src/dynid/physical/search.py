@@ -22,6 +22,9 @@ from dynid.robot.transform import Array
 MARGIN = 1e-3
 """Smallest eigenvalue of S = L^-1 P L^-T: every body keeps this share of its prior's mass in every direction."""
 
+SOFTER = 0.01
+"""Data that make the solver take a problem for infeasible that is none are weighed down by this."""
+
 RANK = 1e-9
 SLACK = 1e-9
 TIE = 1e-10
@@ -72,7 +75,14 @@ def best_fit(problem: Problem, weight: float) -> Found:
     ]
     answer = minimise(hessian, gradient, rows)
     if answer.status == "infeasible":
-        raise PhysicalError(_conflict(problem))
+        broken = _conflict(problem)
+        if broken or problem.unit < 1e-12 * SOFTER:
+            raise PhysicalError(
+                f"no real bodies satisfy all that is asked for; in the way: {', '.join(broken[:5]) or 'everything'}; "
+                "loosen these, or what stands against them"
+            )
+        softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
+        return best_fit(softer, weight * SOFTER**2)
     if answer.status != "solved":
         raise PhysicalError(f"the search for real bodies did not converge ({answer.status}): data of extreme scale")
     x = x0 + Z @ answer.v[: Z.shape[1]]
@@ -169,8 +179,8 @@ def _checked(problem: Problem, x: Array) -> Array:
     return x
 
 
-def _conflict(problem: Problem) -> str:
-    """Which demands exclude one another: those that must give way if as few as possible do."""
+def _conflict(problem: Problem) -> list[str]:
+    """Demands that exclude one another: those that must give way if as few as possible do; none: nothing does."""
     labels = [*problem.equal.labels, *problem.below.labels]
     C = np.concatenate([problem.equal.matrix, problem.below.matrix])
     right = np.concatenate([problem.equal.right, problem.below.right])
@@ -184,8 +194,4 @@ def _conflict(problem: Problem) -> str:
     gradient = np.concatenate([-1e-6 * problem.centre, np.ones(k)])
     answer = minimise(near, gradient, [both, back, sign, bodies])
     give = answer.v[n:]
-    broken = [label for label, slack in zip(labels, give, strict=True) if slack > 1e-6 * max(1.0, give.max())]
-    return (
-        f"no real bodies satisfy all that is asked for; in the way: {', '.join(broken[:5]) or 'the demands together'}; "
-        "loosen these, or what stands against them"
-    )
+    return [label for label, slack in zip(labels, give, strict=True) if slack > 1e-6 * max(1.0, give.max())]
