@@ -20,6 +20,7 @@ TOPICS = {
     "identification": "bench.identification",
     "unknown": "bench.unknown",
     "export": "bench.export",
+    "physical": "bench.physical",
 }
 """Modules with a function tables() -> Iterator[Table]."""
 

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
     from dynid.exports.export import Export, export
     from dynid.exports.verify import verify
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
+    from dynid.physical.check import Check, check_robot
+    from dynid.physical.demands import Ellipsoid
+    from dynid.physical.find import physical_parameters
+    from dynid.physical.physical import PhysicalParameters
     from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
     from dynid.robot.load import bundled_robots, load_robot
@@ -46,8 +50,10 @@ if TYPE_CHECKING:
 _HOMES = {
     "Barycentric": "dynid.base.barycentric",
     "BaseParameters": "dynid.base.parameters",
+    "Check": "dynid.physical.check",
     "Comparison": "dynid.estimation.comparison",
     "DynidError": "dynid.errors",
+    "Ellipsoid": "dynid.physical.demands",
     "Excitation": "dynid.excitation.excitation",
     "Export": "dynid.exports.export",
     "ForceSensor": "dynid.robot.force_sensor",
@@ -60,6 +66,7 @@ _HOMES = {
     "ModelParameters": "dynid.unknown.parameters",
     "Motion": "dynid.robot.motion",
     "Payload": "dynid.estimation.payload",
+    "PhysicalParameters": "dynid.physical.physical",
     "Regressor": "dynid.models.regressor",
     "Robot": "dynid.robot.robot",
     "Rotor": "dynid.robot.force_sensor",
@@ -69,6 +76,7 @@ _HOMES = {
     "barycentric": "dynid.base.barycentric",
     "base_parameters": "dynid.base.find",
     "bundled_robots": "dynid.robot.load",
+    "check_robot": "dynid.physical.check",
     "collect_state": "dynid.estimation.identify",
     "compare_methods": "dynid.base.find",
     "compare_ways": "dynid.estimation.compare",
@@ -84,6 +92,7 @@ _HOMES = {
     "load_robot": "dynid.robot.load",
     "payload_between": "dynid.estimation.payload_between",
     "model_parameters": "dynid.unknown.find",
+    "physical_parameters": "dynid.physical.find",
     "read_log": "dynid.data.read",
     "regressor": "dynid.models.regressor",
     "regressor_adjoint": "dynid.models.regressor",
@@ -95,8 +104,10 @@ _HOMES = {
 __all__ = [
     "Barycentric",
     "BaseParameters",
+    "Check",
     "Comparison",
     "DynidError",
+    "Ellipsoid",
     "Excitation",
     "Export",
     "ForceSensor",
@@ -109,6 +120,7 @@ __all__ = [
     "ModelParameters",
     "Motion",
     "Payload",
+    "PhysicalParameters",
     "Regressor",
     "Robot",
     "Rotor",
@@ -118,6 +130,7 @@ __all__ = [
     "barycentric",
     "base_parameters",
     "bundled_robots",
+    "check_robot",
     "collect_state",
     "compare_methods",
     "compare_ways",
@@ -133,6 +146,7 @@ __all__ = [
     "load_robot",
     "model_parameters",
     "payload_between",
+    "physical_parameters",
     "read_log",
     "regressor",
     "regressor_adjoint",

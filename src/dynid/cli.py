@@ -16,6 +16,7 @@ from dynid.export_commands import export
 from dynid.identification_commands import identify, simulate
 from dynid.marker_commands import markers
 from dynid.payload_commands import gains, payload
+from dynid.physical_commands import check, physical
 from dynid.unknown_commands import unknown
 
 app = typer.Typer(
@@ -194,6 +195,8 @@ app.command()(gains)
 app.command()(markers)
 app.command()(unknown)
 app.command()(export)
+app.command()(physical)
+app.command()(check)
 
 
 @app.command()

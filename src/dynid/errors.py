@@ -87,3 +87,7 @@ class UnknownGeometryError(DynidError):
 
 class ExportError(DynidError):
     """What was asked for cannot be written, or would not be the model that was identified."""
+
+
+class PhysicalError(DynidError):
+    """No real bodies can be found as asked for; says which link, bound or prior is in the way."""

@@ -24,7 +24,7 @@ from dynid import (
 )
 from dynid.robot.transform import Array
 from fourier import fourier_motion
-from recorded import CASES, PLAIN, logs
+from recordings import CASES, PLAIN, logs
 from scara import X, scara_motion, scara_unknowns
 
 LENGTHS = ("A1", "A2")

@@ -1,42 +1,15 @@
 """Real robots: validation errors of the plain model and of the default recipe, judged independently.
 
-The judge filters the measured torque as the baselines do (zero-phase Butterworth of order 4), makes the motion from
-the recorded positions with scipy alone, and asks the result to predict. Targets are those of the issue.
+Targets are those of the issue.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.signal import butter, sosfiltfilt
 
 import dynid
-from dynid.estimation.identification import Identification
-from dynid.robot.motion import Motion
-from dynid.robot.transform import Array
-from recorded import CASES, PLAIN, Case, logs
-
-
-def judge(case: Case, result: Identification, log: dynid.Log) -> Array:
-    """NRMSE per joint on a log, with nothing of dynid but its prediction."""
-    t, places = np.unique(log.t, return_index=True)
-    grid = np.arange(t[0], t[-1], 1.0 / case.rate)
-    sos = butter(4, case.cutoff / (0.5 * case.rate), output="sos")
-
-    def even(x: Array) -> Array:
-        return np.column_stack([np.interp(grid, t, column) for column in x[places].T])
-
-    def low(x: Array) -> Array:
-        return np.asarray(sosfiltfilt(sos, x, axis=0, padlen=int(3 * case.rate / case.cutoff)))
-
-    q = low(even(log.q))
-    v = low(even(log.v)) if case.measured_velocity and log.v is not None else np.gradient(q, 1.0 / case.rate, axis=0)
-    a = np.gradient(v, 1.0 / case.rate, axis=0)
-    assert log.tau is not None
-    inside = slice(case.trim, -case.trim)
-    measured = low(even(log.tau))[inside]
-    predicted = low(result.predict(Motion(grid, q, v, a)))[inside]
-    return np.asarray(np.sqrt(((measured - predicted) ** 2).mean(axis=0)) / measured.std(axis=0))
+from recordings import CASES, PLAIN, judge, logs
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -141,7 +141,7 @@ class IdentificationRecord(Record):
 
 def write_identification(result: Identification, path: Path) -> None:
     """Write beside, then rename."""
-    data = _record(result).model_dump()
+    data = record_identification(result).model_dump()
     write_text(path, json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
 
@@ -149,7 +149,7 @@ def read_identification(path: Path) -> Identification:
     """Read and check; raise IdentificationError with place and remedy."""
     data = read_json(path, FORMAT, VERSION, "`dynid identify` writes one with --out result.json")
     try:
-        return _rebuild(IdentificationRecord.model_validate(data))
+        return rebuild_identification(IdentificationRecord.model_validate(data))
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
         place = ".".join(str(p) for p in first["loc"])
@@ -178,7 +178,8 @@ def read_json(path: Path, form: str, version: int, remedy: str) -> dict[str, Any
     return data
 
 
-def _record(x: Identification) -> IdentificationRecord:
+def record_identification(x: Identification) -> IdentificationRecord:
+    """Write a result down."""
     return IdentificationRecord(
         format=FORMAT,
         version=VERSION,
@@ -191,11 +192,11 @@ def _record(x: Identification) -> IdentificationRecord:
             ParameterRecord(name=n, unit=u, value=_finite(v), sigma=_finite(s), interval=(_finite(i[0]), _finite(i[1])))
             for n, u, v, s, i in zip(x.names, x.units, x.values, x.sigma, x.intervals, strict=True)
         ],
-        values=_array(x.values),
-        sigma=_array(x.sigma),
-        white_sigma=_array(x.white_sigma),
-        covariance=_array(x.covariance),
-        systematic=_array(x.systematic),
+        values=record_array(x.values),
+        sigma=record_array(x.sigma),
+        white_sigma=record_array(x.white_sigma),
+        covariance=record_array(x.covariance),
+        systematic=record_array(x.systematic),
         quantile=x.quantile,
         groups=x.groups,
         rank=x.rank,
@@ -203,7 +204,7 @@ def _record(x: Identification) -> IdentificationRecord:
         condition=_finite(x.condition),
         base_condition=_finite(x.base_condition),
         bounds=(_finite(x.bounds.of_measurement), _finite(x.bounds.per_matrix_error)),
-        noise=_array(x.noise),
+        noise=record_array(x.noise),
         fit=_record_score(x.fit),
         validation=_record_score(x.validation),
         cutoff=x.cutoff,
@@ -213,7 +214,7 @@ def _record(x: Identification) -> IdentificationRecord:
         friction=list(x.friction),
         trials=[(t.block, t.error, t.before, t.admitted) for t in x.trials],
         essential=list(x.essential),
-        essential_values=_array(x.essential_values),
+        essential_values=record_array(x.essential_values),
         lost=[(item.name, item.seen, item.remedy) for item in x.lost],
         lost_shares=[list(item.shares) for item in x.lost],
         checks=[(c.channel, c.colour, c.velocity, c.position) for c in x.checks],
@@ -230,11 +231,11 @@ def record_equation(equation: Equation) -> EquationRecord:
     return EquationRecord(
         rotor_inertia=equation.base.question.rotor_inertia,
         friction=list(equation.friction),
-        scale=_array(equation.shapes.scale),
+        scale=record_array(equation.shapes.scale),
         columns=[record_column(column) for column in equation.extra],
-        transmission=_array(equation.transmission),
+        transmission=record_array(equation.transmission),
         joints=list(equation.joints),
-        rigid=None if equation.rigid is None else _array(equation.rigid),
+        rigid=None if equation.rigid is None else record_array(equation.rigid),
         model=equation.measure.model,
         window=equation.measure.window,
         quadrature=equation.measure.quadrature,
@@ -244,17 +245,18 @@ def record_equation(equation: Equation) -> EquationRecord:
 
 def record_factor(factor: ChannelFactor) -> FactorRecord:
     """Write a factor down."""
-    return FactorRecord(R=_array(factor.R), count=factor.count, total=factor.total)
+    return FactorRecord(R=record_array(factor.R), count=factor.count, total=factor.total)
 
 
 def rebuild_factor(record: FactorRecord) -> ChannelFactor:
     """Build a factor again, of whatever width was written."""
     if len(record.R.shape) != 2:
         raise IdentificationError("a factor must have rows and columns")
-    return ChannelFactor(_finite_numbers(record.R, *record.R.shape), record.count, record.total)
+    return ChannelFactor(finite_numbers(record.R, *record.R.shape), record.count, record.total)
 
 
-def _rebuild(r: IdentificationRecord) -> Identification:
+def rebuild_identification(r: IdentificationRecord) -> Identification:
+    """Build a result again, checked."""
     equation = rebuild_equation(rebuild_robot(r.robot), r.equation)
     nan, p, c = math.nan, len(r.parameters), len(equation.channels)
     factors = tuple(tuple(rebuild_factor(f) for f in of_log) for of_log in r.factors)
@@ -267,13 +269,11 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         estimator=r.estimator,
         names=tuple(p.name for p in r.parameters),
         units=tuple(p.unit for p in r.parameters),
-        values=_finite_numbers(r.values, p),
-        sigma=_numbers(r.sigma, p),
-        white_sigma=_numbers(r.white_sigma, p),
-        covariance=_finite_numbers(r.covariance, p, p),
-        systematic=np.zeros((0, p))
-        if r.systematic is None
-        else _finite_numbers(r.systematic, r.systematic.shape[0], p),
+        values=finite_numbers(r.values, p),
+        sigma=read_numbers(r.sigma, p),
+        white_sigma=read_numbers(r.white_sigma, p),
+        covariance=finite_numbers(r.covariance, p, p),
+        systematic=np.zeros((0, p)) if r.systematic is None else finite_numbers(r.systematic, r.systematic.shape[0], p),
         quantile=r.quantile,
         groups=r.groups,
         rank=r.rank,
@@ -281,7 +281,7 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         condition=math.inf if r.condition is None else r.condition,
         base_condition=math.inf if r.base_condition is None else r.base_condition,
         bounds=Bounds(*(nan if b is None else b for b in r.bounds)),
-        noise=_numbers(r.noise, c),
+        noise=read_numbers(r.noise, c),
         fit=_rebuild_score(r.fit, c),
         validation=_rebuild_score(r.validation, c),
         cutoff=r.cutoff,
@@ -291,7 +291,7 @@ def _rebuild(r: IdentificationRecord) -> Identification:
         friction=tuple(r.friction),
         trials=tuple(Trial(*t) for t in r.trials),
         essential=tuple(r.essential),
-        essential_values=_numbers(r.essential_values, p),
+        essential_values=read_numbers(r.essential_values, p),
         lost=_rebuild_lost(r),
         checks=tuple(ChannelCheck(*check) for check in r.checks),
         findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
@@ -304,7 +304,7 @@ def _rebuild(r: IdentificationRecord) -> Identification:
 
 
 def _systematic(record: ArrayRecord, parameters: int) -> Array:
-    return _finite_numbers(record, record.shape[0], parameters)
+    return finite_numbers(record, record.shape[0], parameters)
 
 
 def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
@@ -315,9 +315,9 @@ def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
         robot,
         friction=tuple(e.friction),
         rotor_inertia=e.rotor_inertia,
-        scale=_finite_numbers(e.scale, robot.n),
+        scale=finite_numbers(e.scale, robot.n),
         extra=tuple(rebuild_column(column) for column in e.columns),
-        transmission=_finite_numbers(e.transmission, robot.n, robot.n),
+        transmission=finite_numbers(e.transmission, robot.n, robot.n),
         joints=tuple(e.joints),
         measure=Measure(e.model, e.window, e.quadrature),
         unknown=None if e.unknown is None else tuple(e.unknown),
@@ -325,7 +325,7 @@ def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
     if (equation.shapes.scale <= 0.0).any():
         raise IdentificationError("equation.scale must be positive")
     if e.rigid is not None:
-        equation = equation.with_rigid(_finite_numbers(e.rigid, equation.rigid_count))
+        equation = equation.with_rigid(finite_numbers(e.rigid, equation.rigid_count))
     return equation
 
 
@@ -339,14 +339,14 @@ def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
 
 def _record_score(x: Score) -> ScoreRecord:
     return ScoreRecord(
-        rmse=_array(x.rmse), nrmse=_array(x.nrmse), settled=_array(x.settled), unsettled=x.unsettled,
+        rmse=record_array(x.rmse), nrmse=record_array(x.nrmse), settled=record_array(x.settled), unsettled=x.unsettled,
         cutoff=x.cutoff, source=x.source, samples=x.samples,
         quiet=None if x.quiet is None else [bool(q) for q in x.quiet],
     )  # fmt: skip
 
 
 def _rebuild_score(r: ScoreRecord, c: int) -> Score:
-    rmse, nrmse, settled = _numbers(r.rmse, c), _numbers(r.nrmse, c), _numbers(r.settled, c)
+    rmse, nrmse, settled = read_numbers(r.rmse, c), read_numbers(r.nrmse, c), read_numbers(r.settled, c)
     if r.quiet is not None and len(r.quiet) != c:
         raise IdentificationError("a score does not speak of every channel")
     quiet = None if r.quiet is None else np.array(r.quiet, dtype=np.bool_)
@@ -368,20 +368,23 @@ def _check_names(r: IdentificationRecord, equation: Equation) -> None:
         raise IdentificationError("factors must be given for every log and channel")
 
 
-def _array(x: Array) -> ArrayRecord:
+def record_array(x: Array) -> ArrayRecord:
+    """Write an array down."""
     data = np.ascontiguousarray(x, dtype="<f8")
     return ArrayRecord(shape=list(data.shape), float64=base64.b64encode(data.tobytes()).decode("ascii"))
 
 
-def _numbers(record: ArrayRecord, *shape: int) -> Array:
+def read_numbers(record: ArrayRecord, *shape: int) -> Array:
+    """Numbers of an array that must have this shape."""
     if tuple(record.shape) != shape:
         raise IdentificationError(f"an array has shape {tuple(record.shape)}, not {shape}")
     raw = base64.b64decode(record.float64, validate=True)
     return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(shape)
 
 
-def _finite_numbers(record: ArrayRecord, *shape: int) -> Array:
-    numbers = _numbers(record, *shape)
+def finite_numbers(record: ArrayRecord, *shape: int) -> Array:
+    """The same, all finite."""
+    numbers = read_numbers(record, *shape)
     if not np.isfinite(numbers).all():
         raise IdentificationError("an array holds numbers that are not finite")
     return numbers

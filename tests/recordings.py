@@ -1,15 +1,24 @@
-"""Public recordings beside the project, how they were taken, and their parts to fit and to validate."""
+"""Public recordings of real robots, where they are here, and a judge of predictions that knows nothing of dynid.
+
+The judge filters the measured torque as the baselines do (zero-phase Butterworth of order 4), makes the motion from
+the recorded positions with scipy alone, and asks for a prediction.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
+import numpy as np
 import pytest
+from scipy.signal import butter, sosfiltfilt
 
 import dynid
+from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
 
 DATA = Path(os.environ.get("DYNID_DATA", Path(__file__).parents[2] / "shared" / "data"))
 PLAIN = ("viscous", "coulomb", "offset")
@@ -62,3 +71,29 @@ def positions_only(log: dynid.Log) -> dynid.Log:
 
 def alone(log: dynid.Log) -> dynid.Log:
     return dynid.Log(log.t, log.q, v=log.v, tau=log.tau, name=log.name)
+
+
+class Predicts(Protocol):
+    def predict(self, motion: Motion) -> Array: ...
+
+
+def judge(case: Case, result: Predicts, log: dynid.Log) -> Array:
+    """NRMSE per joint on a log, with nothing of dynid but its prediction."""
+    t, places = np.unique(log.t, return_index=True)
+    grid = np.arange(t[0], t[-1], 1.0 / case.rate)
+    sos = butter(4, case.cutoff / (0.5 * case.rate), output="sos")
+
+    def even(x: Array) -> Array:
+        return np.column_stack([np.interp(grid, t, column) for column in x[places].T])
+
+    def low(x: Array) -> Array:
+        return np.asarray(sosfiltfilt(sos, x, axis=0, padlen=int(3 * case.rate / case.cutoff)))
+
+    q = low(even(log.q))
+    v = low(even(log.v)) if case.measured_velocity and log.v is not None else np.gradient(q, 1.0 / case.rate, axis=0)
+    a = np.gradient(v, 1.0 / case.rate, axis=0)
+    assert log.tau is not None
+    inside = slice(case.trim, -case.trim)
+    measured = low(even(log.tau))[inside]
+    predicted = low(result.predict(Motion(grid, q, v, a)))[inside]
+    return np.asarray(np.sqrt(((measured - predicted) ** 2).mean(axis=0)) / measured.std(axis=0))

@@ -1,0 +1,175 @@
+"""A check of robot files: links that no body can have, which of them matter, and whether they can be mended."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.base.find import remembered_base_parameters
+from dynid.base.parameters import BaseParameters
+from dynid.physical.bodies import stated_bodies
+from dynid.physical.cone import UNIT, link_basis
+from dynid.physical.demands import LinearRows
+from dynid.physical.prior import Prior, bodies_from_sizes, is_massless, prior_of
+from dynid.physical.problem import Problem, link_columns
+from dynid.physical.search import nearest_with_estimate
+from dynid.physical.stated import StatedBody
+from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, pseudo_inertia, to_body
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+DENSEST, THINNEST = 22600.0, 1.0
+"""kg/m^3: osmium, and about the air; beyond these no solid is."""
+
+ROUNDING = 1e-6
+"""Share of the largest eigenvalue that a negative one may have by the rounding of a file's digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a link; matters: whether torques feel it, or a change that they cannot feel mends it."""
+
+    link: str
+    problem: str
+    matters: bool
+
+    def __str__(self) -> str:
+        felt = "torques feel it" if self.matters else "torques cannot feel it"
+        return f"link {self.link}: {self.problem} ({felt})"
+
+
+@dataclass(frozen=True, eq=False)
+class Check:
+    """What was found in a robot file: bodies looked at, those of unknown values, and faults.
+
+    mended: the same robot with the nearest real bodies that give the same torques; None where nothing is wrong or where
+    no such bodies exist, in which case torques of this file are those of no robot (`impossible`).
+    """
+
+    robot: Robot
+    bodies: tuple[str, ...]
+    unknown: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    mended: Robot | None
+    impossible: bool
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence per fault."""
+        return tuple(map(str, self.faults))
+
+
+def check_robot(source: str | os.PathLike[str]) -> Check:
+    """Check a URDF, an MJCF, a table or a bundled robot."""
+    robot = load_robot(source)
+    bodies = stated_bodies(str(source), robot)
+    base = remembered_base_parameters(robot, model="torque", rotor_inertia=True)
+    faults: list[Fault] = []
+    for body in bodies:
+        faults += [Fault(body.name, text, _matters(robot, base, body)) for text in problems_of(body.inertia)]
+    for k in robot.active_links:
+        link = robot.links[k]
+        if link.rotor < 0.0:
+            faults.append(Fault(link.name, f"rotor inertia {link.rotor:.3g} is negative", True))
+    unknown = tuple(body.name for body in bodies if np.isnan(body.inertia).any())
+    mended, impossible = None, False
+    if faults and not unknown:
+        values = _merged(robot, bodies)
+        mended = mend(robot, base, values)
+        impossible = mended is None
+    return Check(robot, tuple(body.name for body in bodies), unknown, tuple(faults), mended, impossible)
+
+
+def can_exist(x: Array) -> bool:
+    """Whether ten parameters have a positive mass and a positive definite pseudo-inertia."""
+    return bool(x[9] > 0.0 and np.linalg.eigvalsh(pseudo_inertia(x))[0] > 0.0)
+
+
+def problems_of(x: Array) -> list[str]:
+    """What no body can have in ten parameters."""
+    if np.isnan(x[9]):
+        return []
+    if x[9] <= 0.0:
+        return [f"its mass is {x[9]:.4g} kg" if x[9] else "it has no mass"]
+    if np.isnan(x).any():
+        return []
+    P = pseudo_inertia(x)
+    c = P[:3, 3] / P[3, 3]
+    spread = P[:3, :3] - P[3, 3] * np.outer(c, c)  # second moments about the centre of mass
+    values = np.linalg.eigvalsh(spread)
+    J = np.linalg.eigvalsh(to_body(x).inertia)
+    if values[0] < -ROUNDING * np.abs(values).max():
+        if J[0] < -ROUNDING * np.abs(J).max():
+            return [f"a principal moment about its centre of mass is negative ({J[0]:.3g} kg m^2)"]
+        return [
+            f"principal moments {J[0]:.4g}, {J[1]:.4g}, {J[2]:.4g} kg m^2 about its centre of mass: the largest "
+            "exceeds the sum of the others"
+        ]
+    if values[0] > 0.0:
+        density = float(x[9] / (4.0 / 3.0 * np.pi * np.prod(np.sqrt(5.0 * values / x[9]))))
+        if not THINNEST < density < DENSEST:
+            word = "denser than any metal" if density >= DENSEST else "thinner than air"
+            return [f"its ellipsoid of inertia has {density:.3g} kg/m^3, {word}"]
+    elif values[-1] <= 0.0:
+        return ["it has a mass but no inertia about its centre of mass: a point"]
+    return []
+
+
+def mend(robot: Robot, base: BaseParameters, values: Array) -> Robot | None:
+    """The nearest real bodies with the same base parameters; None where there are none."""
+    nominal = robot.with_parameters(values)
+    prior = prior_of(nominal, None)
+    names, links = robot.parameter_names, tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
+    columns, centre = _rotor_columns(nominal, names, prior)
+    columns = [c for k in links for c in link_columns(robot, names, k, prior)] + columns
+    basis = np.array(columns).T
+    seen = base.matrix @ basis
+    rotors = len(centre)
+    below = LinearRows(-np.eye(basis.shape[1])[basis.shape[1] - rotors :], np.zeros(rotors), (ROTOR,) * rotors)
+    none = LinearRows(np.zeros((0, basis.shape[1])), np.zeros(0), ())
+    problem = Problem(
+        names, links, basis, np.zeros(len(names)), np.concatenate([np.tile(UNIT, len(links)), centre]),
+        np.ones(basis.shape[1]), seen, base.matrix @ values, np.eye(len(seen)), 1.0, 0.0, none, below,
+    )  # fmt: skip
+    x = nearest_with_estimate(problem)
+    return None if x is None else robot.with_parameters(problem.values(x))
+
+
+def _rotor_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[list[Array], Array]:
+    columns, centre = [], []
+    for k in robot.active_links:
+        column = np.zeros(len(names))
+        column[names.index(ROTOR + robot.links[k].label)] = prior.rotor_scale[k]
+        columns.append(column)
+        centre.append(max(prior.rotor[k], 0.0) / prior.rotor_scale[k])
+    return columns, np.array(centre)
+
+
+def _matters(robot: Robot, base: BaseParameters, body: StatedBody) -> bool:
+    """Whether joint torques feel it: no change of this body that they cannot feel makes it possible."""
+    if body.carrier < 0 or np.isnan(body.inertia).any():
+        return False
+    first = robot.parameter_names.index(SYMBOLS[0] + robot.links[body.carrier].label)
+    G = base.matrix[:, first : first + 10] @ change_of_frame(body.placement)
+    T = link_basis(0.01 * bodies_from_sizes(robot)[body.carrier])
+    none = LinearRows(np.zeros((0, 10)), np.zeros(0), ())
+    problem = Problem(
+        SYMBOLS, (0,), T, np.zeros(10), UNIT, np.ones(10), G @ T, G @ body.inertia, np.eye(len(G)), 1.0, 0.0, none, none
+    )
+    if can_exist(body.inertia):  # a body, though one of impossible density
+        return bool(np.abs(G @ body.inertia).max() > 0.0)
+    return nearest_with_estimate(problem) is None
+
+
+def _merged(robot: Robot, bodies: list[StatedBody]) -> Array:
+    """Standard parameters of the robot from its stated bodies."""
+    inertia = np.zeros((len(robot.links), 10))
+    for body in bodies:
+        if body.carrier >= 0:
+            inertia[body.carrier] += change_of_frame(body.placement) @ body.inertia
+    links = (replace(link, inertia=x) for link, x in zip(robot.links, inertia, strict=True))
+    values = np.array(replace(robot, links=tuple(links)).parameters)
+    return np.where(np.isnan(values), 0.0, values)

@@ -1,0 +1,140 @@
+"""Physical parameters on disk: versioned JSON that gives back exactly what was written, with the result inside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from dynid.errors import DynidError, PhysicalError
+from dynid.estimation.files import (
+    ArrayRecord,
+    IdentificationRecord,
+    Record,
+    finite_numbers,
+    read_json,
+    read_numbers,
+    rebuild_identification,
+    record_array,
+    record_identification,
+)
+from dynid.physical.binding import Binding
+from dynid.physical.physical import PhysicalParameters
+from dynid.robot.files import write_text
+from dynid.robot.inertia import pseudo_inertia
+
+FORMAT: Literal["dynid physical parameters"] = "dynid physical parameters"
+VERSION: Literal[1] = 1
+
+
+class ValueRecord(Record):
+    """One parameter, for people and other software; the exact numbers are in the arrays."""
+
+    name: str
+    unit: str
+    value: float
+    sigma: float | None
+    from_data: float
+
+
+class PhysicalRecord(Record):
+    """All of it."""
+
+    format: Literal["dynid physical parameters"]
+    version: Literal[1]
+    parameters: list[ValueRecord]
+    values: ArrayRecord
+    prior: ArrayRecord
+    prior_source: list[str]
+    structural: ArrayRecord
+    from_data: ArrayRecord
+    sigma: ArrayRecord
+    fitted: ArrayRecord
+    nrmse_before: ArrayRecord
+    nrmse_after: ArrayRecord
+    cost: Annotated[float, Field(ge=0.0)]
+    chance: Annotated[float, Field(ge=0.0, le=1.0)]
+    margin: Annotated[float, Field(gt=0.0)]
+    eigenvalues: ArrayRecord
+    bindings: list[tuple[str, str, float]]
+    notes: list[str]
+    warnings: list[str]
+    identification: IdentificationRecord
+
+
+def write_physical(found: PhysicalParameters, path: Path) -> None:
+    """Write beside, then rename."""
+    x = found
+    record = PhysicalRecord(
+        format=FORMAT,
+        version=VERSION,
+        parameters=[
+            ValueRecord(name=n, unit=u, value=float(v), sigma=float(s) if np.isfinite(s) else None, from_data=float(d))
+            for n, u, v, s, d in zip(x.names, x.units, x.values, x.sigma, x.from_data, strict=True)
+        ],
+        values=record_array(x.values),
+        prior=record_array(x.prior),
+        prior_source=list(x.prior_source),
+        structural=record_array(x.structural),
+        from_data=record_array(x.from_data),
+        sigma=record_array(x.sigma),
+        fitted=record_array(x.fitted),
+        nrmse_before=record_array(x.nrmse_before),
+        nrmse_after=record_array(x.nrmse_after),
+        cost=x.cost,
+        chance=x.chance,
+        margin=x.margin,
+        eigenvalues=record_array(x.eigenvalues),
+        bindings=[(b.link, b.reason, b.share) for b in x.bindings],
+        notes=list(x.notes),
+        warnings=list(x.warnings),
+        identification=record_identification(x.identification),
+    )
+    write_text(path, json.dumps(record.model_dump(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_physical(path: Path) -> PhysicalParameters:
+    """Read and check; raise PhysicalError with place and remedy."""
+    try:
+        data = read_json(path, FORMAT, VERSION, "`dynid physical` writes one with --out physical.json")
+        return _rebuild(PhysicalRecord.model_validate(data))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(str(p) for p in first["loc"])
+        raise PhysicalError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
+    except DynidError as error:
+        text = str(error)
+        raise PhysicalError(text if str(path) in text else f"{path}: the file is damaged: {text}") from error
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        raise PhysicalError(f"{path}: the file is damaged: {error}") from error
+
+
+def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
+    result = rebuild_identification(r.identification)
+    robot, names = result.robot, tuple(p.name for p in r.parameters)
+    standard = robot.parameter_names
+    strangers = {name.partition("@")[0] for name in names[len(standard) :]} - set(result.equation.names)
+    if names[: len(standard)] != standard or strangers or len(set(names)) < len(names):
+        raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
+    p, c, k = len(names), len(result.channels), r.eigenvalues.shape[0]
+    values: dict[str, Any] = {
+        "values": finite_numbers(r.values, p), "prior": finite_numbers(r.prior, p),
+        "structural": finite_numbers(r.structural, p), "from_data": finite_numbers(r.from_data, p),
+        "sigma": read_numbers(r.sigma, p), "fitted": finite_numbers(r.fitted, len(result.names)),
+        "nrmse_before": read_numbers(r.nrmse_before, c), "nrmse_after": read_numbers(r.nrmse_after, c),
+        "eigenvalues": finite_numbers(r.eigenvalues, k),
+    }  # fmt: skip
+    if len(r.prior_source) != len(robot.links):
+        raise PhysicalError("prior_source must speak of every link")
+    found = PhysicalParameters(
+        identification=result, names=names, units=tuple(p.unit for p in r.parameters), **values,
+        prior_source=tuple(r.prior_source), cost=r.cost, chance=r.chance, margin=r.margin,
+        bindings=tuple(Binding(*b) for b in r.bindings), notes=tuple(r.notes), warnings=tuple(r.warnings),
+    )  # fmt: skip
+    for link in found.robot.links:
+        if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
+            raise PhysicalError(f"link {link.name} is no body")
+    return found

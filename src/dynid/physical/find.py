@@ -1,0 +1,205 @@
+"""The front door: an identification in, parameters of real bodies out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import chi2
+
+from dynid.errors import PhysicalError
+from dynid.estimation.identification import Identification
+from dynid.models.columns import standard_columns
+from dynid.models.friction import PLAIN
+from dynid.physical.binding import Binding, find_bindings
+from dynid.physical.cone import smallest_share
+from dynid.physical.demands import Demands, Ellipsoid, Interval
+from dynid.physical.geometry import link_ellipsoids
+from dynid.physical.physical import PhysicalParameters
+from dynid.physical.prior import Prior, prior_of
+from dynid.physical.problem import Problem, problem_of, rotors_are_free, suited
+from dynid.physical.search import MARGIN, search
+from dynid.physical.seen import seen_by
+from dynid.physical.shares import shares_of
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+WORSE = 0.05
+"""Growth of a channel's NRMSE from which on the cost of physicality is a warning."""
+
+UNLIKELY = 1e-3
+
+
+def physical_parameters(
+    identification: Identification,
+    *,
+    prior: Robot | str | Path | None = None,
+    total_mass: float | None = None,
+    bounds: Mapping[str, Interval] | None = None,
+    centre_of_mass: Mapping[str, Sequence[Interval]] | None = None,
+    within: Mapping[str, Ellipsoid] | None = None,
+    geometry: str | Path | None = None,
+) -> PhysicalParameters:
+    """Find standard parameters of all links that real bodies can have and that fit the data best.
+
+    Every pseudo-inertia is positive definite with a margin, rotor inertias and plain friction are not negative. Where
+    the data leave a choice, the bodies nearest to the prior are taken: `prior` (a robot of the same geometry, or its
+    file), else the robot's nominal values, else bodies of the links' sizes. The prior never worsens the fit.
+    total_mass in kg; bounds: (low, high) by parameter; centre_of_mass: (low, high) of x, y, z in m by link; within: an
+    ellipsoid by link that holds its mass; geometry: a URDF of the robot whose collision shapes, in the smallest
+    ellipsoids around them, hold the mass of their links.
+    """
+    result = identification
+    if not result.factors:
+        raise PhysicalError("this result holds no factors of its data; identify again")
+    given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
+    seen = seen_by(result)
+    believed = suited(result, seen, prior_of(result.robot, given))
+    shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot)
+    demands = Demands(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
+    problem = problem_of(result, seen, believed, demands)
+    found = search(problem)
+    values = _clean(result, problem.values(found.x), problem.names)
+    fitted = np.array(result.values)
+    cost = 0.0
+    if found.fit is not None:
+        fitted = fitted + problem.seen @ found.fit - problem.estimate
+        cost = problem.cost(found.fit)
+    bindings = find_bindings(result.robot, problem, believed, found)
+    shares = shares_of(result, seen, problem)
+    before, after = _nrmse(result, np.asarray(result.values)), _nrmse(result, fitted)
+    chance = _chance(result, fitted)
+    return PhysicalParameters(
+        identification=result,
+        names=problem.names,
+        units=_units(result, problem),
+        values=values,
+        prior=problem.values(problem.centre),
+        prior_source=_sources(result.robot, believed, given),
+        structural=shares.structural,
+        from_data=shares.from_data,
+        sigma=shares.sigma,
+        fitted=fitted,
+        nrmse_before=before,
+        nrmse_after=after,
+        cost=cost,
+        chance=chance,
+        margin=MARGIN,
+        eigenvalues=np.array([_eigenvalue(result.robot, k, values, problem, believed) for k in problem.links]),
+        bindings=bindings,
+        notes=(*believed.notes, *shape_notes, *_notes(result)),
+        warnings=_warnings(result, bindings, before, after, chance),
+    )
+
+
+def _clean(result: Identification, values: Array, names: tuple[str, ...]) -> Array:
+    """Known zeros as zeros, and no negative zeros of rounding in what cannot be negative."""
+    zeros = set(result.robot.known_zeros)
+    plain = set(result.friction) <= set(PLAIN)
+    tidy = values.copy()
+    for k, name in enumerate(names):
+        standard = k < len(result.robot.parameter_names)
+        if standard and name in zeros and name[:2] not in ("XX", "YY", "ZZ") and abs(values[k]) < 1e-9:
+            tidy[k] = 0.0
+        if (standard and name.startswith("Ia")) or (not standard and plain and name.startswith(("Fv", "Fc"))):
+            tidy[k] = max(values[k], 0.0)
+    return tidy
+
+
+def _eigenvalue(robot: Robot, k: int, values: Array, problem: Problem, prior: Prior) -> float:
+    first = problem.names.index("XX" + robot.links[k].label)
+    return smallest_share(values[first : first + 10], prior.inertia[k])[0]
+
+
+def _nrmse(result: Identification, values: Array) -> Array:
+    """NRMSE per channel from factors."""
+    C = len(result.channels)
+    squares, counts, total, power = (np.zeros(C) for _ in range(4))
+    for of_log in result.factors:
+        for c, factor in enumerate(of_log):
+            squares[c] += factor.residual_squares(values)
+            counts[c] += factor.count
+            total[c] += factor.total
+            power[c] += factor.squares
+    counts = np.maximum(counts, 1.0)
+    spread = np.sqrt(np.maximum(power / counts - (total / counts) ** 2, 0.0))
+    return np.asarray(np.sqrt(squares / counts) / np.where(spread > 0.0, spread, np.nan))
+
+
+def _chance(result: Identification, fitted: Array) -> float:
+    """Probability of so large a step from the estimate to the bodies, if the deviations are as stated."""
+    step = fitted - result.values
+    if not step.any():
+        return 1.0
+    size = np.sqrt(np.maximum(np.diag(result.covariance), 1e-300))
+    C = result.covariance / np.outer(size, size)
+    values, V = np.linalg.eigh(0.5 * (C + C.T))
+    keep = values > 1e-10 * values[-1]
+    along = (V.T @ (step / size))[keep]
+    return float(chi2.sf(float((along**2 / values[keep]).sum()), int(keep.sum())))
+
+
+def _units(result: Identification, problem: Problem) -> tuple[str, ...]:
+    unit = dict(zip(result.equation.names, result.equation.units, strict=True))
+    standard = standard_columns(result.robot).columns
+    return (
+        *(column.unit for column in standard),
+        *(unit[name.partition("@")[0]] for name in problem.names[len(standard) :]),
+    )
+
+
+def _sources(robot: Robot, prior: Prior, given: Robot | None) -> tuple[str, ...]:
+    """Where the prior of every link comes from."""
+    nominal = "nominal values" if given is None else f"the prior '{given.name}'"
+    return tuple("its size" if sized else nominal for sized in prior.from_sizes)
+
+
+def _notes(result: Identification) -> tuple[str, ...]:
+    notes = []
+    if not set(result.friction) <= set(PLAIN):
+        notes.append(
+            "friction is a sum of several terms over velocity: their signs are left as identified, and the robot, "
+            "which knows viscous, Coulomb and offset only, is without them; predict() has all"
+        )
+    elif not result.equation.is_direct:
+        notes.append("friction acts on coupled motors: the robot is without it, predict() has it")
+    if not rotors_are_free(result) and result.equation.measure.has_torques:
+        notes.append("rotor inertias were not identified: they are part of the links, and Ia is 0")
+    elif not rotors_are_free(result):
+        notes.append("the base does not feel rotors: Ia is the declared or nominal one, else 0")
+    notes += [f"{note}; here the prior tells them apart" for note in result.notes if note.endswith("left out")]
+    if result.equation.extra:
+        columns = ", ".join(column.name for column in result.equation.extra)
+        notes.append(f"torques of the columns {columns} are in predict(), not in the robot")
+    if result.lost:
+        names = ", ".join(item.name for item in result.lost)
+        notes.append(f"{names}: lost in the data, so their place is taken by bodies near the prior")
+    return tuple(notes)
+
+
+def _warnings(
+    result: Identification, bindings: tuple[Binding, ...], before: Array, after: Array, chance: float
+) -> tuple[str, ...]:
+    """What the cost of physicality says about the data or the model."""
+    warnings = []
+    with np.errstate(invalid="ignore", divide="ignore"):
+        growth = after / before - 1.0
+    worse = [(growth[c], name) for c, name in enumerate(result.channels) if growth[c] > WORSE and after[c] > 1e-6]
+    if worse and bindings:
+        where = ", ".join(f"{name} by {100.0 * g:.0f} %" for g, name in sorted(worse, reverse=True)[:4])
+        first = "; ".join(str(binding) for binding in bindings[:3])
+        why = (
+            "noise does not explain it: a torque that is not modelled (friction, spring, cables, a load), wrong gains "
+            "or signs of sensors, or a wrong geometry does"
+            if chance < UNLIKELY
+            else "noise alone can explain it: the motion shows too little of these links"
+        )
+        warnings.append(f"bodies fit worse than the estimate ({where}): {first}; {why}")
+    elif bindings and chance < UNLIKELY:
+        warnings.append(
+            f"no bodies have the identified parameters, and noise does not explain it ({bindings[0]}); the fit hardly "
+            "suffers, so a small effect that is not modelled is the likely cause"
+        )
+    return tuple(warnings)

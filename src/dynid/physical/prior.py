@@ -1,0 +1,199 @@
+"""What is believed of the links before the data speak: nominal values where bodies can have them, else their sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.errors import PhysicalError
+from dynid.robot.inertia import ROTOR, SYMBOLS, Body, from_body, pseudo_inertia, to_body
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import Array
+
+DENSITY = 1000.0
+"""kg/m^3 of the bodies that stand for links of unknown mass: metal, gears and air together."""
+
+HEAVIEST = 8.0
+"""A link weighs at most so many times its prior, or the solid body of its size: steel over DENSITY."""
+
+THINNEST = 1e-4
+"""Spread of a prior's mass in its thinnest direction over that in its widest, squared: flatter ones are thickened."""
+
+ROTOR_SHARE = 0.1
+"""Rotor inertia that is believed in where none is known, as a share of the link's inertia about its joint."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prior:
+    """Ten parameters of every link (links, 10) that bodies can have; rotors (links,) with the size of their doubt.
+
+    heaviest (links,): masses that no link exceeds, kg. from_sizes: links whose values come from lengths and a density;
+    notes: what was not taken as it was given.
+    """
+
+    inertia: Array
+    rotor: Array
+    rotor_scale: Array
+    heaviest: Array
+    from_sizes: tuple[bool, ...]
+    notes: tuple[str, ...]
+
+    def scaled(self, factor: float) -> Prior:
+        """Return the prior with the links that come from sizes so many times heavier."""
+        by = np.where(self.from_sizes, factor, 1.0)
+        return replace(self, inertia=self.inertia * by[:, None], rotor_scale=self.rotor_scale * by)
+
+
+def prior_of(robot: Robot, given: Robot | None) -> Prior:
+    """Prior of a robot; `given` is one the user believes in: there an impossible link is an error."""
+    if given is not None:
+        refuse_other_robot(robot, given, "the prior")
+        refuse_impossible(given)
+    believed = given or robot
+    sized, notes = bodies_from_sizes(robot), []
+    inertia, from_sizes = [], []
+    for k, link in enumerate(believed.links):
+        x = np.where(_zero_mask(robot.links[k]), 0.0, link.inertia)
+        if np.isnan(x).any() or is_massless(robot.links[k]):
+            inertia.append(_with_mass(sized[k], x[9]))
+            from_sizes.append(not x[9] > 0.0)
+        elif _can_be(x):
+            inertia.append(_thickened(x))
+            from_sizes.append(False)
+        else:
+            notes.append(f"link {link.name}: no body has its nominal values; its size stands for them")
+            inertia.append(sized[k])
+            from_sizes.append(True)
+    X = np.array([_keeping_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
+    about = np.array([_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
+    nominal = np.array([link.rotor for link in believed.links])
+    rotor = np.where(np.isnan(nominal), ROTOR_SHARE * about, nominal)
+    heaviest = HEAVIEST * np.maximum(X[:, 9], [body[9] for body in sized])
+    doubt = np.maximum(np.abs(rotor), ROTOR_SHARE * about)
+    return Prior(X, rotor, doubt, heaviest, tuple(from_sizes), tuple(notes))
+
+
+def is_massless(link: Link) -> bool:
+    """Whether a link is declared to have no mass at all, as those between several joints of one MJCF body."""
+    return "M" in link.zero and set(SYMBOLS) <= link.zero
+
+
+def bodies_from_sizes(robot: Robot) -> list[Array]:
+    """Ten parameters of a body of plausible size for every link, from the joints that it carries."""
+    ends: list[list[Array]] = [[np.zeros(3)] for _ in robot.links]
+    for link in robot.links:
+        if link.parent >= 0:
+            ends[link.parent].append(np.asarray(link.placement.translation))
+    lengths = [max(float(np.linalg.norm(p)) for p in points) for points in ends]
+    known = [length for length in lengths if length > 1e-6]
+    typical = float(np.mean(known)) if known else 0.3
+    bodies = []
+    for points, length in zip(ends, lengths, strict=True):
+        r = 0.25 * max(length, typical)
+        mass = DENSITY * np.pi * r**2 * (length + 4.0 / 3.0 * r)
+        centre = np.mean(points, axis=0)
+        apart = np.array(points) - centre
+        spread = apart.T @ apart / len(points) / 3.0 + 0.25 * r**2 * np.eye(3)  # a rod has a third of its ends' spread
+        bodies.append(from_body(Body(mass, centre, mass * (np.trace(spread) * np.eye(3) - spread))))
+    return bodies
+
+
+def refuse_impossible(robot: Robot) -> None:
+    """Raise where links of a robot are no bodies, naming all of them."""
+    bad = [
+        f"{link.name} ({_why(link.inertia)})"
+        for link in robot.links
+        if not np.isnan(link.inertia).any() and not is_massless(link) and not _can_be(link.inertia)
+    ]
+    bad += [f"{link.name} ({ROTOR} = {link.rotor:.3g})" for link in robot.links if link.rotor < 0.0]
+    if bad:
+        raise PhysicalError(
+            f"the prior '{robot.name}' has links that no body can have: {', '.join(bad)}; "
+            "mend them (`dynid check` says more), or leave the prior out"
+        )
+
+
+def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
+    """Raise where two robots do not have the same joints in the same places."""
+    if robot.parameter_names != other.parameter_names:
+        raise PhysicalError(
+            f"{what} '{other.name}' is not the robot of the result, '{robot.name}': its parameters are "
+            f"{_first(other.parameter_names)}, those of the result {_first(robot.parameter_names)}"
+        )
+    for mine, its in zip(robot.links, other.links, strict=True):
+        apart = max(
+            float(np.abs(mine.placement.rotation - its.placement.rotation).max()),
+            float(np.abs(mine.placement.translation - its.placement.translation).max()),
+            float(np.abs(mine.axis - its.axis).max()),
+        )
+        if mine.parent != its.parent or mine.kind != its.kind or apart > 1e-3:
+            raise PhysicalError(
+                f"{what} '{other.name}' is not the robot of the result, '{robot.name}': joint {mine.joint} is "
+                "elsewhere, or of another kind"
+            )
+
+
+def _first(names: Sequence[str]) -> str:
+    return f"{names[0]} .. {names[-1]} ({len(names)})"
+
+
+def _zero_mask(link: Link) -> Array:
+    return np.array([symbol in link.zero for symbol in SYMBOLS])
+
+
+def _can_be(x: Array) -> bool:
+    """Whether a body can have ten parameters; flat ones and thin rods, on the border, count."""
+    return bool(x[9] > 0.0) and bool(np.linalg.eigvalsh(_spread(x)).min() >= -1e-6 * max(np.trace(_spread(x)), 0.0))
+
+
+def _spread(x: Array) -> Array:
+    """Covariance (3, 3) of the mass about its centre, m^2."""
+    P, m = pseudo_inertia(x), x[9]
+    return np.asarray(P[:3, :3] / m - np.outer(P[:3, 3], P[:3, 3]) / m**2)
+
+
+def _why(x: Array) -> str:
+    if not x[9] > 0.0:
+        return f"its mass is {x[9]:.3g} kg"
+    J = np.linalg.eigvalsh(to_body(x).inertia)
+    return f"principal moments {J[0]:.3g}, {J[1]:.3g}, {J[2]:.3g} kg m^2 about its centre of mass"
+
+
+def _thickened(x: Array) -> Array:
+    """The same mass and centre, with some thickness where the body is flat."""
+    values, V = np.linalg.eigh(_spread(x))
+    floor = max(THINNEST * float(values[-1]), 1e-8)
+    if values[0] >= floor:
+        return np.array(x)
+    spread = V @ np.diag(np.maximum(values, floor)) @ V.T
+    return from_body(Body(float(x[9]), x[6:9] / x[9], x[9] * (np.trace(spread) * np.eye(3) - spread)))
+
+
+def _with_mass(x: Array, mass: float) -> Array:
+    """A body from sizes with the mass that is known."""
+    return x * (mass / x[9]) if mass > 0.0 else x
+
+
+def _keeping_zeros(x: Array, link: Link) -> Array:
+    """The nearest such body with the known zeros of a link: its centre moves towards the origin until one exists."""
+    if not link.zero or is_massless(link):
+        return x
+    zero = np.array([symbol in link.zero and symbol not in ("XX", "YY", "ZZ", "M") for symbol in SYMBOLS])
+    for shrink in (1.0, 0.5, 0.25, 0.1, 0.0):
+        body = to_body(x)
+        centre = np.where(zero[6:9], 0.0, body.com) * shrink
+        tried = np.where(zero, 0.0, from_body(Body(body.mass, centre, body.inertia)))
+        if _can_be(tried):
+            return _thickened(tried) if not zero[:6].any() else tried
+    S = np.diag(np.linalg.eigvalsh(_spread(x)).mean() * np.ones(3))
+    return from_body(Body(float(x[9]), np.zeros(3), x[9] * (np.trace(S) * np.eye(3) - S)))
+
+
+def _about_axis(x: Array, link: Link) -> float:
+    """Inertia about the joint's axis, or mass for sliding joints."""
+    if link.kind != "revolute":
+        return float(x[9])
+    xx, xy, xz, yy, yz, zz = x[:6]
+    return float(link.axis @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ link.axis)

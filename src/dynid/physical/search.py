@@ -1,0 +1,197 @@
+"""Two steps, one after the other: the best fit that bodies can have, then the bodies nearest to the prior with it.
+
+Where bodies can have the estimate as it is, the second step alone is needed: it moves only in directions that leave
+every identified parameter as it is, so the fit stays what it was. Otherwise the best fit is sought first. The second
+step then weighs the prior with w = TOLERATED * (sum of squares) / d, where d is the first answer's distance squared: as
+its minimum is no larger than at the first answer, the sum of squares grows by at most w d, the share TOLERATED.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sparse
+
+from dynid.errors import PhysicalError
+from dynid.physical.cone import UNIT, smat
+from dynid.physical.conic import Matrix, Rows, minimise
+from dynid.physical.problem import Problem
+from dynid.robot.transform import Array
+
+MARGIN = 1e-3
+"""Smallest eigenvalue of S = L^-1 P L^-T: every body keeps this share of its prior's mass in every direction."""
+
+SOFTER = 0.01
+"""Data that make the solver take a problem for infeasible that is none are weighed down by this."""
+
+RANK = 1e-9
+SLACK = 1e-9
+TIE = 1e-10
+"""Weight of the prior in the first step: it only keeps what no data show from drifting."""
+
+TOLERATED = 1e-3
+"""Share by which the prior may raise the sum of squares of the best fit: 0.05 % of its NRMSE."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Coordinates x; fit: x where the estimate had to give way (None: it is physical); pressure per link and row."""
+
+    x: Array
+    fit: Array | None
+    link_pressure: Array
+    row_pressure: Array
+
+
+def search(problem: Problem) -> Found:
+    """Find the bodies; raise PhysicalError where demands exclude one another."""
+    links, rows = len(problem.links), len(problem.below.right)
+    x = nearest_with_estimate(problem)
+    if x is not None:
+        return Found(_checked(problem, x), None, np.zeros(links), np.zeros(rows))
+    first = best_fit(problem, TIE)
+    distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
+    squares = (problem.squares + problem.cost(first.x)) * problem.unit**2
+    weight = TOLERATED * squares / max(distance, 1e-300)
+    found = best_fit(problem, weight) if weight > TIE else first
+    return replace(found, x=_checked(problem, found.x))
+
+
+def best_fit(problem: Problem, weight: float) -> Found:
+    """Minimum of the cost plus weight times the squared distance from the prior, and how hard links and rows press."""
+    residuals = len(problem.data)
+    x0, Z = _equations(problem)
+    A = problem.data @ problem.seen
+    w = weight * problem.doubt**2
+    # x = x0 + Z y; residual r = A x - b, a variable of its own: squaring A would lose half the digits
+    hessian = sparse.block_diag([sparse.csc_matrix((Z.T * (2.0 * w)) @ Z), 2.0 * sparse.eye(residuals)])
+    gradient = np.concatenate([2.0 * Z.T @ (w * (x0 - problem.centre)), np.zeros(residuals)])
+    b = problem.data @ problem.estimate - A @ x0
+    rows = [
+        Rows("equal", sparse.hstack([sparse.csc_matrix(A @ Z), -sparse.eye(residuals)]), b),
+        Rows("below", _wide(problem.below.matrix @ Z, residuals), problem.below.right - problem.below.matrix @ x0),
+        _bodies(problem, x0, Z, MARGIN, residuals),
+    ]
+    answer = minimise(hessian, gradient, rows)
+    if answer.status == "infeasible":
+        broken = _conflict(problem)
+        if broken or problem.unit < 1e-12 * SOFTER:
+            raise PhysicalError(
+                f"no real bodies satisfy all that is asked for; in the way: {', '.join(broken[:5]) or 'everything'}; "
+                "loosen these, or what stands against them"
+            )
+        softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
+        return best_fit(softer, weight * SOFTER**2)
+    if answer.status != "solved":
+        raise PhysicalError(f"the search for real bodies did not converge ({answer.status}): data of extreme scale")
+    x = x0 + Z @ answer.v[: Z.shape[1]]
+    after = residuals + len(problem.below.right)
+    on_links = answer.multipliers[after:].reshape(len(problem.links), 10) @ UNIT
+    return Found(x, x, np.asarray(on_links), np.asarray(answer.multipliers[residuals:after]))
+
+
+def nearest_with_estimate(problem: Problem) -> Array | None:
+    """Bodies nearest to the prior among those that have the estimate exactly; None where there are none."""
+    start, N = _with_estimate(problem), _hidden(problem)
+    if start is None:
+        return None
+    if not N.shape[1]:
+        return start if _smallest(problem, start) >= MARGIN and _excess(problem, start) <= SLACK else None
+    D = problem.doubt[:, None] * N
+    away = problem.doubt * (start - problem.centre)
+    rows = [
+        Rows("below", problem.below.matrix @ N, problem.below.right - problem.below.matrix @ start + SLACK),
+        _bodies(problem, start, N, MARGIN, 0),
+    ]
+    answer = minimise(D.T @ D, D.T @ away, rows)
+    if answer.status != "solved":
+        return None
+    x = start + N @ answer.v
+    return x if _smallest(problem, x) > 0.9 * MARGIN and _excess(problem, x) < 1e-6 else None
+
+
+def _bodies(problem: Problem, x0: Array, Z: Array, margin: float, more: int) -> Rows:
+    """Svec of S - margin for every link, S being those of x0 + Z v."""
+    size = 10 * len(problem.links)
+    return Rows("psd", _wide(-Z[:size], more), x0[:size] - margin * np.tile(UNIT, len(problem.links)))
+
+
+def _wide(matrix: Array, more: int) -> Matrix:
+    return sparse.hstack([sparse.csc_matrix(matrix), sparse.csc_matrix((len(matrix), more))])
+
+
+def _equations(problem: Problem) -> tuple[Array, Array]:
+    """One x that satisfies the equations, and directions that keep them."""
+    E, e = problem.equal.matrix, problem.equal.right
+    if not len(e):
+        return problem.centre, np.eye(len(problem.centre))
+    x0 = problem.centre + np.linalg.lstsq(E, e - E @ problem.centre, rcond=None)[0]
+    if np.abs(E @ x0 - e).max() > 1e-8 * (1.0 + np.abs(e).max()):
+        raise PhysicalError(f"these contradict each other: {', '.join(problem.equal.labels)}")
+    return np.asarray(x0), _null_space(E)
+
+
+def _with_estimate(problem: Problem) -> Array | None:
+    """The point nearest to the prior that has the estimate and satisfies the equations, bodies or not."""
+    C = np.concatenate([problem.seen, problem.equal.matrix])
+    d = np.concatenate([problem.estimate, problem.equal.right])
+    size = np.maximum(np.linalg.norm(C, axis=1), 1e-300)
+    C, d = C / size[:, None], d / size
+    x = problem.centre.copy()
+    for _ in range(2):  # once more for the last digits
+        x = x + np.linalg.lstsq(C, d - C @ x, rcond=RANK)[0]
+    return x if np.abs(C @ x - d).max() < 1e-9 * (1.0 + np.abs(d).max()) else None
+
+
+def _hidden(problem: Problem) -> Array:
+    """Directions that leave identified parameters and equations as they are."""
+    C = np.concatenate([problem.seen, problem.equal.matrix])
+    return _null_space(C / np.maximum(np.linalg.norm(C, axis=1), 1e-300)[:, None])
+
+
+def _null_space(C: Array) -> Array:
+    _, s, Vt = np.linalg.svd(C)
+    rank = int((s > RANK * max(float(s[0]), 1e-300)).sum()) if len(s) else 0
+    return np.asarray(Vt[rank:].T)
+
+
+def _smallest(problem: Problem, x: Array) -> float:
+    """Smallest eigenvalue of S over all links."""
+    return min(float(np.linalg.eigvalsh(smat(x[10 * i : 10 * i + 10]))[0]) for i in range(len(problem.links)))
+
+
+def _excess(problem: Problem, x: Array) -> float:
+    """How far rows are violated at most, over their size."""
+    over = problem.below.matrix @ x - problem.below.right
+    off = problem.equal.matrix @ x - problem.equal.right
+    return float(np.max([0.0, *over, *np.abs(off)]))
+
+
+def _checked(problem: Problem, x: Array) -> Array:
+    """Verify eigenvalues and rows of what is handed out."""
+    smallest, excess = _smallest(problem, x), _excess(problem, x)
+    if smallest < 0.5 * MARGIN or excess > 1e-6:
+        raise PhysicalError(
+            f"the search for real bodies ended outside its bounds (eigenvalue {smallest:.2g}, excess {excess:.2g}); "
+            "the data or the prior may be of extreme scale"
+        )
+    return x
+
+
+def _conflict(problem: Problem) -> list[str]:
+    """Demands that exclude one another: those that must give way if as few as possible do; none: nothing does."""
+    labels = [*problem.equal.labels, *problem.below.labels]
+    C = np.concatenate([problem.equal.matrix, problem.below.matrix])
+    right = np.concatenate([problem.equal.right, problem.below.right])
+    n, k, e = C.shape[1], len(C), len(problem.equal.right)
+    eye = sparse.eye(k)
+    both = Rows("below", sparse.hstack([sparse.csc_matrix(C), -eye]), right)
+    back = Rows("below", sparse.hstack([sparse.csc_matrix(-C[:e]), -eye.tocsr()[:e]]), -right[:e])
+    sign = Rows("below", sparse.hstack([sparse.csc_matrix((k, n)), -eye]), np.zeros(k))
+    bodies = _bodies(problem, np.zeros(n), np.eye(n), 2.0 * MARGIN, k)
+    near = sparse.diags(np.concatenate([np.full(n, 1e-6), np.zeros(k)]))
+    gradient = np.concatenate([-1e-6 * problem.centre, np.ones(k)])
+    answer = minimise(near, gradient, [both, back, sign, bodies])
+    give = answer.v[n:]
+    return [label for label, slack in zip(labels, give, strict=True) if slack > 1e-6 * max(1.0, give.max())]

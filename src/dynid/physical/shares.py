@@ -1,0 +1,62 @@
+"""Who decides each parameter: the data, or the prior; and how surely, where it is the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.estimation.identification import Identification
+from dynid.physical.problem import Problem
+from dynid.physical.seen import Seen
+from dynid.robot.transform import Array
+
+DETERMINED = 1.0 - 1e-6
+"""Structural share from which on a parameter counts as determined by the data alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """structural: 1 where the identified parameters determine a parameter, 0 where they do not touch it.
+
+    from_data: how much of the doubt of the prior the data, with their noise, take away (0 to 1); sigma: standard
+    deviation, NaN where the prior has a say. Both are those of bodies inside their bounds: a bound that binds makes
+    deviations smaller.
+    """
+
+    structural: Array
+    from_data: Array
+    sigma: Array
+
+
+def shares_of(result: Identification, seen: Seen, problem: Problem) -> Shares:
+    """Linear-Gaussian bookkeeping with the prior's doubt of every parameter by itself.
+
+    What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
+    that no data show has share 0.
+    """
+    T = np.diag(np.linalg.norm(problem.basis, axis=1))
+    B = seen.matrix @ T
+    size = np.maximum(np.linalg.norm(B, axis=1), 1e-300)
+    U, s, Vt = np.linalg.svd(B / size[:, None], full_matrices=False)
+    keep = s > 1e-9 * s[0]
+    V = Vt[keep].T
+    prior = (T**2).sum(axis=1)
+    known = ((T @ V) ** 2).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        structural = np.where(prior > 0.0, np.minimum(known / prior, 1.0), 1.0)
+    # seen parameters have covariance C; in coordinates: Vt x = diag(1/s) U' (theta / size)
+    half = (U[:, keep] / s[keep]).T / size
+    C = half @ result.covariance @ half.T
+    C = 0.5 * (C + C.T)
+    left = C @ np.linalg.pinv(C + np.eye(len(C)), hermitian=True)  # posterior of the seen part, prior 1
+    TV = T @ V
+    with np.errstate(divide="ignore", invalid="ignore"):
+        remaining = np.einsum("ij,jk,ik->i", TV, left, TV)
+        from_data = np.where(prior > 0.0, np.clip((known - remaining) / prior, 0.0, 1.0), 1.0)
+    variance = np.einsum("ij,jk,ik->i", TV, C, TV)
+    determined = structural >= DETERMINED
+    friction = np.arange(len(problem.names)) >= len(result.robot.parameter_names)
+    from_data = np.where(friction & determined, 1.0, from_data)
+    sigma = np.where(determined, np.sqrt(np.maximum(variance, 0.0)), np.nan)
+    return Shares(structural, from_data, np.where(prior > 0.0, sigma, np.nan))

@@ -1,0 +1,78 @@
+"""The commands `physical` and `check`: parse, call, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.errors import DynidError
+
+JsonOption = Annotated[Path | None, typer.Option("--json", help="write the facts to this file, for machines")]
+
+
+def physical(
+    result: Annotated[Path, typer.Argument(help="a result that dynid identify --out wrote")],
+    prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
+    total_mass: Annotated[float | None, typer.Option(help="mass of all moving links together, kg")] = None,
+    geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
+    bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Find mass, centre of mass and inertia of every link that real bodies can have, from a result.
+
+    Example: dynid physical result.json --total-mass 18 --out physical.json
+    """
+    from dynid import physical_face, terminal
+    from dynid.estimation.identification import Identification
+
+    terminal.check_place("--out", out, suffixes=(".json",), keep=[result])
+    terminal.check_place("--json", json, keep=[result])
+    if out is not None and json is not None and out.absolute() == json.absolute():
+        raise DynidError(f"--out and --json both name {out}; choose two names")
+    bounds = physical_face.parse_bounds(bound or [])
+    identified = Identification.load(result)
+    screen = terminal.console()
+    found = physical_face.run(
+        identified, screen, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry, out=out
+    )
+    if json:
+        terminal.write_json(json, physical_face.facts(found))
+    written = [str(path) for path in (out, json) if path]
+    if written:
+        screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
+    terminal.finish(found.warnings)
+
+
+def check(
+    robot: Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")],
+    out: Annotated[Path | None, typer.Option("--out", help="write the mended robot as a .toml table")] = None,
+    json: JsonOption = None,
+) -> None:
+    """List the links of a robot file that no body can have, and whether joint torques feel it.
+
+    Example: dynid check my_robot.urdf
+    """
+    from dynid import physical_face, terminal
+    from dynid.physical.check import check_robot
+    from dynid.robot.files import write_text
+    from dynid.robot.table_text import table_text
+
+    terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
+    terminal.check_place("--json", json, keep=[Path(robot)])
+    found = check_robot(robot)
+    screen = terminal.console()
+    terminal.show_notes(found.robot, screen)
+    physical_face.show_check(found, screen)
+    if json:
+        terminal.write_json(json, physical_face.check_facts(found))
+    if out:
+        if found.mended is None:
+            raise DynidError(f"--out {out}: there is nothing to write; the file is in order or cannot be mended")
+        write_text(out, table_text(found.mended.to_mdh()))
+    written = [str(path) for path in (out, json) if path]
+    if written:
+        screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
+    terminal.finish(found.warnings)

@@ -1,0 +1,91 @@
+"""The same optimum as cvxpy finds on the problem as one would write it: standard parameters, no coordinates of ours."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from bodied import blind, identified
+from dynid.estimation.identification import Identification
+from dynid.physical.demands import Demands
+from dynid.physical.prior import Prior, prior_of
+from dynid.physical.problem import problem_of, suited
+from dynid.physical.search import MARGIN, TIE, best_fit, search
+from dynid.physical.seen import seen_by
+from dynid.robot.inertia import pseudo_inertia
+from frictions import with_friction
+from robots import random_tree
+
+cp: Any = pytest.importorskip("cvxpy")
+
+
+def pseudo_inertia_of(x: Any) -> Any:
+    """Pseudo-inertia (4, 4) of ten cvxpy expressions."""
+    xx, xy, xz, yy, yz, zz, mx, my, mz, m = (x[k] for k in range(10))
+    rows = [
+        [(yy + zz - xx) / 2, -xy, -xz, mx],
+        [-xy, (xx + zz - yy) / 2, -yz, my],
+        [-xz, -yz, (xx + yy - zz) / 2, mz],
+        [mx, my, mz, m],
+    ]
+    return cp.bmat([[cp.reshape(e, (1, 1), order="C") for e in row] for row in rows])
+
+
+class Oracle:
+    """Variables X and z, the sum of squares on all rows of the factors, and the conditions."""
+
+    def __init__(self, result: Identification, prior: Prior) -> None:
+        robot, base = result.robot, result.equation.base
+        names = robot.parameter_names
+        self.X, self.z = cp.Variable(len(names)), cp.Variable(len(result.names) - base.count)
+        theta = cp.hstack([base.matrix @ self.X, self.z])
+        assert result.names[: base.count] == base.names
+        A = np.concatenate([f.R[:, :-1] / s for log in result.factors for f, s in zip(log, result.noise, strict=True)])
+        b = np.concatenate([f.R[:, -1] / s for log in result.factors for f, s in zip(log, result.noise, strict=True)])
+        self.theta, self.squares = theta, cp.sum_squares(A @ theta - b)
+        self.conditions, self.distance = [], 0.0
+        for k, link in enumerate(robot.links):
+            first = names.index("XX" + link.label)
+            P0 = pseudo_inertia(prior.inertia[k])
+            P = pseudo_inertia_of(self.X[first : first + 10])
+            Li = np.linalg.inv(np.linalg.cholesky(P0))
+            S = Li @ P @ Li.T
+            self.distance += cp.sum_squares(S - np.eye(4))
+            self.conditions += [(S + S.T) / 2 >> MARGIN * np.eye(4), self.X[first + 9] <= prior.heaviest[k]]
+            if "Ia" + link.label in names:
+                Ia = self.X[names.index("Ia" + link.label)]
+                self.distance += cp.square((Ia - prior.rotor[k]) / prior.rotor_scale[k])
+                self.conditions.append(Ia >= 0)
+        self.conditions.append(self.z >= 0)
+
+    def solve(self, goal: Any, *conditions: Any) -> float:
+        problem = cp.Problem(cp.Minimize(goal), [*self.conditions, *conditions])
+        problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10, max_iter=500)
+        assert problem.status in ("optimal", "optimal_inaccurate")
+        return float(problem.value)
+
+
+@pytest.mark.filterwarnings("ignore:Solution may be inaccurate")
+@pytest.mark.parametrize("seed", range(20))
+def test_same_optimum(seed: int) -> None:
+    robot = with_friction(random_tree(seed + 100, joints=2 + seed % 3))
+    braked = tuple(replace(link, friction=link.friction[:2]) for link in robot.links)  # offsets may hide in masses
+    robot = replace(robot, links=braked)
+    noise = (0.02, 0.5, 3.0, 10.0)[seed % 4]
+    result = identified(robot, noise=noise, seed=seed, friction=("viscous", "coulomb"))
+    assert not result.lost
+    prior = suited(result, seen_by(result), prior_of(blind(robot), None))
+    problem = problem_of(result, seen_by(result), prior, Demands())
+    oracle = Oracle(result, prior)
+    ours = problem.squares + problem.cost(best_fit(problem, TIE).x)
+    assert_allclose(ours, oracle.solve(oracle.squares), rtol=1e-6)
+    found = search(problem)
+    if found.fit is None:  # the estimate is physical: bodies nearest to the prior among those that have it
+        mine = float((((found.x - problem.centre)[: -oracle.z.size]) ** 2).sum())
+        assert_allclose(mine, oracle.solve(oracle.distance, oracle.theta == result.values), rtol=1e-6)
+    else:
+        assert problem.squares + problem.cost(found.x) <= ours * (1.0 + 1e-3 + 1e-9)
