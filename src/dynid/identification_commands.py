@@ -97,6 +97,10 @@ def identify(
     snap: SnapOption = True,
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
+    physical: Annotated[
+        Path | None, typer.Option("--physical", help="find bodies that fit, and save them to this .json")
+    ] = None,
+    urdf: Annotated[Path | None, typer.Option("--urdf", help="write the robot with these bodies to this .urdf")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
     json: JsonOption = None,
 ) -> None:
@@ -104,12 +108,13 @@ def identify(
 
     Example: dynid identify puma560 log.csv@0%:65% --validate log.csv@65%: --out result.json
     """
-    from dynid import comparison_face, identification_face, log_options, terminal
+    from dynid import bodies_face, comparison_face, identification_face, log_options, terminal
     from dynid.estimation.identify import identify as identified
 
     comparison_face.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
+    bodies_face.check_places(physical, urdf, [path for path in (out, json) if path], files)
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line():
@@ -136,7 +141,10 @@ def identify(
         terminal.write_json(json, identification_face.facts(result))
     terminal.show_notes(loaded, screen)
     identification_face.show(result, screen)
-    written = [str(path) for path in (out, json) if path]
+    files_of_bodies, warnings = bodies_face.run(
+        result, screen, physical=physical, urdf=urdf, template=robot, lock=terminal.parse_locks(lock or [])
+    )
+    written = [*(str(path) for path in (out, json) if path), *files_of_bodies]
     if written:
         screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
-    terminal.finish([terminal.spoken(warning) for warning in result.warnings])
+    terminal.finish([terminal.spoken(warning) for warning in (*result.warnings, *warnings)])

@@ -66,6 +66,8 @@ def subject_of(result: Any) -> Subject:
     if isinstance(result, Subject):
         return result
     if isinstance(result, Identification):
+        if result.equation.unknown is not None:
+            raise ExportError("model parameters of unknown geometry cannot be exported; save the result instead")
         return _of_identification(result)
     robot = result if isinstance(result, Robot) else getattr(result, "robot", None)
     if not isinstance(robot, Robot):

@@ -52,6 +52,10 @@ def physical_parameters(
     ellipsoids around them, hold the mass of their links.
     """
     result = identification
+    if result.equation.unknown is not None:
+        raise PhysicalError(
+            "bodies need the geometry: model parameters of unknown lengths cannot be taken apart; use unknown=()"
+        )
     if not result.factors:
         raise PhysicalError("this result holds no factors of its data; identify again")
     given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
