@@ -139,7 +139,8 @@ def test_demo_does_the_main_job(tmp_path: Path) -> None:
     text = dynid("demo", "--out", str(tmp_path / "demo")).stdout
     for words in ("Base parameters: 40 of 66", "all limits hold", "true values inside", "verdict: good"):
         assert words in text
-    for name in ("motion.csv", "motion.html", "log.csv", "result.json"):
+    assert "robot.urdf: " in text
+    for name in ("motion.csv", "motion.html", "log.csv", "result.json", "physical.json", "robot.urdf"):
         assert (tmp_path / "demo" / name).is_file()
 
 

@@ -1,4 +1,4 @@
-"""The main job on one robot, simulated: what can be known, a motion that shows it, a noisy recording, parameters."""
+"""The main job on one robot, simulated: what can be known, a motion that shows it, a recording, parameters, a URDF."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ import numpy as np
 from dynid.base.find import base_parameters
 from dynid.data.log import Log
 from dynid.data.simulate import simulate
+from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify
 from dynid.excitation.design import design_excitation
 from dynid.excitation.excitation import Excitation
+from dynid.exports.export import export
+from dynid.exports.verify import verify
 from dynid.models.friction import PLAIN
+from dynid.physical.find import physical_parameters
 from dynid.report.excitation import write_page
 from dynid.robot.files import write_text
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
 
 RATE = 500.0
 ENCODER = 2e-5
@@ -41,8 +46,9 @@ def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
     write_page(motion, folder / "motion.html")
     yield from identification_figures(robot, real, motion, other, folder)
     yield (
-        f"look at {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, "
-        f"the whole result {folder / 'result.json'}"
+        f"look at {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, the whole result "
+        f"{folder / 'result.json'}, its bodies {folder / 'physical.json'}, the model for simulators "
+        f"{folder / 'robot.urdf'}"
     )
     yield "next, on a robot of your own: dynid excite ROBOT --out traj.csv, record it, dynid identify ROBOT log.csv"
 
@@ -62,16 +68,17 @@ def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
     rng = np.random.default_rng(seed)
     said = []
     X = robot.parameters.copy()
-    if np.isnan(X).any():
+    real = all(_is_body(link.inertia) for link in robot.links)
+    if np.isnan(X).any() or not real:
         names = robot.parameter_names
         places = {name: k for k, name in enumerate(names)}
         for k, link in enumerate(robot.links):
-            body = _invented_body(rng, 8.0 * 0.7**k)
             first = places["XX" + link.label]
-            X[first : first + 10] = np.where(np.isnan(X[first : first + 10]), body, X[first : first + 10])
+            X[first : first + 10] = _invented_body(rng, 8.0 * 0.7**k)
         X = np.where(np.isnan(X), 0.1, X)
         X[[places[name] for name in robot.known_zeros]] = 0.0
-        said.append("its table has no masses: bodies were invented for this demo")
+        what = "values that no bodies have" if np.isfinite(robot.parameters).all() else "no masses"
+        said.append(f"its table has {what}: solid bodies were invented for this demo")
     links = [
         replace(link, friction=link.friction or tuple(zip(PLAIN, rng.uniform(0.5, 2.0, 3).tolist(), strict=True)))
         if k in robot.active_links
@@ -79,6 +86,14 @@ def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
         for k, link in enumerate(robot.with_parameters(X).links)
     ]
     return replace(robot, links=tuple(links)), said
+
+
+def _is_body(inertia: Array) -> bool:
+    """Whether ten parameters are those of a body: the pseudo-inertia is positive."""
+    xx, xy, xz, yy, yz, zz, *h, m = inertia
+    I = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])  # noqa: E741
+    P = np.block([[0.5 * np.trace(I) * np.eye(3) - I, np.array(h)[:, None]], [np.array(h), np.array([m])]])
+    return bool(np.isfinite(P).all() and np.linalg.eigvalsh(P)[0] > 0.0)
 
 
 def _invented_body(rng: np.random.Generator, mass: float) -> np.ndarray:
@@ -147,6 +162,21 @@ def identification_figures(
         f"{100 * result.validation.mean:.1f} % of the torques' deviation"
     )
     yield f"verdict: {result.verdict}"
+    yield from bodies_figures(result, real, folder)
+
+
+def bodies_figures(result: Identification, real: Robot, folder: Path) -> Iterator[str]:
+    """Find bodies that fit, and write the robot with them for simulators."""
+    mass = sum(float(link.inertia[9]) for link in real.links)
+    bodies = physical_parameters(result, total_mass=mass)
+    bodies.save(folder / "physical.json")
+    done = export(bodies, folder / "robot.urdf")
+    checked = verify(folder / "robot.urdf", done.subject)
+    yield (
+        f"bodies of all links that can exist, {mass:.1f} kg together as a scale would say: error on the recording "
+        f"{100 * bodies.nrmse_before.mean():.2f} % before, {100 * bodies.nrmse_after.mean():.2f} % after"
+    )
+    yield f"robot.urdf: {checked}"
 
 
 def write_log(log: Log, path: Path) -> None:
