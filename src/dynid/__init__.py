@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
+    from dynid.report.write import write_report
     from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
     from dynid.robot.load import bundled_robots, load_robot
@@ -85,6 +86,7 @@ _HOMES = {
     "regressor_adjoint": "dynid.models.regressor",
     "regressor_chunks": "dynid.models.regressor",
     "simulate": "dynid.data.simulate",
+    "write_report": "dynid.report.write",
 }
 
 __all__ = [
@@ -131,6 +133,7 @@ __all__ = [
     "regressor_adjoint",
     "regressor_chunks",
     "simulate",
+    "write_report",
 ]
 
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ from dynid.errors import DynidError
 from dynid.identification_commands import identify, simulate
 from dynid.marker_commands import markers
 from dynid.payload_commands import gains, payload
+from dynid.report_commands import report
 from dynid.unknown_commands import unknown
 
 app = typer.Typer(
@@ -192,6 +193,7 @@ app.command()(payload)
 app.command()(gains)
 app.command()(markers)
 app.command()(unknown)
+app.command()(report)
 
 
 @app.command()

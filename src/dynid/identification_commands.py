@@ -98,18 +98,22 @@ def identify(
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write a page on the result to this .html")] = None,
     json: JsonOption = None,
 ) -> None:
     """Identify the parameters of a robot from logs, with intervals, validation and a verdict.
 
     Example: dynid identify puma560 log.csv@0%:65% --validate log.csv@65%: --out result.json
     """
-    from dynid import comparison_face, identification_face, log_options, terminal
+    from dynid import comparison_face, identification_face, log_options, report_face, terminal
     from dynid.estimation.identify import identify as identified
 
     comparison_face.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
+    if compare and report is not None:
+        raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
+    report_face.check_report(report, (out, json), [*files, Path(robot)])
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line():
@@ -134,9 +138,12 @@ def identify(
         result.save(out)
     if json:
         terminal.write_json(json, identification_face.facts(result))
+    if report:
+        with identification_face.progress(screen) as tell:
+            report_face.report_identified(result, report, read, held_out, [robot, *([sensor] if sensor else [])], tell)
     terminal.show_notes(loaded, screen)
     identification_face.show(result, screen)
-    written = [str(path) for path in (out, json) if path]
+    written = [str(path) for path in (out, json, report) if path]
     if written:
         screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
     terminal.finish([terminal.spoken(warning) for warning in result.warnings])
