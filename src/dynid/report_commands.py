@@ -11,7 +11,9 @@ JsonOption = Annotated[Path | None, typer.Option("--json", help="write what the 
 
 
 def report(
-    results: Annotated[list[Path], typer.Argument(metavar="RESULT...", help="of dynid identify --out; several compare")],
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULT...", help="of dynid identify --out; several compare")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="the .html to write; beside the result if missing")] = None,
     log: Annotated[list[str] | None, typer.Option(help="a LOG of the result, to draw its curves; repeatable")] = None,
     validate: Annotated[list[str] | None, typer.Option(help="another LOG that it has to predict; repeatable")] = None,

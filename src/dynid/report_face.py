@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 
 from dynid import terminal
@@ -12,6 +13,7 @@ from dynid.data.log import Log
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_back
+from dynid.robot.load import bundled_robots
 
 
 def default_place(results: Sequence[Path]) -> Path:
@@ -50,10 +52,14 @@ def report_identified(
     used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
     if isinstance(validate, float):
         used, others, _ = hold_back(used, validate)
-    inputs = [path for path in map(Path, files) if path.is_file()]
-    write_report(
-        result, place, logs=used, validate=others, command=command_line(), inputs=inputs, on_progress=tell
-    )
+    inputs = [path for path in map(_file, files) if path.is_file()]
+    write_report(result, place, logs=used, validate=others, command=command_line(), inputs=inputs, on_progress=tell)
+
+
+def _file(source: str | Path) -> Path:
+    """A file, or the table of a bundled robot."""
+    bundled = Path(str(resources.files("dynid.robot") / "library" / f"{source}.toml"))
+    return bundled if not Path(source).is_file() and str(source) in bundled_robots() else Path(source)
 
 
 def names_of(files: Sequence[Path]) -> list[str]:

@@ -49,7 +49,10 @@ class Compared:
     def same_robot(self) -> bool:
         """Whether parameters of the same name mean the same."""
         first = self.results[0].equation.base
-        alike = [r.equation.base.columns == first.columns and r.robot.name == self.results[0].robot.name for r in self.results]
+        alike = [
+            r.equation.base.columns == first.columns and r.robot.name == self.results[0].robot.name
+            for r in self.results
+        ]
         return all(alike)
 
     @property
@@ -102,7 +105,10 @@ class OverviewSection:
             ])  # fmt: skip
         head = ("result", "verdict", "robot", "model", "estimator", "error, validation", "error, fit", "rank",
                 "condition", "cut-off", "warnings")  # fmt: skip
-        reasons = [(n, r.verdict, tuple(dict.fromkeys(r.warnings))) for n, r in zip(subject.names, subject.results, strict=True)]
+        reasons = [
+            (n, r.verdict, tuple(dict.fromkeys(r.warnings)))
+            for n, r in zip(subject.names, subject.results, strict=True)
+        ]
         alike = len({(r.model, r.cutoff, r.validation.source) for r in subject.results}) == 1
         return {"table": Table("Results", head, rows, 5), "reasons": reasons, "alike": alike}
 
@@ -123,7 +129,11 @@ class ErrorsSection:
             }
             for k, (name, r) in enumerate(zip(subject.names, subject.results, strict=True))
         ]  # fmt: skip
-        layout = {"xaxis": {"type": "category", "automargin": True}, "yaxis": axis("NRMSE on validation data [%]"), "barmode": "group"}
+        layout = {
+            "xaxis": {"type": "category", "automargin": True},
+            "yaxis": axis("NRMSE on validation data [%]"),
+            "barmode": "group",
+        }
         sources = list(zip(subject.names, (r.validation.source for r in subject.results), strict=True))
         return {"drawing": Figure("Validation errors per channel", traces, layout, 340), "sources": sources}
 
@@ -153,7 +163,7 @@ def _cells(subject: Compared, name: str) -> list[Cell]:
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.estimate(k, name)
-        cells.append(cell(value, f"{number(value, 4)} ± {number(half, 2)}" if np.isfinite(value) else "–"))
+        cells.append(cell(value, f"{number(value, 4)} ± {number(half, 2)}" if np.isfinite(value) else "-"))
     return cells
 
 
@@ -161,7 +171,7 @@ def _apart(dispute: Mapping[str, float], name: str) -> list[Cell]:
     if not dispute:
         return []
     d = dispute[name]
-    return [cell(d, "–" if np.isnan(d) else f"{d:.1f} σ", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
+    return [cell(d, "-" if np.isnan(d) else f"{d:.1f} σ", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
 
 
 def _chart(subject: Compared, names: Sequence[str]) -> Figure:
@@ -188,7 +198,9 @@ def _chart(subject: Compared, names: Sequence[str]) -> Figure:
         "xaxis": axis("difference from the first, in its half widths"), "hovermode": "closest",
         "yaxis": {**ticks, "automargin": True, "zeroline": False},
     }  # fmt: skip
-    return Figure("Parameters with intervals, relative to the first result", traces, layout, 90 + 22 * max(4, len(names)))
+    return Figure(
+        "Parameters with intervals, relative to the first result", traces, layout, 90 + 22 * max(4, len(names))
+    )
 
 
 SECTIONS: tuple[Section[Compared], ...] = (OverviewSection(), ErrorsSection(), IntervalsSection(), ReproduceSection())

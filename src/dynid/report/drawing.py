@@ -34,7 +34,9 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
     traces = [_links(robot, points)]
     traces += [_frame(points[-1], np.eye(3), 0.18 * size, "base")]
     last = robot.topological_order[-1]
-    traces += [_frame(points[last], poses.rotation[last][0], 0.14 * size, f"frame of {plot_text(robot.links[last].name)}")]
+    traces += [
+        _frame(points[last], poses.rotation[last][0], 0.14 * size, f"frame of {plot_text(robot.links[last].name)}")
+    ]
     for kind, colour in (("revolute", REVOLUTE), ("prismatic", PRISMATIC)):
         traces += _joints(robot, poses, points, kind, colour, 0.09 * size)
     return Figure(
@@ -47,7 +49,7 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
 def space() -> dict[str, object]:
     """Layout of a drawing in space, equal scales on all axes."""
     axes = {f"{x}axis": {"title": {"text": f"{x} [m]"}, "showbackground": False, "nticks": 5} for x in "xyz"}
-    camera = {"eye": {"x": 1.5, "y": -1.5, "z": 0.7}}
+    camera = {"eye": {"x": 1.45, "y": -1.75, "z": 0.8}, "center": {"x": 0, "y": 0, "z": -0.12}}
     return {
         "scene": {**axes, "aspectmode": "data", "camera": camera, "dragmode": "orbit"},
         "margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "showlegend": False,
@@ -61,9 +63,7 @@ def _links(robot: Robot, points: dict[int, Array]) -> Trace:
     return _line(np.array(rows), LINK, 9, "links")
 
 
-def _joints(
-    robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float
-) -> list[Trace]:
+def _joints(robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float) -> list[Trace]:
     own = [k for k in robot.tree_joints if robot.links[k].kind == kind]
     if not own:
         return []

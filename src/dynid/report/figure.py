@@ -48,6 +48,11 @@ def line(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
     }  # fmt: skip
 
 
+def corner_title(text: str) -> dict[str, Any]:
+    """A title in the upper left corner, beside the legend."""
+    return {"text": text, "font": {"size": 13}, "x": 0, "xanchor": "left", "y": 0.99, "yanchor": "top"}
+
+
 def axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with its title."""
     return {"title": {"text": title}, "automargin": True, **more}

@@ -41,9 +41,7 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
         if filled is not None:
             body = environment().get_template(f"{section.name}.html").render(**filled)
             parts.append({"name": section.name, "title": section.title, "body": Markup(body)})  # escaped: autoescape
-    return (
-        environment().get_template("page.html").render(title=title, lead=lead, parts=parts, plotly=plotly_script())
-    )
+    return environment().get_template("page.html").render(title=title, lead=lead, parts=parts, plotly=plotly_script())
 
 
 @cache

@@ -8,6 +8,8 @@ from pathlib import PurePath
 
 import numpy as np
 
+PLUS_MINUS, STAR, ARROW = "\N{PLUS-MINUS SIGN}", "\N{BLACK STAR}", "\N{RIGHTWARDS ARROW}"
+
 COLOURS = ("#3b82c4", "#d1495b", "#3a9d5d", "#9a6bb0", "#e08a00", "#0e9594", "#a0703c", "#7b8494")
 """One per joint, readable on light and on dark ground."""
 
@@ -15,7 +17,7 @@ COLOURS = ("#3b82c4", "#d1495b", "#3a9d5d", "#9a6bb0", "#e08a00", "#0e9594", "#a
 def number(value: float, digits: int = 4) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
     if not math.isfinite(value):
-        return "–"
+        return "-"
     if value == 0.0 or not 1e-5 < abs(value) < 1e7:
         return f"{value:.{digits}g}"
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-", unique=False)
@@ -24,7 +26,7 @@ def number(value: float, digits: int = 4) -> str:
 def percent(share: float) -> str:
     """A share in percent, two digits."""
     if not math.isfinite(share):
-        return "–"
+        return "-"
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %" if share < 10.0 else "> 1000 %"
 
 
@@ -36,3 +38,8 @@ def plot_text(text: str) -> str:
 def short_name(text: str) -> str:
     """A log's name without its folder."""
     return PurePath(text).name or text
+
+
+def unit(text: str) -> str:
+    """A unit with raised exponents."""
+    return text.replace("^2", "\N{SUPERSCRIPT TWO}").replace("^3", "\N{SUPERSCRIPT THREE}")

@@ -48,7 +48,7 @@ class ConditionSection:
             "count": len(result.names),
             "bound": number(result.bounds.of_measurement, 3),
             "drawing": Figure("Singular values of the weighted matrix", [trace], layout, 300),
-            "table": Table("Weakest direction: the combination that the data know least", ("parameter", "share"), rows),
+            "table": Table("Weakest direction", ("parameter", "share"), rows),
         }
 
 

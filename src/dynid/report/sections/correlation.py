@@ -16,7 +16,7 @@ from dynid.report.words import plot_text
 PAIRS, READABLE = 10, 45
 """Pairs that are listed, and names that can be read along an axis."""
 
-SCALE = [[0.0, "#b3303f"], [0.5, "rgba(128,128,128,0.06)"], [1.0, "#2f7fc6"]]
+SCALE = [[0.0, "#b3303f"], [0.5, "rgba(160,160,160,0.04)"], [1.0, "#2f7fc6"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,13 @@ class CorrelationSection:
             for k in worst
         ]  # fmt: skip
         shown = [plot_text(name) for name in names]
-        ticks = {"showticklabels": len(names) <= READABLE, "tickfont": {"size": 9}, "showgrid": False, "automargin": True}
+        ticks = {
+            "showticklabels": len(names) <= READABLE,
+            "tickfont": {"size": 9},
+            "ticks": "",
+            "showgrid": False,
+            "automargin": True,
+        }
         trace = {
             "type": "heatmap", "x": shown, "y": shown, "z": numbers(R), "zmin": -1, "zmax": 1, "colorscale": SCALE,
             "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>", "colorbar": {"thickness": 12, "len": 0.6},

@@ -63,7 +63,10 @@ def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
     note = f"{short_name(replay.name)}, as recorded"
     if result.cutoff is not None:
         note += f"; dashed: the cut-off of {result.cutoff:.4g} Hz"
-    return [Figure(f.label, f.traces, f.layout, f.height, f"Spectrum of the {f.label.split()[-1]}: {note}.") for f in figures]
+    return [
+        Figure(f.label, f.traces, f.layout, f.height, f"Spectrum of the {f.label.split()[-1]}: {note}.")
+        for f in figures
+    ]
 
 
 def _spectrum(what: str, unit: str, f: Array, S: Array, subject: Subject) -> Figure:
@@ -76,7 +79,17 @@ def _spectrum(what: str, unit: str, f: Array, S: Array, subject: Subject) -> Fig
     shapes = []
     if subject.result.cutoff is not None:
         x = subject.result.cutoff
-        shapes = [{"type": "line", "x0": x, "x1": x, "y0": 0, "y1": 1, "yref": "paper", "line": {"dash": "dash", "width": 1.2, "color": "#7b8494"}}]
+        shapes = [
+            {
+                "type": "line",
+                "x0": x,
+                "x1": x,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"dash": "dash", "width": 1.2, "color": "#7b8494"},
+            }
+        ]
     layout = {
         "xaxis": axis("f [Hz]", type="log"), "yaxis": axis(unit, type="log", exponentformat="power", nticks=6),
         "shapes": shapes,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynid.estimation.identification import Identification
-from dynid.report.figure import Figure, axis, line, numbers
+from dynid.report.figure import Figure, axis, corner_title, line, numbers
 from dynid.report.replay import column_values, is_of_velocity
 from dynid.report.subject import Subject
 from dynid.report.words import percent, plot_text
@@ -63,7 +63,10 @@ def friction_curve(result: Identification, joint: int, v: Array) -> Array:
 
 def _figure(subject: Subject, joint: int, c: int, cloud: Array | None) -> Figure:
     result = subject.result
-    name, turns = result.robot.joint_names[joint], result.robot.links[result.robot.active_links[joint]].kind == "revolute"
+    name, turns = (
+        result.robot.joint_names[joint],
+        result.robot.links[result.robot.active_links[joint]].kind == "revolute",
+    )
     limit = float(result.robot.limits.velocity[joint])
     fastest = float(np.abs(cloud[:, 0]).max()) if cloud is not None and len(cloud) else limit
     fastest = fastest if np.isfinite(fastest) and fastest > 0.0 else 1.0
@@ -77,7 +80,7 @@ def _figure(subject: Subject, joint: int, c: int, cloud: Array | None) -> Figure
     traces.append(line(v, friction_curve(result, joint, v), "identified", "#e08a00", width=2.4))
     units = ("rad/s", "N m") if turns else ("m/s", "N")
     layout = {
-        "title": {"text": plot_text(name), "font": {"size": 13}, "x": 1, "xanchor": "right", "y": 0.98},
+        "title": corner_title(f"joint {plot_text(name)}"),
         "xaxis": axis(f"v [{units[0]}]"), "yaxis": axis(f"[{units[1]}]"), "hovermode": "closest",
     }  # fmt: skip
     return Figure(f"Friction of joint {name} over its velocity", traces, layout, 290)

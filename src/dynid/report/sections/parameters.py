@@ -13,7 +13,7 @@ from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
-from dynid.report.words import number, percent
+from dynid.report.words import number, percent, unit
 
 CERTAIN, FAIR = 0.1, 0.5
 """Half width over value up to which a parameter is well known, and known at all."""
@@ -69,7 +69,7 @@ def _table(result: Identification) -> Table:
         name, share = result.names[k], float(relative[k])
         fixed = half[k] == 0.0
         row = [
-            Cell(name), Cell(result.units[k], mark="soft"), Cell("★" if name in essential else "", 0.0 if name in essential else 1.0),
+            Cell(name), Cell(unit(result.units[k]), mark="soft"), Cell("★" if name in essential else "", 0.0 if name in essential else 1.0),
             cell(float(result.values[k]), number(float(result.values[k]), 5)),
             cell(float(half[k]), number(float(half[k]), 2)),
             Cell("fixed", -1.0, "soft") if fixed else cell(share, percent(share), mark_of(share), min(share, 1.0)),
@@ -80,8 +80,8 @@ def _table(result: Identification) -> Table:
 
 def _nominal(value: float, half: float, nominal: float | None) -> list[Cell]:
     if nominal is None:
-        return [cell(math.nan, "–"), cell(math.nan, "–")]
+        return [cell(math.nan, "-"), cell(math.nan, "-")]
     off = abs(value - nominal) / half if half > 0.0 else math.nan
     mark = "" if not math.isfinite(off) else "soft" if off <= 1.0 else "fair"
-    text = "inside" if off <= 1.0 else f"{off:.2g} half widths" if math.isfinite(off) else "–"
+    text = "inside" if off <= 1.0 else f"{off:.2g} half widths" if math.isfinite(off) else "-"
     return [cell(nominal, number(nominal, 5)), cell(off, text, mark)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.report.figure import Figure, axis, line
+from dynid.report.figure import Figure, axis, corner_title, line
 from dynid.report.replay import Replay
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
@@ -47,7 +47,8 @@ class PredictionSection:
 def _errors(subject: Subject) -> Table:
     result = subject.result
     head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
-    replays = [r for r in subject.replays[:8]] if len(subject.replays) > 1 else []
+    several = len(subject.used) > 1 or len(subject.held_out) > 1
+    replays = subject.replays[:8] if several else ()
     head += [f"NRMSE {short_name(r.name)}" for r in replays]
     rows = []
     for c, name in enumerate(result.channels):
@@ -65,6 +66,13 @@ def _share(nrmse: float) -> Cell:
     return cell(nrmse, percent(nrmse), mark)
 
 
+def channel_title(subject: Subject, channel: int) -> str:
+    """What a channel is called in a figure."""
+    name = plot_text(subject.result.channels[channel])
+    of_joint = subject.result.equation.channels[channel].joint >= 0
+    return f"joint {name}" if of_joint else name
+
+
 def unit_of(subject: Subject, channel: int) -> str:
     """Unit of a channel."""
     kind = subject.result.equation.kinds[channel]
@@ -76,13 +84,14 @@ def _figure(subject: Subject, replay: Replay, c: int) -> Figure:
     name = subject.result.channels[c]
     measured, predicted, residual = (replay.curve(kind, c) for kind in range(3))
     traces = [
-        line(*measured, "measured", MEASURED, width=1.6),
+        line(*measured, "measured", MEASURED, width=2.6),
         line(*predicted, "predicted", PREDICTED, width=1.0),
         line(*residual, "residual", RESIDUAL, width=0.9, yaxis="y2"),
     ]
     unit = unit_of(subject, c)
+    title = channel_title(subject, c)
     layout = {
-        "title": {"text": f"{plot_text(name)}, {percent(float(replay.nrmse[c]))}", "font": {"size": 13}, "x": 1, "xanchor": "right", "y": 0.98},
+        "title": corner_title(f"{title}, error {percent(float(replay.nrmse[c]))}"),
         "xaxis": axis("t [s]", anchor="y2"),
         "yaxis": axis(f"[{unit}]", domain=[0.36, 1.0]),
         "yaxis2": axis("residual", domain=[0.0, 0.28]),

@@ -29,7 +29,10 @@ class ReproduceSection:
     def fill(self, subject: HasOrigin) -> Mapping[str, Any]:
         """Tables of files and versions."""
         origin = subject.origin
-        files = [[Cell(file.name), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")] for file in origin.inputs]
+        files = [
+            [Cell(file.name), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")]
+            for file in origin.inputs
+        ]
         return {
             "command": origin.command,
             "versions": origin.versions,

@@ -28,11 +28,13 @@ class ResidualsSection:
         if not result.checks:
             return None
         joints = set(result.joints)
-        rows = [_row(check, check.channel in joints and not result.equation.measure.is_scalar) for check in result.checks]
-        head = ("channel", "autocorrelation", "goes with velocity", "goes with position", "in words")
+        rows = [
+            _row(check, check.channel in joints and not result.equation.measure.is_scalar) for check in result.checks
+        ]
+        head = ("channel", "in words", "autocorrelation", "goes with velocity", "goes with position")
         delay = result.found_delay
         return {
-            "table": Table("Residuals per channel", head, rows),
+            "table": Table("Residuals per channel", head, rows, 2),
             "delay": None if delay is None else (f"{1e3 * delay.seconds:.3g}", f"{1e3 * delay.sigma:.2g}"),
         }
 
@@ -45,6 +47,10 @@ def _row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
         told.append("something depends on position (gears, cables, geometry)")
     if abs(check.colour) > COLOURED:
         told.append("coloured: the model misses something slow, intervals account for it")
-    shares = [cell(x, percent(x) if of_joint else "–", "fair" if x > TELLING else "") for x in (check.velocity, check.position)]
+    shares = [
+        cell(x, percent(x) if of_joint else "-", "fair" if x > TELLING else "")
+        for x in (check.velocity, check.position)
+    ]
     colour = cell(check.colour, f"{check.colour:+.2f}", "fair" if abs(check.colour) > COLOURED else "")
-    return [Cell(check.channel), colour, *shares, Cell("; ".join(told) or "nothing to be seen", mark="" if told else "soft")]
+    words = Cell("; ".join(told) or "nothing to be seen", mark="" if told else "soft")
+    return [Cell(check.channel), words, colour, *shares]

@@ -51,7 +51,7 @@ def _posture(subject: Subject) -> Array:
 
 
 def _mdh_table(robot: Robot) -> Table:
-    head = ("joint", "parent", "type", "γ", "b", "α", "d", "θ", "r", "from", "to", "speed", "effort")
+    head = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "from", "to", "speed", "effort")
     rows = [_row(robot, link) for link in robot.links if link.mdh is not None]
     return Table("Modified Denavit-Hartenberg table: degrees and m, limits likewise, N m or N", head, rows, 3)
 
@@ -67,5 +67,5 @@ def _row(robot: Robot, link: Link) -> list[Cell]:
     turns = math.degrees(1.0) if link.kind == "revolute" else 1.0
     limits = link.limits
     for value in (turns * limits.lower, turns * limits.upper, turns * limits.velocity, limits.effort):
-        row.append(cell(value, f"{value:.4g}" if math.isfinite(value) else "–"))
+        row.append(cell(value, f"{value:.4g}" if math.isfinite(value) else "-"))
     return row

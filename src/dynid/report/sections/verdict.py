@@ -26,7 +26,7 @@ class VerdictSection:
         others = len(result.names) - result.base_rank
         cards = [
             (str(result.base_rank), f"{kind} parameters, and {others} others"),
-            (percent(result.validation.mean), f"mean error on {result.validation.source}"),
+            (percent(result.validation.mean), "mean error in validation"),
             (percent(result.fit.mean), "mean error on the data used"),
             (number(result.base_condition, 3), f"condition of the {kind} columns"),
             (str(len(result.essential)), f"of {len(result.names)} parameters are essential"),
@@ -38,4 +38,5 @@ class VerdictSection:
             "reasons": result.verdict.reasons,
             "next_step": result.verdict.next_step,
             "cards": cards,
+            "source": result.validation.source,
         }
