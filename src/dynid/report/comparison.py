@@ -17,7 +17,7 @@ from dynid.report.sections.reproduce import ReproduceSection
 from dynid.report.sections.verdict import MARKS
 from dynid.report.subject import Origin
 from dynid.report.table import Cell, Table, cell
-from dynid.report.words import COLOURS, number, percent, plot_text
+from dynid.report.words import COLOURS, PLUS_MINUS, number, percent, plot_text
 
 READABLE = 40
 """Parameters in the chart, those about which results differ most."""
@@ -75,7 +75,7 @@ class Compared:
         return float(r.values[place]), float(r.sigma[place]), float(r.quantile * r.sigma[place])
 
     def dispute(self, name: str) -> float:
-        """Largest difference from the first result that has the parameter, in combined deviations; NaN for one alone."""
+        """Largest difference from the first result that has the parameter, in combined deviations, or NaN."""
         found = [x for x in (self.estimate(k, name) for k in range(len(self.results))) if np.isfinite(x[0])]
         if len(found) < 2:
             return np.nan
@@ -152,7 +152,7 @@ class IntervalsSection:
         head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
         rows = [[Cell(name), *_cells(subject, name), *_apart(dispute, name)] for name in subject.parameters]
         return {
-            "table": Table("Values ± half width of the 95 % interval", head, rows),
+            "table": Table(f"Values {PLUS_MINUS} half width of the 95 % interval", head, rows),
             "drawing": _chart(subject, ranked[:READABLE]) if ranked else None,
             "same": subject.same_robot,
             "shown": min(len(ranked), READABLE),
@@ -163,7 +163,7 @@ def _cells(subject: Compared, name: str) -> list[Cell]:
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.estimate(k, name)
-        cells.append(cell(value, f"{number(value, 4)} ± {number(half, 2)}" if np.isfinite(value) else "-"))
+        cells.append(cell(value, f"{number(value, 4)} {PLUS_MINUS} {number(half, 2)}" if np.isfinite(value) else "-"))
     return cells
 
 
@@ -171,7 +171,7 @@ def _apart(dispute: Mapping[str, float], name: str) -> list[Cell]:
     if not dispute:
         return []
     d = dispute[name]
-    return [cell(d, "-" if np.isnan(d) else f"{d:.1f} σ", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
+    return [cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
 
 
 def _chart(subject: Compared, names: Sequence[str]) -> Figure:
@@ -190,7 +190,8 @@ def _chart(subject: Compared, names: Sequence[str]) -> Figure:
                 y.append(row + 0.7 * ((k + 0.5) / count - 0.5))
         traces.append({
             "type": "scatter", "mode": "markers", "name": plot_text(subject.names[k]), "x": numbers(np.array(x)),
-            "y": numbers(np.array(y)), "error_x": {"type": "data", "array": numbers(np.array(half)), "thickness": 1.2, "width": 2},
+            "y": numbers(np.array(y)),
+            "error_x": {"type": "data", "array": numbers(np.array(half)), "thickness": 1.2, "width": 2},
             "marker": {"color": COLOURS[k % len(COLOURS)], "size": 6},
         })  # fmt: skip
     ticks = {"tickvals": list(range(len(names))), "ticktext": [plot_text(n) for n in names], "autorange": "reversed"}

@@ -79,11 +79,13 @@ def write_report(
             )
         files += [file for log in (*used, *held_out) if (file := file_of(log)) is not None]
         count = min(len(used), 4) + min(len(held_out), 4)
-        drawn = [
-            replay_logs(result, some, fitted=fitted, pages=count, on_progress=on_progress)
-            for some, fitted in ((used, True), (held_out, False))
-        ]
-        subject = Subject(result, find_origin(command, files), *drawn, physical=physical)
+        subject = Subject(
+            result,
+            find_origin(command, files),
+            replay_logs(result, used, fitted=True, pages=count, on_progress=on_progress),
+            replay_logs(result, held_out, fitted=False, pages=count, on_progress=on_progress),
+            physical,
+        )
         page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=lead(result))
     write_text(Path(path), page)
 
@@ -92,7 +94,8 @@ def lead(result: Identification) -> str:
     """What was done, in one sentence."""
     source = SOURCES[result.model].format(len(result.joints))
     count = len(result.findings)
-    return f"Identified from the {source} in {count} log{'s' * (count != 1)} ({result.estimator}), by dynid {result.version}."
+    logs = "1 log" if count == 1 else f"{count} logs"
+    return f"Identified from the {source} in {logs} ({result.estimator}), by dynid {result.version}."
 
 
 def _opened(result: Identification, logs: Log | str | Path | Logs) -> tuple[Log, ...]:

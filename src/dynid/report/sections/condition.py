@@ -38,8 +38,8 @@ class ConditionSection:
             "hovertemplate": "%{x}: %{y:.3g}<extra></extra>",
         }  # fmt: skip
         layout = {
-            "xaxis": axis("number"), "yaxis": axis("singular value", type="log", exponentformat="power", nticks=6), "bargap": 0.25,
-            "showlegend": False,
+            "xaxis": axis("number"), "yaxis": axis("singular value", type="log", exponentformat="power", nticks=6),
+            "bargap": 0.25, "showlegend": False,
         }  # fmt: skip
         return {
             "condition": number(result.condition, 4),

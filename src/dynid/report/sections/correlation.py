@@ -36,10 +36,9 @@ class CorrelationSection:
         names = [result.names[k] for k in some]
         rows, columns = np.triu_indices(len(some), 1)
         worst = np.argsort(-np.abs(R[rows, columns]), kind="stable")[:PAIRS]
-        pairs = [
-            [Cell(names[rows[k]]), Cell(names[columns[k]]), cell(float(R[rows[k], columns[k]]), f"{R[rows[k], columns[k]]:+.3f}")]
-            for k in worst
-        ]  # fmt: skip
+        pairs = []
+        for i, j in zip(rows[worst], columns[worst], strict=True):
+            pairs.append([Cell(names[i]), Cell(names[j]), cell(float(R[i, j]), f"{R[i, j]:+.3f}")])
         shown = [plot_text(name) for name in names]
         ticks = {
             "showticklabels": len(names) <= READABLE,

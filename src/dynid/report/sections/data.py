@@ -10,7 +10,7 @@ from dynid.report.figure import Figure, axis, line
 from dynid.report.replay import Replay
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
-from dynid.report.words import COLOURS, number, percent, plot_text, short_name
+from dynid.report.words import COLOURS, number, percent, plot_text, short_name, unit
 from dynid.robot.transform import Array
 
 
@@ -57,9 +57,9 @@ def _table(subject: Subject) -> Table:
 
 def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
     spectrum, result = replay.spectrum, subject.result
-    figures = [_spectrum("velocities", "(rad/s)²/Hz", spectrum.f, spectrum.velocity, subject)]
+    figures = [_spectrum("velocities", unit("(rad/s)^2/Hz"), spectrum.f, spectrum.velocity, subject)]
     if spectrum.torque is not None:
-        figures.append(_spectrum("torques", "(N m)²/Hz", spectrum.f, spectrum.torque, subject))
+        figures.append(_spectrum("torques", unit("(N m)^2/Hz"), spectrum.f, spectrum.torque, subject))
     note = f"{short_name(replay.name)}, as recorded"
     if result.cutoff is not None:
         note += f"; dashed: the cut-off of {result.cutoff:.4g} Hz"
@@ -69,7 +69,7 @@ def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
     ]
 
 
-def _spectrum(what: str, unit: str, f: Array, S: Array, subject: Subject) -> Figure:
+def _spectrum(what: str, scale: str, f: Array, S: Array, subject: Subject) -> Figure:
     top = float(S.max()) or 1.0
     names = subject.result.robot.joint_names
     traces = [
@@ -91,7 +91,7 @@ def _spectrum(what: str, unit: str, f: Array, S: Array, subject: Subject) -> Fig
             }
         ]
     layout = {
-        "xaxis": axis("f [Hz]", type="log"), "yaxis": axis(unit, type="log", exponentformat="power", nticks=6),
+        "xaxis": axis("f [Hz]", type="log"), "yaxis": axis(scale, type="log", exponentformat="power", nticks=6),
         "shapes": shapes,
     }  # fmt: skip
     return Figure(f"Spectrum of the {what}", traces, layout, 300)

@@ -12,7 +12,7 @@ from dynid.estimation.identification import Identification
 from dynid.report.figure import Figure, axis, corner_title, line, numbers
 from dynid.report.replay import column_values, is_of_velocity
 from dynid.report.subject import Subject
-from dynid.report.words import percent, plot_text
+from dynid.report.words import ARROW, percent, plot_text
 from dynid.robot.transform import Array
 
 GRID = 161
@@ -39,7 +39,7 @@ class FrictionSection:
             "others": others,
             "figures": [_figure(subject, j, c, clouds[0][c] if clouds else None) for c, j in enumerate(joints)],
             "has_cloud": bool(clouds),
-            "admitted": [f"{t.block} ({percent(t.before)} → {percent(t.error)})" for t in trials if t.admitted],
+            "admitted": [f"{t.block} ({percent(t.before)} {ARROW} {percent(t.error)})" for t in trials if t.admitted],
         }
 
 

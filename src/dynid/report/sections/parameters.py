@@ -13,7 +13,7 @@ from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
-from dynid.report.words import number, percent, unit
+from dynid.report.words import PLUS_MINUS, STAR, number, percent, unit
 
 CERTAIN, FAIR = 0.1, 0.5
 """Half width over value up to which a parameter is well known, and known at all."""
@@ -61,7 +61,7 @@ def mark_of(share: float) -> str:
 def _table(result: Identification) -> Table:
     nominal, relative = nominal_values(result), relative_half(result)
     has_nominal = any(name in nominal for name in result.names)
-    head = ["parameter", "unit", "essential", "value", "± 95 %", "relative"]
+    head = ["parameter", "unit", "essential", "value", f"{PLUS_MINUS} 95 %", "relative"]
     head += ["nominal", "off nominal"] if has_nominal else []
     half, essential = result.quantile * result.sigma, set(result.essential)
     rows = []
@@ -69,13 +69,17 @@ def _table(result: Identification) -> Table:
         name, share = result.names[k], float(relative[k])
         fixed = half[k] == 0.0
         row = [
-            Cell(name), Cell(unit(result.units[k]), mark="soft"), Cell("★" if name in essential else "", 0.0 if name in essential else 1.0),
+            Cell(name), Cell(unit(result.units[k]), mark="soft"), _star(name in essential),
             cell(float(result.values[k]), number(float(result.values[k]), 5)),
             cell(float(half[k]), number(float(half[k]), 2)),
             Cell("fixed", -1.0, "soft") if fixed else cell(share, percent(share), mark_of(share), min(share, 1.0)),
         ]  # fmt: skip
         rows.append(row + (_nominal(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else []))
     return Table("Identified parameters, best known first", head, rows, 3)
+
+
+def _star(essential: bool) -> Cell:
+    return Cell(STAR, 0.0) if essential else Cell("", 1.0)
 
 
 def _nominal(value: float, half: float, nominal: float | None) -> list[Cell]:
