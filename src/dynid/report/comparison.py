@@ -18,6 +18,7 @@ from dynid.report.sections.verdict import MARKS
 from dynid.report.subject import Origin
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import COLOURS, PLUS_MINUS, number, percent, plot_text
+from dynid.robot.transform import Array
 
 READABLE = 40
 """Parameters in the chart, those about which results differ most."""
@@ -47,13 +48,22 @@ class Compared:
 
     @property
     def same_robot(self) -> bool:
-        """Whether parameters of the same name mean the same."""
-        first = self.results[0].equation.base
-        alike = [
-            r.equation.base.columns == first.columns and r.robot.name == self.results[0].robot.name
-            for r in self.results
-        ]
-        return all(alike)
+        """Whether all results speak of one robot."""
+        first = self.results[0].robot
+        return all(
+            r.robot.name == first.name and r.robot.parameter_names == first.parameter_names for r in self.results
+        )
+
+    def means_the_same(self, k: int, other: int, name: str) -> bool:
+        """Whether two results have the parameter and regroup the same others into it."""
+        rows = [self._regrouped(i).get(name) for i in (k, other)]
+        if rows[0] is None or rows[1] is None:
+            return rows[0] is rows[1] and all(name in self.results[i].names for i in (k, other))
+        return rows[0].shape == rows[1].shape and bool(np.allclose(rows[0], rows[1], rtol=1e-6, atol=1e-9))
+
+    def _regrouped(self, k: int) -> dict[str, Array]:
+        base = self.results[k].equation.base
+        return dict(zip(base.names, base.matrix, strict=True))
 
     @property
     def title(self) -> str:
@@ -75,8 +85,9 @@ class Compared:
         return float(r.values[place]), float(r.sigma[place]), float(r.quantile * r.sigma[place])
 
     def dispute(self, name: str) -> float:
-        """Largest difference from the first result that has the parameter, in combined deviations, or NaN."""
-        found = [x for x in (self.estimate(k, name) for k in range(len(self.results))) if np.isfinite(x[0])]
+        """Largest difference from the first result that has the parameter, in combined deviations; NaN for one."""
+        having = [k for k, r in enumerate(self.results) if name in r.names]
+        found = [self.estimate(k, name) for k in having if self.means_the_same(having[0], k, name)]
         if len(found) < 2:
             return np.nan
         value, sigma, _ = found[0]
@@ -181,10 +192,11 @@ def _chart(subject: Compared, names: Sequence[str]) -> Figure:
     for k in range(count):
         x, half, y = [], [], []
         for row, name in enumerate(names):
-            reference = next(e for e in (subject.estimate(i, name) for i in range(count)) if np.isfinite(e[0]))
+            first = next(i for i, r in enumerate(subject.results) if name in r.names)
+            reference = subject.estimate(first, name)
             value, _, own = subject.estimate(k, name)
             scale = reference[2] or abs(reference[0]) or 1.0
-            if np.isfinite(value):
+            if np.isfinite(value) and subject.means_the_same(first, k, name):
                 x.append((value - reference[0]) / scale)
                 half.append(own / scale)
                 y.append(row + 0.7 * ((k + 0.5) / count - 0.5))

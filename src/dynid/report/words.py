@@ -36,8 +36,8 @@ def plot_text(text: str) -> str:
 
 
 def short_name(text: str) -> str:
-    """A log's name without its folder."""
-    return PurePath(text).name or text
+    """A log's name, without the folders of a whole path; other names may hold slashes, too."""
+    return PurePath(text).name if PurePath(text).is_absolute() else text
 
 
 def unit(text: str) -> str:

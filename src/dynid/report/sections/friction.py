@@ -61,16 +61,22 @@ def friction_curve(result: Identification, joint: int, v: Array) -> Array:
     return total
 
 
+def _velocities(limit: float, cloud: Array | None) -> Array:
+    """Where to draw a curve: velocities that were seen, or up to the limit; steep around 0."""
+    fastest = limit if np.isfinite(limit) and limit > 0.0 else 1.0
+    low, high = (-fastest, fastest) if cloud is None or not len(cloud) else (cloud[:, 0].min(), cloud[:, 0].max())
+    near = 1e-6 * max(abs(low), abs(high), 1e-3) * np.array([-1.0, 0.0, 1.0])
+    v = np.union1d(np.linspace(low, high, GRID), near[(near >= low) & (near <= high)])
+    return np.asarray(v)
+
+
 def _figure(subject: Subject, joint: int, c: int, cloud: Array | None) -> Figure:
     result = subject.result
     name, turns = (
         result.robot.joint_names[joint],
         result.robot.links[result.robot.active_links[joint]].kind == "revolute",
     )
-    limit = float(result.robot.limits.velocity[joint])
-    fastest = float(np.abs(cloud[:, 0]).max()) if cloud is not None and len(cloud) else limit
-    fastest = fastest if np.isfinite(fastest) and fastest > 0.0 else 1.0
-    v = fastest * np.linspace(-1.0, 1.0, GRID)  # an odd number: 0 is among them
+    v = _velocities(float(result.robot.limits.velocity[joint]), cloud)
     traces = []
     if cloud is not None:
         traces.append({
