@@ -186,7 +186,7 @@ def _apart(dispute: Mapping[str, float], name: str) -> list[Cell]:
 
 
 def _chart(subject: Compared, names: Sequence[str]) -> Figure:
-    """Differences from the first result over its half width; parameters of any size share one scale."""
+    """Differences from the first result over the widest half width; parameters of any size share one scale."""
     traces = []
     count = len(subject.results)
     for k in range(count):
@@ -195,7 +195,8 @@ def _chart(subject: Compared, names: Sequence[str]) -> Figure:
             first = next(i for i, r in enumerate(subject.results) if name in r.names)
             reference = subject.estimate(first, name)
             value, _, own = subject.estimate(k, name)
-            scale = reference[2] or abs(reference[0]) or 1.0
+            widest = np.nanmax([subject.estimate(i, name)[2] for i in range(count)])
+            scale = float(widest) or abs(reference[0]) or 1.0
             if np.isfinite(value) and subject.means_the_same(first, k, name):
                 x.append((value - reference[0]) / scale)
                 half.append(own / scale)
@@ -208,7 +209,7 @@ def _chart(subject: Compared, names: Sequence[str]) -> Figure:
         })  # fmt: skip
     ticks = {"tickvals": list(range(len(names))), "ticktext": [plot_text(n) for n in names], "autorange": "reversed"}
     layout = {
-        "xaxis": axis("difference from the first, in its half widths"), "hovermode": "closest",
+        "xaxis": axis("difference from the first, in half widths of the widest interval"), "hovermode": "closest",
         "yaxis": {**ticks, "automargin": True, "zeroline": False},
     }  # fmt: skip
     return Figure(

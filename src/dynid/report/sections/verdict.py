@@ -38,5 +38,4 @@ class VerdictSection:
             "reasons": result.verdict.reasons,
             "next_step": result.verdict.next_step,
             "cards": cards,
-            "source": result.validation.source,
         }
