@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynid.base.barycentric import Barycentric, barycentric
     from dynid.base.find import base_parameters, compare_methods
     from dynid.base.parameters import BaseParameters
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from dynid.excitation.design import design_excitation
     from dynid.excitation.excitation import Excitation
     from dynid.models.regressor import Regressor, regressor, regressor_adjoint, regressor_chunks
-    from dynid.report.write import write_report
     from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
     from dynid.robot.load import bundled_robots, load_robot
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
     from dynid.unknown.find import count_model_parameters, model_parameters
     from dynid.unknown.parameters import ModelParameters
+
+    # Typed loosely: `estimation` reads __version__ here, and a layer may not import the reports above it.
+    write_report: Callable[..., None]
 
 _HOMES = {
     "Barycentric": "dynid.base.barycentric",

@@ -271,7 +271,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, object], words: str, tm
     if options.get("logs") == "all":
         options["logs"] = logs()
     with pytest.raises(DynidError, match=words):
-        write_report(about, tmp_path / "r.html", **options)  # type: ignore[arg-type]
+        write_report(about, tmp_path / "r.html", **options)
     assert not list(tmp_path.iterdir())
 
 

@@ -13,7 +13,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 AXES = ("#d1495b", "#3a9d5d", "#3b82c4")
-LINK, REVOLUTE, PRISMATIC = "#7b8494", "#e08a00", "#9a6bb0"
+LINK, REVOLUTE, PRISMATIC, PATH = "#7b8494", "#e08a00", "#9a6bb0", "#3b82c4"
 
 
 def tree_poses(robot: Robot, q: Array) -> Poses:
@@ -44,6 +44,23 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
         traces, space(), 460, "Drag to turn, scroll or pinch to zoom. Orange: axes of revolute joints; violet: of "
         "prismatic ones; red, green, blue: x, y, z of the base and of the last link.",
     )  # fmt: skip
+
+
+def draw_path(robot: Robot, q: Array) -> Figure | None:
+    """Path of the last link's frame along positions (N, n), with the skeleton where it begins."""
+    start = draw_robot(robot, q[0])
+    if start is None:
+        return None
+    try:
+        poses = tree_poses(robot, q)
+    except DynidError:
+        return None
+    last = robot.topological_order[-1]
+    name = plot_text(robot.links[last].name)
+    path = _line(poses.position[last], PATH, 4, f"path of {name}")
+    note = f"Blue: path of the frame of {robot.links[last].name}; the skeleton stands where it begins. {start.note}"
+    label = f"Path of the last link of {robot.name} in three dimensions"
+    return Figure(label, [path, *start.traces], start.layout, start.height, note)
 
 
 def space() -> dict[str, object]:
