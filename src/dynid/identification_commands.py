@@ -138,11 +138,11 @@ def identify(
         result.save(out)
     if json:
         terminal.write_json(json, identification_face.facts(result))
+    terminal.show_notes(loaded, screen)
+    identification_face.show(result, screen)
     if report:
         with identification_face.progress(screen) as tell:
             report_face.report_identified(result, report, read, held_out, [robot, *([sensor] if sensor else [])], tell)
-    terminal.show_notes(loaded, screen)
-    identification_face.show(result, screen)
     written = [str(path) for path in (out, json, report) if path]
     if written:
         screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)

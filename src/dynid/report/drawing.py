@@ -66,7 +66,7 @@ def draw_path(robot: Robot, q: Array) -> Figure | None:
 def space() -> dict[str, object]:
     """Layout of a drawing in space, equal scales on all axes."""
     axes = {f"{x}axis": {"title": {"text": f"{x} [m]"}, "showbackground": False, "nticks": 5} for x in "xyz"}
-    camera = {"eye": {"x": 1.6, "y": -1.95, "z": 0.9}, "center": {"x": 0, "y": 0, "z": -0.12}}
+    camera = {"eye": {"x": 1.3, "y": -1.6, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.12}}
     return {
         "scene": {**axes, "aspectmode": "data", "camera": camera, "dragmode": "orbit"},
         "margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "showlegend": False,

@@ -17,6 +17,7 @@ from dynid.report.figure import Figure, Trace, axis, corner_title, line
 from dynid.report.page import Section, render_page
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import COLOURS, number, percent, plot_text
+from dynid.report.words import unit as raised
 from dynid.robot.files import write_text
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -58,7 +59,7 @@ class MotionSection:
         """Table and three figures."""
         e = subject.excitation
         rows = [
-            [Cell(name), *(cell(float(u), f"{100 * u:.1f} %", bar=min(max(float(u), 0.0), 1.0)) for u in use)]
+            [Cell(name), *(cell(float(u), f"{100 * u:.1f} %", "soft", min(max(float(u), 0.0), 1.0)) for u in use)]
             for name, use in zip(e.robot.joint_names, e.use, strict=True)
         ]
         table = Table("Use of limits: peak over limit", ("joint", "position", "velocity", "acceleration"), rows)
@@ -92,8 +93,8 @@ class ProgressSection:
         seen = condition < HOPELESS
         traces = [line(100.0 * share[seen], condition[seen], "condition", COLOURS[0], width=2)]
         layout = {
-            "xaxis": axis("part of the exciting motion [%]"), "yaxis": axis("condition number", type="log", nticks=6),
-            "showlegend": False,
+            "xaxis": axis("part of the exciting motion [%]"),
+            "yaxis": axis("condition number", type="log", exponentformat="power", nticks=6), "showlegend": False,
         }  # fmt: skip
         return {
             "criterion": e.criterion, "first": number(e.first_value, 4), "value": number(e.value, 4),
@@ -117,15 +118,12 @@ class ExpectedSection:
         for name, error in errors.items():
             value = values.get(name, math.nan)
             share = error / abs(value) if value else math.inf
-            rows.append([Cell(name), cell(error, number(error, 3)), cell(value, number(value, 4)),
-                         cell(share, percent(share))])  # fmt: skip
-        rows.sort(key=lambda row: -_known(float(str(row[3].value)), -1.0))
-        head = ("parameter", "deviation", "nominal", "relative")
-        return {"table": Table("Expected standard deviations", head, rows), "noise": number(subject.noise, 4)}
-
-
-def _known(value: float, otherwise: float) -> float:
-    return value if math.isfinite(value) else otherwise
+            known = [cell(value, number(value, 4)), cell(share, percent(share))] if values else []
+            order = share if math.isfinite(share) else -1.0
+            rows.append((order, [Cell(name), cell(error, number(error, 3)), *known]))
+        head = ("parameter", "deviation", *(("nominal", "relative") if values else ()))
+        ranked = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+        return {"table": Table("Expected standard deviations", head, ranked), "noise": number(subject.noise, 4)}
 
 
 def nominal_values(excitation: Excitation) -> dict[str, float]:
@@ -158,7 +156,7 @@ def _curves(subject: Design, quantity: str, letter: str, unit: str) -> Figure:
         ends = motion.t[[0, -1]]
         hidden = {"legendgroup": own, "showlegend": False, "hoverinfo": "skip", "dash": "dash", "width": 1}
         traces += [line(ends, np.full(2, bound), own, colour, **hidden) for bound in _bounds(e, quantity, j)]
-    layout = {"title": corner_title(f"{quantity} [{unit}]"), "xaxis": axis("t [s]"), "yaxis": axis("")}
+    layout = {"title": corner_title(f"{quantity} [{raised(unit)}]"), "xaxis": axis("t [s]"), "yaxis": axis("")}
     return Figure(f"{quantity.capitalize()} of all joints with their limits", traces, layout, 360)
 
 

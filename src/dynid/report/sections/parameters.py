@@ -72,10 +72,15 @@ def _table(result: Identification) -> Table:
             Cell(name), Cell(unit(result.units[k]), mark="soft"), _star(name in essential),
             cell(float(result.values[k]), number(float(result.values[k]), 5)),
             cell(float(half[k]), number(float(half[k]), 2)),
-            Cell("fixed", -1.0, "soft") if fixed else cell(share, percent(share), mark_of(share), min(share, 1.0)),
+            Cell("fixed", -1.0, "soft") if fixed else cell(share, percent(share), mark_of(share), _bar(share)),
         ]  # fmt: skip
         rows.append(row + (_nominal(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else []))
     return Table("Identified parameters, best known first", head, rows, 3)
+
+
+def _bar(share: float) -> float:
+    """How far a bar is filled: from 0.1 % to 100 %, by its logarithm."""
+    return float(np.clip(1.0 + np.log10(max(share, 1e-3)) / 3.0, 0.02, 1.0))
 
 
 def _star(essential: bool) -> Cell:
