@@ -14,12 +14,14 @@ from numpy.testing import assert_allclose
 
 from dynid import DynidError, Identification, Log, Motion, Robot, identify, load_robot, simulate, write_report
 from dynid.report.comparison import Compared
+from dynid.report.drawing import draw_robot, middle_posture
 from dynid.report.page import plotly_script
 from dynid.report.replay import replay_logs
 from dynid.report.sections.condition import weighted_singular_values
 from dynid.report.sections.friction import friction_curve
 from dynid.report.sections.parameters import nominal_values
 from dynid.report.subject import find_origin
+from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction
 from robots import smooth_path
@@ -344,3 +346,12 @@ def test_a_million_samples_of_seven_joints_stay_under_eight_megabytes(tmp_path: 
     assert len(long) == 1_000_000
     write_report(found, tmp_path / "r.html", logs=long, validate=short)
     assert (tmp_path / "r.html").stat().st_size < 8_000_000
+
+
+@pytest.mark.parametrize("name", bundled_robots())
+def test_every_bundled_robot_can_be_drawn(name: str) -> None:
+    arm = load_robot(name)
+    drawing = draw_robot(arm, middle_posture(arm))
+    assert drawing is not None
+    assert all(trace["type"] == "scatter3d" for trace in drawing.traces)
+    assert "NaN" not in drawing.json

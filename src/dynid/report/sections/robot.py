@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.report.drawing import draw_robot
+from dynid.report.drawing import draw_robot, middle_posture
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import number
@@ -45,9 +45,7 @@ def _posture(subject: Subject) -> Array:
     for replay in subject.replays:
         if replay.findings.mean:
             return np.array(replay.findings.mean)
-    lower, upper = subject.result.robot.limits.position.T
-    known = np.isfinite(lower) & np.isfinite(upper)
-    return np.where(known, 0.5 * (np.where(known, lower, 0.0) + np.where(known, upper, 0.0)), 0.0)
+    return middle_posture(subject.result.robot)
 
 
 def _mdh_table(robot: Robot) -> Table:
