@@ -25,8 +25,8 @@ def tree_poses(robot: Robot, q: Array) -> Poses:
 
 def middle_posture(robot: Robot) -> Array:
     """Posture (n,) in the middle of the limits, 0 for joints without."""
-    limited = np.isfinite(robot.limits.position).all(axis=1)
-    return np.where(limited[:, None], robot.limits.position, 0.0).mean(axis=1)
+    limited = np.asarray(np.isfinite(robot.limits.position).all(axis=1))
+    return np.asarray(np.where(limited[:, None], robot.limits.position, 0.0).mean(axis=1))
 
 
 def draw_robot(robot: Robot, posture: Array) -> Figure | None:
