@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynid.base.barycentric import Barycentric, barycentric
     from dynid.base.find import base_parameters, compare_methods
     from dynid.base.parameters import BaseParameters
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
     from dynid.unknown.find import count_model_parameters, model_parameters
     from dynid.unknown.parameters import ModelParameters
+
+    # Typed loosely: `estimation` reads __version__ here, and a layer may not import the reports above it.
+    write_report: Callable[..., None]
 
 _HOMES = {
     "Barycentric": "dynid.base.barycentric",
@@ -99,6 +104,7 @@ _HOMES = {
     "regressor_chunks": "dynid.models.regressor",
     "simulate": "dynid.data.simulate",
     "verify": "dynid.exports.verify",
+    "write_report": "dynid.report.write",
 }
 
 __all__ = [
@@ -153,6 +159,7 @@ __all__ = [
     "regressor_chunks",
     "simulate",
     "verify",
+    "write_report",
 ]
 
 __version__ = "0.1.0"

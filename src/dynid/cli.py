@@ -17,6 +17,7 @@ from dynid.identification_commands import identify, simulate
 from dynid.marker_commands import markers
 from dynid.payload_commands import gains, payload
 from dynid.physical_commands import check, physical
+from dynid.report_commands import report
 from dynid.unknown_commands import unknown
 
 app = typer.Typer(
@@ -197,6 +198,7 @@ app.command()(unknown)
 app.command()(export)
 app.command()(physical)
 app.command()(check)
+app.command()(report)
 
 
 @app.command()

@@ -102,19 +102,23 @@ def identify(
     ] = None,
     urdf: Annotated[Path | None, typer.Option("--urdf", help="write the robot with these bodies to this .urdf")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write a page on the result to this .html")] = None,
     json: JsonOption = None,
 ) -> None:
     """Identify the parameters of a robot from logs, with intervals, validation and a verdict.
 
     Example: dynid identify puma560 log.csv@0%:65% --validate log.csv@65%: --out result.json
     """
-    from dynid import bodies_face, comparison_face, identification_face, log_options, terminal
+    from dynid import bodies_face, comparison_face, identification_face, log_options, report_face, terminal
     from dynid.estimation.identify import identify as identified
 
     comparison_face.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
+    if compare and report is not None:
+        raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
-    bodies_face.check_places(physical, urdf, [path for path in (out, json) if path], files)
+    bodies_face.check_places(physical, urdf, [path for path in (out, json, report) if path], files)
+    report_face.check_report(report, (out, json), [*files, Path(robot)])
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line():
@@ -144,7 +148,10 @@ def identify(
     files_of_bodies, warnings = bodies_face.run(
         result, screen, physical=physical, urdf=urdf, template=robot, lock=terminal.parse_locks(lock or [])
     )
-    written = [*(str(path) for path in (out, json) if path), *files_of_bodies]
+    if report:
+        with identification_face.progress(screen) as tell:
+            report_face.report_identified(result, report, read, held_out, [robot, *([sensor] if sensor else [])], tell)
+    written = [*(str(path) for path in (out, json, report) if path), *files_of_bodies]
     if written:
         screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
     terminal.finish([terminal.spoken(warning) for warning in (*result.warnings, *warnings)])

@@ -1,67 +1,163 @@
-"""A page on a designed motion: joint curves with their limits, and how much of each limit is used."""
+"""A page on a designed motion: curves with their limits, the path in space, condition, and errors to expect."""
 
 from __future__ import annotations
 
 import math
-from importlib import resources
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dynid.base.find import base_parameters
 from dynid.excitation.excitation import Excitation
+from dynid.report.drawing import draw_path
+from dynid.report.figure import Figure, Trace, axis, corner_title, line
+from dynid.report.page import Section, render_page
+from dynid.report.table import Cell, Table, cell
+from dynid.report.words import COLOURS, number, percent, plot_text
+from dynid.report.words import unit as raised
 from dynid.robot.files import write_text
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
 
 _QUANTITIES = (("position", "q", "rad, m"), ("velocity", "v", "rad/s, m/s"), ("acceleration", "a", "rad/s^2, m/s^2"))
-_SAMPLES = 800
+_SAMPLES, _INSTANTS = 800, 60
+HOPELESS = 1e9
+"""Condition numbers beyond this are those of too few rows, and not drawn."""
 
 
-def write_page(excitation: Excitation, path: Path) -> None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """A motion with its samples, and the noise (of every row) for which errors are expected."""
+
+    excitation: Excitation
+    motion: Motion
+    noise: float
+
+
+def write_page(excitation: Excitation, path: Path, *, noise: float = 1.0) -> None:
     """Write one HTML file with everything inside it."""
-    from jinja2 import Environment, select_autoescape
-    from plotly.offline import get_plotlyjs
-
-    text = (resources.files("dynid.report") / "templates" / "excitation.html").read_text(encoding="utf-8")
-    template = Environment(autoescape=select_autoescape(default=True, default_for_string=True)).from_string(text)
+    design = Design(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), noise)
     summary = (
         f"{excitation.duration:.1f} s from rest to rest; condition number {excitation.condition:.4g} of "
         f"{len(excitation.rows.names)} base columns ({excitation.rows.model} model); margin to the limits "
         f"{max(excitation.margin, 0.0):.2%}, proven over all time."
     )
-    page = template.render(
-        title=f"Exciting motion for {excitation.robot.name}",
-        summary=summary,
-        warnings=excitation.warnings,
-        header=("joint", "position", "velocity", "acceleration"),
-        rows=[
-            (name, *(f"{100 * u:.1f} %" for u in use))
-            for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
-        ],
-        plotly_script=get_plotlyjs(),
-        figures=[figure_html(excitation, *quantity) for quantity in _QUANTITIES],
-    )
-    write_text(path, page)
+    write_text(path, render_page(f"Exciting motion for {excitation.robot.name}", design, SECTIONS, lead=summary))
 
 
-def figure_html(excitation: Excitation, quantity: str, letter: str, unit: str) -> str:
-    """Curves of all joints; limits as dashed lines in the same colour, shown with their joint."""
-    import plotly.graph_objects as go
+@dataclass(frozen=True, slots=True)
+class MotionSection:
+    """Joint curves, limits as dashed lines in the same colour, and how much of each limit is used."""
 
-    rate = max(10.0, _SAMPLES / excitation.duration)
-    motion = excitation.motion(rate)
-    figure = go.Figure()
-    colours = ("#2563a6", "#d1495b", "#3a7d44", "#8e5ea2", "#e08a00", "#0e9594", "#7a5230", "#555b6e")
-    for j, name in enumerate(excitation.robot.joint_names):
-        colour = colours[j % len(colours)]
-        y = getattr(motion, letter)[:, j]
-        figure.add_trace(go.Scatter(x=motion.t, y=y, name=name, legendgroup=name, line={"color": colour}))
-        for bound in _bounds(excitation, quantity, j):
-            figure.add_trace(_limit_line(motion.t, bound, name, colour))
-    figure.update_layout(
-        title=f"{quantity} [{unit}]", xaxis_title="t [s]", height=380, margin={"l": 50, "r": 20, "t": 50, "b": 40}
-    )
-    plain = {"displaylogo": False, "modeBarButtonsToRemove": ["sendDataToCloud"], "responsive": True}
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, config=plain))
+    name: str = "motion"
+    title: str = "Motion"
+
+    def fill(self, subject: Design) -> Mapping[str, Any]:
+        """Table and three figures."""
+        e = subject.excitation
+        rows = [
+            [Cell(name), *(cell(float(u), f"{100 * u:.1f} %", "soft", min(max(float(u), 0.0), 1.0)) for u in use)]
+            for name, use in zip(e.robot.joint_names, e.use, strict=True)
+        ]
+        table = Table("Use of limits: peak over limit", ("joint", "position", "velocity", "acceleration"), rows)
+        return {"warnings": e.warnings, "table": table, "figures": [_curves(subject, *q) for q in _QUANTITIES]}
+
+
+@dataclass(frozen=True, slots=True)
+class PathSection:
+    """Where the last link goes."""
+
+    name: str = "path"
+    title: str = "Path in space"
+
+    def fill(self, subject: Design) -> Mapping[str, Any] | None:
+        """None where loops cannot be closed along the motion."""
+        drawing = draw_path(subject.excitation.robot, subject.motion.q)
+        return None if drawing is None else {"drawing": drawing}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressSection:
+    """How the condition number falls while the exciting part goes on."""
+
+    name: str = "progress"
+    title: str = "Condition"
+
+    def fill(self, subject: Design) -> Mapping[str, Any]:
+        """Start and end of the design, and the number over the rows so far."""
+        e = subject.excitation
+        share, condition = condition_so_far(e.matrix)
+        seen = condition < HOPELESS
+        traces = [line(100.0 * share[seen], condition[seen], "condition", COLOURS[0], width=2)]
+        layout = {
+            "xaxis": axis("part of the exciting motion [%]"),
+            "yaxis": axis("condition number", type="log", exponentformat="power", nticks=6), "showlegend": False,
+        }  # fmt: skip
+        return {
+            "criterion": e.criterion, "first": number(e.first_value, 4), "value": number(e.value, 4),
+            "condition": number(e.condition, 4), "scaling": number(e.scaling, 4),
+            "drawing": Figure("Condition number over the motion", traces, layout, 300),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedSection:
+    """Deviations to expect for white noise, relative where the robot file knows the values."""
+
+    name: str = "expected"
+    title: str = "Expected errors"
+
+    def fill(self, subject: Design) -> Mapping[str, Any]:
+        """One row per parameter, the worst first."""
+        e = subject.excitation
+        errors, values = e.expected_errors(subject.noise), nominal_values(e)
+        rows = []
+        for name, error in errors.items():
+            value = values.get(name, math.nan)
+            share = error / abs(value) if value else math.inf
+            known = [cell(value, number(value, 4)), cell(share, percent(share))] if values else []
+            order = share if math.isfinite(share) else -1.0
+            rows.append((order, [Cell(name), cell(error, number(error, 3)), *known]))
+        head = ("parameter", "deviation", *(("nominal", "relative") if values else ()))
+        ranked = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+        return {"table": Table("Expected standard deviations", head, ranked), "noise": number(subject.noise, 4)}
+
+
+def nominal_values(excitation: Excitation) -> dict[str, float]:
+    """Nominal base values where they are known."""
+    rotors = bool(excitation.rows.stage.columns.rotor_of_link)
+    base = base_parameters(excitation.robot, model=excitation.rows.model, rotor_inertia=rotors)
+    values = base.values(excitation.robot.parameters)
+    return {name: float(x) for name, x in zip(base.names, values, strict=True) if np.isfinite(x) and x != 0.0}
+
+
+def condition_so_far(W: Array) -> tuple[Array, Array]:
+    """Condition numbers of the first rows of W, and which share of all rows these are."""
+    p = W.shape[1]
+    ends = np.unique(np.linspace(min(p, len(W)), len(W), _INSTANTS).astype(int))
+    R, start, found = np.zeros((0, p)), 0, []
+    for end in ends:
+        R = np.asarray(np.linalg.qr(np.concatenate([R, W[start:end]]))[1])
+        s = np.linalg.svd(R, compute_uv=False)
+        found.append(float(s[0] / s[-1]) if len(s) == p and s[-1] > 0.0 else math.inf)
+        start = int(end)
+    return ends / len(W), np.array(found)
+
+
+def _curves(subject: Design, quantity: str, letter: str, unit: str) -> Figure:
+    e, motion = subject.excitation, subject.motion
+    traces: list[Trace] = []
+    for j, name in enumerate(e.robot.joint_names):
+        colour, own = COLOURS[j % len(COLOURS)], plot_text(name)
+        traces.append(line(motion.t, getattr(motion, letter)[:, j], own, colour, legendgroup=own))
+        ends = motion.t[[0, -1]]
+        hidden = {"legendgroup": own, "showlegend": False, "hoverinfo": "skip", "dash": "dash", "width": 1}
+        traces += [line(ends, np.full(2, bound), own, colour, **hidden) for bound in _bounds(e, quantity, j)]
+    layout = {"title": corner_title(f"{quantity} [{raised(unit)}]"), "xaxis": axis("t [s]"), "yaxis": axis("")}
+    return Figure(f"{quantity.capitalize()} of all joints with their limits", traces, layout, 360)
 
 
 def _bounds(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
@@ -73,15 +169,4 @@ def _bounds(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
     return tuple(x for x in bounds if math.isfinite(x))
 
 
-def _limit_line(t: Any, bound: float, name: str, colour: str) -> Any:
-    import plotly.graph_objects as go
-
-    return go.Scatter(
-        x=[float(t[0]), float(t[-1])],
-        y=np.full(2, bound),
-        legendgroup=name,
-        showlegend=False,
-        hoverinfo="skip",
-        mode="lines",
-        line={"color": colour, "dash": "dash", "width": 1},
-    )
+SECTIONS: tuple[Section[Design], ...] = (MotionSection(), PathSection(), ProgressSection(), ExpectedSection())

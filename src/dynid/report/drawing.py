@@ -1,0 +1,115 @@
+"""The robot as a skeleton in space: links as lines, joints with their axes, the frames of base and last link."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.kernel.loops import loop_map
+from dynid.kernel.poses import Poses, link_poses
+from dynid.report.figure import Figure, Trace, numbers
+from dynid.report.words import plot_text
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+AXES = ("#d1495b", "#3a9d5d", "#3b82c4")
+LINK, REVOLUTE, PRISMATIC, PATH = "#7b8494", "#e08a00", "#9a6bb0", "#3b82c4"
+
+
+def tree_poses(robot: Robot, q: Array) -> Poses:
+    """Poses of all links for positions (N, n) of the active joints; loops are closed."""
+    loops = loop_map(robot)
+    tree = q if loops is None else loops.solve(q, np.zeros_like(q), np.zeros_like(q)).q
+    return link_poses(robot, np.asarray(tree))
+
+
+def middle_posture(robot: Robot) -> Array:
+    """Posture (n,) in the middle of the limits, 0 for joints without."""
+    limited = np.asarray(np.isfinite(robot.limits.position).all(axis=1))
+    return np.asarray(np.where(limited[:, None], robot.limits.position, 0.0).mean(axis=1))
+
+
+def draw_robot(robot: Robot, posture: Array) -> Figure | None:
+    """The skeleton at a posture (n,); None where loops cannot be closed there."""
+    try:
+        poses = tree_poses(robot, posture[None])
+    except DynidError:
+        return None
+    points = {k: p[0] for k, p in poses.position.items()}
+    size = max(float(np.ptp(np.array(list(points.values())), axis=0).max()), 0.1)
+    traces = [_links(robot, points)]
+    traces += [_frame(points[-1], np.eye(3), 0.18 * size, "base")]
+    last = robot.topological_order[-1]
+    traces += [
+        _frame(points[last], poses.rotation[last][0], 0.14 * size, f"frame of {plot_text(robot.links[last].name)}")
+    ]
+    for kind, colour in (("revolute", REVOLUTE), ("prismatic", PRISMATIC)):
+        traces += _joints(robot, poses, points, kind, colour, 0.09 * size)
+    return Figure(
+        f"Skeleton of {robot.name} in three dimensions, to be turned with the mouse or a finger",
+        traces, space(), 460, "Drag to turn, scroll or pinch to zoom. Orange: axes of revolute joints; violet: of "
+        "prismatic ones; red, green, blue: x, y, z of the base and of the last link.",
+    )  # fmt: skip
+
+
+def draw_path(robot: Robot, q: Array) -> Figure | None:
+    """Path of the last link's frame along positions (N, n), with the skeleton where it begins."""
+    start = draw_robot(robot, q[0])
+    if start is None:
+        return None
+    try:
+        poses = tree_poses(robot, q)
+    except DynidError:
+        return None
+    last = robot.topological_order[-1]
+    name = plot_text(robot.links[last].name)
+    path = _line(poses.position[last], PATH, 4, f"path of {name}")
+    note = f"Blue: path of the frame of {robot.links[last].name}; the skeleton stands where it begins. {start.note}"
+    label = f"Path of the last link of {robot.name} in three dimensions"
+    return Figure(label, [path, *start.traces], start.layout, start.height, note)
+
+
+def space() -> dict[str, object]:
+    """Layout of a drawing in space, equal scales on all axes."""
+    axes = {f"{x}axis": {"title": {"text": f"{x} [m]"}, "showbackground": False, "nticks": 5} for x in "xyz"}
+    camera = {"eye": {"x": 1.3, "y": -1.6, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.12}}
+    return {
+        "scene": {**axes, "aspectmode": "data", "camera": camera, "dragmode": "orbit"},
+        "margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "showlegend": False,
+    }  # fmt: skip
+
+
+def _links(robot: Robot, points: dict[int, Array]) -> Trace:
+    rows: list[Array] = []
+    for k, link in enumerate(robot.links):
+        rows += [points[link.parent], points[k], np.full(3, np.nan)]
+    return _line(np.array(rows), LINK, 9, "links")
+
+
+def _joints(robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float) -> list[Trace]:
+    own = [k for k in robot.tree_joints if robot.links[k].kind == kind]
+    if not own:
+        return []
+    axes = {k: poses.rotation[k][0] @ robot.links[k].axis for k in own}
+    rows = [x for k in own for x in (points[k] - half * axes[k], points[k] + half * axes[k], np.full(3, np.nan))]
+    centres = np.array([points[k] for k in own])
+    names = [plot_text(robot.links[k].joint) for k in own]
+    marks = {
+        **_line(centres, colour, 1, kind), "mode": "markers", "marker": {"size": 4, "color": colour},
+        "hovertext": names, "hoverinfo": "text",
+    }  # fmt: skip
+    return [_line(np.array(rows), colour, 6, kind), marks]
+
+
+def _frame(origin: Array, rotation: Array, length: float, name: str) -> Trace:
+    rows = [x for k in range(3) for x in (origin, origin + length * rotation[:, k], origin)]
+    colours = [colour for colour in AXES for _ in range(3)]
+    return {**_line(np.array(rows), "", 4, name), "line": {"width": 4, "color": colours}}
+
+
+def _line(rows: Array, colour: str, width: int, name: str) -> Trace:
+    x, y, z = (numbers(column) for column in rows.T)
+    return {
+        "type": "scatter3d", "mode": "lines", "x": x, "y": y, "z": z, "name": name, "hoverinfo": "name",
+        "line": {"color": colour, "width": width}, "connectgaps": False,
+    }  # fmt: skip

@@ -1,0 +1,161 @@
+"""A log read again with the treatment of a result: what was measured, what the result predicts, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.data.cutoff import choose_cutoff
+from dynid.data.findings import Findings
+from dynid.data.log import Log
+from dynid.data.survey import Survey, survey
+from dynid.data.treatment import Treatment
+from dynid.errors import LogError
+from dynid.estimation.collecting import measured_channels
+from dynid.estimation.equation import ChannelColumns, Equation
+from dynid.estimation.identification import Identification
+from dynid.estimation.rows import Rows, rows_of
+from dynid.models.friction import STOP
+from dynid.report.spectrum import Spectrum, find_spectrum
+from dynid.report.thinning import Cloud, Envelope
+from dynid.robot.transform import Array
+
+POINTS = 9_000
+"""Bins of all channels of all logs of a page together."""
+
+CLOUD = 700
+"""Points of a cloud, about."""
+
+OF_VELOCITY = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck")
+"""Friction blocks that are curves over the velocity, beside the stop operators."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Replay:
+    """One log as the result sees it.
+
+    curves: measured, predicted and residual of every channel, one after the other; clouds: of every torque channel
+    (velocity, torque that friction must explain), empty where that has no meaning; rmse, nrmse per channel.
+    """
+
+    name: str
+    findings: Findings
+    curves: Envelope
+    clouds: tuple[Array, ...]
+    spectrum: Spectrum
+    rmse: Array
+    nrmse: Array
+
+    def curve(self, kind: int, channel: int) -> tuple[Array, Array]:
+        """Instants and values: kind 0 is measured, 1 predicted, 2 the residual."""
+        return self.curves.curve(kind * len(self.rmse) + channel)
+
+
+def replay_logs(
+    result: Identification,
+    logs: Sequence[Log],
+    *,
+    fitted: bool,
+    pages: int = 1,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> tuple[Replay, ...]:
+    """Read logs again; fitted: they are those of the result, in its order; pages: how many logs share the page."""
+    return tuple(_replay(result, log, k if fitted else 0, pages, on_progress) for k, log in enumerate(logs))
+
+
+def column_values(result: Identification, log: int) -> Array:
+    """Values in the order of the equation's columns; offsets are those of one log."""
+    values = dict(zip(result.names, result.values.tolist(), strict=True))
+    return np.array([values.get(name, values.get(f"{name}@{log + 1}", 0.0)) for name in result.equation.names])
+
+
+def is_of_velocity(block: str) -> bool:
+    """Whether a friction block is a curve over the velocity."""
+    return block in OF_VELOCITY or STOP.fullmatch(block) is not None
+
+
+def _treatment(result: Identification, log: Log, seen: Survey) -> Treatment:
+    """As the identification treats further logs."""
+    if result.cutoff is None:
+        if seen.samples.v is None or seen.samples.a is None:
+            raise LogError(log.name, "it has no velocities or accelerations, which this result was made from")
+        return Treatment(seen.rate, None, False, result.delay)
+    if result.cutoff >= 0.5 * seen.rate:
+        raise LogError(
+            log.name, f"its {seen.rate:.4g} Hz are too slow for the result's cut-off of {result.cutoff:.4g} Hz"
+        )  # fmt: skip
+    choice = choose_cutoff(seen)
+    return Treatment(seen.rate, result.cutoff, not choice.clean, result.delay, choice.motion_cutoff(result.cutoff))
+
+
+def _replay(
+    result: Identification, log: Log, number: int, pages: int, on_progress: Callable[[str, float], None] | None
+) -> Replay:
+    equation = result.equation
+    seen = survey(log, equation.robot, measured=measured_channels(equation.measure), joints=equation.joints)
+    treatment = _treatment(result, log, seen)
+    found = Findings(log.name, seen.rate, notes=list(log.notes))
+    C = len(equation.channels)
+    curves = Envelope(3 * C, int(np.clip(POINTS / (C * max(1, pages)), 100, 500)))
+    gauge = _Gauge(equation, column_values(result, min(number, len(result.factors) - 1)))
+    for rows in rows_of(equation, number, log, seen, treatment, found):
+        measured, predicted = gauge.add(rows)
+        curves.add(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
+        if on_progress is not None:
+            on_progress(f"drawing: {found.samples:,} samples", 1.0 - 1.0 / (1.0 + found.samples / 2e5))
+    if not gauge.count:
+        raise LogError(log.name, "no piece of it is long enough for the result's filter")
+    clouds = tuple(np.empty((0, 2)) if cloud.points is None else cloud.points for cloud in gauge.clouds)
+    rmse = np.sqrt(gauge.squares / gauge.count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        nrmse = rmse / gauge.spread
+    return Replay(log.name, found, curves, clouds, find_spectrum(seen, equation.measure.has_torques), rmse, nrmse)
+
+
+class _Gauge:
+    """Sums and clouds under way."""
+
+    def __init__(self, equation: Equation, values: Array) -> None:
+        C = len(equation.channels)
+        self.equation, self.values = equation, values
+        self.count, self.squares, self.mean, self.power = 0, np.zeros(C), np.zeros(C), np.zeros(C)
+        friction = equation.is_direct and equation.measure.model in ("torque", "torque+reaction") and equation.friction
+        self.shared = [_of_velocity(equation, channel) for channel in equation.torque_channels] if friction else []
+        self.clouds = [Cloud(CLOUD) for _ in self.shared]
+
+    @property
+    def spread(self) -> Array:
+        """Standard deviation of the measured channels."""
+        return np.sqrt(self.power / self.count)
+
+    def add(self, rows: Rows) -> tuple[Array, Array]:
+        """Measured and predicted channels (K, C) of some rows, counted."""
+        measured, predicted = [], []
+        for c, channel in enumerate(self.equation.channels):
+            own, values = channel.row(rows.wide), self.values[channel.columns]
+            y = own[:, :-1] @ values
+            measured.append(own[:, -1].copy())
+            predicted.append(y)
+            if c < len(self.clouds):
+                shown = own[:, -1] - y + own[:, :-1][:, self.shared[c]] @ values[self.shared[c]]
+                self.clouds[c].add(np.column_stack([rows.v[:, channel.joint], shown]))
+        y, p = np.column_stack(measured), np.column_stack(predicted)
+        self._count(y, p)
+        return y, p
+
+    def _count(self, y: Array, p: Array) -> None:
+        """Mean and spread are merged part by part (Chan, Golub & LeVeque): nothing cancels."""
+        before, self.count = self.count, self.count + len(y)
+        self.squares += ((y - p) ** 2).sum(axis=0)
+        shift = y.mean(axis=0) - self.mean
+        self.power += ((y - y.mean(axis=0)) ** 2).sum(axis=0) + shift**2 * before * len(y) / self.count
+        self.mean += shift * len(y) / self.count
+
+
+def _of_velocity(equation: Equation, channel: ChannelColumns) -> NDArray[np.bool_]:
+    """Which of a channel's columns are friction that is a curve over the velocity."""
+    blocks = [columns for name, columns in equation.blocks_of.items() if is_of_velocity(name)]
+    return np.isin(channel.columns, np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64))

@@ -1,0 +1,23 @@
+"""Everything that was warned about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynid.report.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class WarningsSection:
+    """Warnings of the result, and notes on the way."""
+
+    name: str = "warnings"
+    title: str = "Warnings and notes"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """All sentences, once each."""
+        result = subject.result
+        notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings]
+        return {"warnings": tuple(dict.fromkeys(result.warnings)), "notes": tuple(dict.fromkeys(notes))}

@@ -1,0 +1,80 @@
+"""What the command `report` says and checks."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from importlib import resources
+from pathlib import Path
+
+from dynid import terminal
+from dynid.data.log import Log
+from dynid.errors import DynidError
+from dynid.estimation.identification import Identification
+from dynid.estimation.identify import hold_back
+from dynid.robot.load import bundled_robots
+
+
+def default_place(results: Sequence[Path]) -> Path:
+    """Beside the result; a comparison has a name of its own."""
+    return results[0].with_suffix(".html") if len(results) == 1 else results[0].with_name("comparison.html")
+
+
+def check_words(results: Sequence[Path], with_logs: bool) -> None:
+    """Refuse what makes no sense, before any work."""
+    resolved = [path.resolve() for path in results]
+    if len(set(resolved)) < len(resolved):
+        raise DynidError("the same result is named twice; a comparison needs different ones")
+    if with_logs and len(results) > 1:
+        raise DynidError("--log and --validate go with a single RESULT; a comparison draws no curves")
+
+
+def check_report(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
+    """See before any work that the report can be written and is none of the other files."""
+    terminal.check_place("--report", report, suffixes=(".html",), keep=keep)
+    for other in others:
+        if report is not None and other is not None and other.resolve() == report.resolve():
+            raise DynidError(f"--report and another option both name {report}; give them different names")
+
+
+def report_identified(
+    result: Identification,
+    place: Path,
+    logs: Sequence[Log],
+    validate: Sequence[Log] | float | None,
+    files: Sequence[str | Path],
+    tell: Callable[[str, float], None] | None,
+) -> None:
+    """Write the report right after an identification, its logs at hand; files: further inputs, where they are files."""
+    from dynid.report.write import write_report
+
+    used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
+    if isinstance(validate, float):
+        used, others, _ = hold_back(used, validate)
+    inputs = [path for path in map(_file, files) if path.is_file()]
+    write_report(result, place, logs=used, validate=others, command=command_line(), inputs=inputs, on_progress=tell)
+
+
+def _file(source: str | Path) -> Path:
+    """A file, or the table of a bundled robot."""
+    bundled = Path(str(resources.files("dynid.robot") / "library" / f"{source}.toml"))
+    return bundled if not Path(source).is_file() and str(source) in bundled_robots() else Path(source)
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """What to call the results: their files' names, with folders where these are alike."""
+    stems = [path.stem for path in files]
+    return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
+
+
+def command_line() -> str:
+    """The command as it was typed, to be typed again."""
+    return shlex.join(["dynid", *sys.argv[1:]])
+
+
+def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[str]:
+    """Warnings of all results; of several, each with its name."""
+    if len(results) == 1:
+        return [terminal.spoken(w) for w in results[0].warnings]
+    return [f"{n}: {terminal.spoken(w)}" for n, r in zip(names, results, strict=True) for w in r.warnings]

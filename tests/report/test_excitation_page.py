@@ -1,0 +1,77 @@
+"""The page on an exciting motion: limits, path, condition, expected errors, escaping."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pinocchio as pin
+import pytest
+from numpy.testing import assert_allclose
+
+from dynid import Excitation, design_excitation, load_robot
+from dynid.report.drawing import draw_path
+from dynid.report.excitation import condition_so_far, write_page
+from dynid.report.page import plotly_script
+from pinocchio_twin import Twin
+
+EVIL = "</script><script>alert(1)</script>"
+
+
+@cache
+def designed() -> Excitation:
+    limits = {"position": [(-2.0, 2.0)] * 3, "velocity": [1.5] * 3, "acceleration": [5.0] * 3}
+    return design_excitation(load_robot("gautier3"), limits=limits, starts=1, harmonics=3)
+
+
+def test_the_page_shows_limits_path_condition_and_errors(tmp_path: Path) -> None:
+    found = designed()
+    write_page(found, tmp_path / "m.html", noise=0.1)
+    page = (tmp_path / "m.html").read_text().replace(plotly_script(), "")
+    assert re.findall(r'<section id="(\w+)"', page) == ["motion", "path", "progress", "expected"]
+    assert not re.search(r"https?://", page)
+    figures = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
+    assert len(figures) == 3 + 1 + 1
+    dashed = [trace for trace in figures[0]["data"] if trace["line"]["dash"] == "dash"]
+    assert len(dashed) == 2 * 3
+    assert figures[3]["data"][0]["type"] == "scatter3d"
+    assert all(f">{name}<" in page for name in found.rows.names)
+    for name, error in found.expected_errors(0.1).items():
+        assert f'data-key="{error}"' in page, name
+
+
+def test_the_condition_falls_to_that_of_the_motion() -> None:
+    share, condition = condition_so_far(designed().matrix)
+    assert share[-1] == 1.0
+    assert condition[-1] == pytest.approx(designed().condition, rel=1e-8)
+    half = len(designed().matrix) // 2
+    k = int(np.argmin(np.abs(share - 0.5)))
+    rows = designed().matrix[: round(share[k] * len(designed().matrix))]
+    assert condition[k] == pytest.approx(np.linalg.cond(rows), rel=1e-8)
+    assert abs(len(rows) - half) < 0.05 * half
+
+
+def test_the_path_is_that_of_the_last_link() -> None:
+    robot, q = load_robot("puma560"), np.random.default_rng(3).uniform(-1.0, 1.0, (5, 6))
+    figure = draw_path(robot, q)
+    assert figure is not None
+    path = figure.traces[0]
+    xyz = np.column_stack([np.frombuffer(base64.b64decode(path[k]["bdata"]), "<f4") for k in "xyz"])
+    twin = Twin(robot)
+    for row, point in zip(q, xyz, strict=True):
+        pin.forwardKinematics(twin.model, twin.data, row)
+        assert_allclose(point, twin.data.oMi[twin.joint[5]].translation, atol=1e-6)
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    robot = designed().robot
+    links = tuple(replace(link, joint=EVIL + link.joint, name=EVIL, label=EVIL + link.label) for link in robot.links)
+    limits = {"position": [(-2.0, 2.0)] * 3, "velocity": [1.5] * 3, "acceleration": [5.0] * 3}
+    strange = design_excitation(replace(robot, links=links, name=EVIL), limits=limits, starts=1, harmonics=2)
+    write_page(strange, tmp_path / "m.html")
+    assert EVIL not in (tmp_path / "m.html").read_text()
