@@ -16,6 +16,7 @@ from dynid.identification_commands import identify, simulate
 from dynid.marker_commands import markers
 from dynid.payload_commands import gains, payload
 from dynid.unknown_commands import unknown
+from dynid.view_commands import view
 
 app = typer.Typer(
     add_completion=True,
@@ -192,6 +193,7 @@ app.command()(payload)
 app.command()(gains)
 app.command()(markers)
 app.command()(unknown)
+app.command()(view)
 
 
 @app.command()

@@ -1,0 +1,44 @@
+"""The command `view`: parse, call, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.errors import DynidError
+
+RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+
+
+def view(
+    robot: RobotArgument,
+    trajectory: Annotated[Path | None, typer.Argument(help="a motion or a log; without one, a slider per joint")] = None,
+    port: Annotated[int, typer.Option(help="of the page on this machine; 0 takes any that is free")] = 8080,
+    browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
+    seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
+    lock: Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")] = None,
+) -> None:
+    """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
+
+    Example: dynid view panda traj.csv
+    """
+    from dynid import terminal, view_face
+    from dynid.robot.load import load_robot
+    from dynid.view.server import check_installed, run
+
+    check_installed()
+    if seconds is not None and not seconds > 0.0:
+        raise DynidError(f"--seconds {seconds:g}: give a positive time")
+    locks = terminal.parse_locks(lock or [])
+    loaded = load_robot(robot, lock=locks)
+    path = None if trajectory is None else view_face.read_path(trajectory, loaded)
+    shapes, notes = view_face.read_shapes_of(robot, loaded, locks)
+    screen = terminal.console()
+    terminal.show_notes(loaded, screen)
+    view_face.show_notes(notes, screen)
+    run(
+        loaded, path, shapes, port=port, seconds=seconds,
+        on_start=lambda address: view_face.announce(address, screen, browser=browser),
+    )  # fmt: skip
