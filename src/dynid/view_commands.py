@@ -14,7 +14,9 @@ RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .to
 
 def view(
     robot: RobotArgument,
-    trajectory: Annotated[Path | None, typer.Argument(help="a motion or a log; without one, a slider per joint")] = None,
+    trajectory: Annotated[
+        Path | None, typer.Argument(help="a motion or a log; without one, a slider per joint")
+    ] = None,
     port: Annotated[int, typer.Option(help="of the page on this machine; 0 takes any that is free")] = 8080,
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,

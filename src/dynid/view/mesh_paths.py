@@ -81,7 +81,9 @@ class MeshFolders:
 
     def _places(self, package: str) -> Sequence[Path]:
         """Folders of a package on ROS_PACKAGE_PATH; links made by colcon are followed, as the user set that path."""
-        return [place for base in self.packages for place in ([base] if base.name == package else []) + [base / package]]
+        return [
+            place for base in self.packages for place in ([base] if base.name == package else []) + [base / package]
+        ]
 
 
 def _existing(path: Path, name: str) -> Path:

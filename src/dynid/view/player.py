@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 TICK = 1.0 / 30.0
 """Seconds between two pictures."""
 
+HINT = "Give a trajectory to see it move: `dynid view ROBOT traj.csv`."
+
 
 def add_switches(server: ViserServer, scene: Scene) -> None:
     """Add the switches of what is drawn."""
@@ -77,7 +79,7 @@ class Poser:
     def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
         self._scene, self._robot, self._loop = scene, robot, loop_map(robot)
         start = rest(robot)
-        self._note: Any = server.gui.add_markdown("Give a trajectory to see it move: `dynid view ROBOT traj.csv`.")
+        self._note: Any = server.gui.add_markdown(HINT)
         self.sliders: list[Any] = []
         for j, name in enumerate(robot.joint_names):
             turns = robot.links[robot.active_links[j]].kind == "revolute"
@@ -97,9 +99,10 @@ class Poser:
         q = np.array([[float(slider.value) for slider in self.sliders]])
         try:
             tree = tree_positions(self._robot, q, self._loop)
-        except DynidError as error:
-            self._note.content = f"{error}"
+        except DynidError:  # its text has names from the file, which must not be read as markdown
+            self._note.content = "The loop cannot close there; move back."
             return
+        self._note.content = HINT
         self._scene.show(tree)
 
     def tick(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -39,9 +39,13 @@ class Scene:
         for number, shape in enumerate(shapes):
             self._shapes.append(
                 server.scene.add_mesh_simple(
-                    f"/robot/{shape.link}/shape{number}", shape.vertices.astype(np.float32),
-                    shape.faces.astype(np.uint32), color=shape.colour, flat_shading=True, side="double",
-                )  # fmt: skip
+                    f"/robot/{shape.link}/shape{number}",
+                    shape.vertices.astype(np.float32),
+                    shape.faces.astype(np.uint32),
+                    color=shape.colour,
+                    flat_shading=True,
+                    side="double",
+                )
             )
         self.has_shapes = bool(self._shapes)
 
@@ -76,7 +80,8 @@ class Scene:
         size = float(np.linalg.norm(gravity))
         up = -gravity / size if size > 0.0 else np.array([0.0, 0.0, 1.0])
         scene.set_up_direction((float(up[0]), float(up[1]), float(up[2])))
-        plane = ("yz", "xz", "xy")[int(np.argmax(np.abs(up)))]
+        planes: tuple[Literal["yz", "xz", "xy"], ...] = ("yz", "xz", "xy")
+        plane = planes[int(np.argmax(np.abs(up)))]
         cell = 10.0 ** np.floor(np.log10(reach))
         scene.add_grid("/floor", 4.0 * reach, 4.0 * reach, plane=plane, cell_size=cell / 5.0, section_size=cell)
         across = np.roll(np.abs(up), 1)
@@ -84,7 +89,7 @@ class Scene:
         camera = self._server.initial_camera
         camera.up = up
         camera.look_at = 0.3 * reach * up
-        camera.position = reach * (1.5 * across + 1.1 * sideways + 0.9 * up)
+        camera.position = reach * (1.0 * across + 0.7 * sideways + 0.6 * up)
 
     def _draw_bones(self, k: int, skeleton: Skeleton, *, visible: bool) -> None:
         scene, radius = self._server.scene, skeleton.radius
@@ -98,9 +103,12 @@ class Scene:
         self._bones.append(self._rod(f"/robot/{k}/joint", -drum, drum, 2.0 * radius, DRUM, visible))
         self._bones.append(
             scene.add_line_segments(
-                f"/robot/{k}/axis", axis.astype(np.float32), np.array(AXIS, dtype=np.uint8),
-                thickness=0.35 * radius, visible=visible,
-            )  # fmt: skip
+                f"/robot/{k}/axis",
+                axis.astype(np.float32),
+                np.array(AXIS, dtype=np.uint8),
+                thickness=0.35 * radius,
+                visible=visible,
+            )
         )
 
     def _rod(self, name: str, start: Array, end: Array, radius: float, colour: tuple[int, int, int], seen: bool) -> Any:

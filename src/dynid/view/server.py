@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from typing import TYPE_CHECKING
 
 from dynid.errors import DynidError
@@ -26,7 +28,7 @@ INSTALL = "pip install 'dynid[view]'"
 def check_installed() -> None:
     """Say how to install what the viewer needs."""
     try:
-        import trimesh
+        import trimesh  # noqa: F401
         import viser  # noqa: F401
     except ImportError as error:
         missing = getattr(error, "name", None) or "viser"
@@ -55,7 +57,8 @@ def run(
             player.tick()
             time.sleep(TICK)
     finally:
-        server.stop()
+        with redirect_stdout(StringIO()):  # viser prints a farewell, verbose or not
+            server.stop()
 
 
 def _start(port: int, label: str) -> ViserServer:
@@ -70,4 +73,5 @@ def _start(port: int, label: str) -> ViserServer:
         except OSError as error:
             raise DynidError(f"--port {port}: {error.strerror}; choose another, or 0 for any that is free") from error
         free = int(probe.getsockname()[1])
-    return viser.ViserServer(host=HOST, port=free, label=f"dynid: {label}", verbose=False)
+    with redirect_stdout(StringIO()):  # and a table of addresses
+        return viser.ViserServer(host=HOST, port=free, label=f"dynid: {label}", verbose=False)

@@ -155,5 +155,5 @@ def _colour(material: Element | None, root: Element) -> tuple[int, int, int]:
         material = named[0] if named else None
     color = None if material is None else material.find("color")
     rgba = numbers(color, "rgba", (0.75, 0.75, 0.78, 1.0))
-    red, green, blue = (int(round(255 * min(max(x, 0.0), 1.0))) for x in rgba[:3])
+    red, green, blue = (round(255 * min(max(x, 0.0), 1.0)) for x in rgba[:3])
     return red, green, blue
