@@ -7,9 +7,15 @@ from typing import Annotated
 
 import typer
 
+from dynid.completion import complete_robot
 from dynid.errors import DynidError
 
-RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+RobotArgument = Annotated[
+    str,
+    typer.Argument(
+        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+    ),
+]
 
 
 def view(
