@@ -14,7 +14,7 @@ HEAD = """# Command line
 
 Exit code 0: done; 1: done, with warnings that must be read; 2: the input is at fault, said in a line or two on standard
 error. Output is plain when piped. `dynid --install-completion` teaches your shell (bash, zsh, fish) to complete
-commands, options and the names of bundled robots. This page is written from the commands by `python tests/commands_page.py`.
+commands, options and the names of bundled robots. This page is written by `python tests/commands_page.py`.
 """
 
 

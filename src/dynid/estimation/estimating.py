@@ -246,7 +246,7 @@ def _result(
             joints=len(equation.torque_channels) or equation.robot.n,
             used_delay=state.delay, scales=find_scales(equation, unknowns, solution.values, factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.measure.has_torques,
-            seconds=sum(found.used for found in state.findings),
+            seconds=sum(block.stop - block.start for block in state.blocks),
         )
     )  # fmt: skip
     warnings = (*equation.base.warnings, *blind, *map(str, lost), *(verdict.reasons if verdict.level != "good" else ()))
