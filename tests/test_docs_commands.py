@@ -8,16 +8,24 @@ from pathlib import Path
 
 import pytest
 
+import commands_page
 from command_line import CommandLine, write_simulated
 from mistakes import arm_urdf
 
 DOCS = Path(__file__).parents[1] / "docs"
+known = commands_page.commands()
 
 
 def commands(page: str) -> list[list[str]]:
     blocks = re.findall(r"```sh\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines() if line.startswith("dynid ")]
     return [shlex.split(line, comments=True)[1:] for line in lines]
+
+
+@pytest.mark.parametrize("page", sorted(str(file.relative_to(DOCS)) for file in DOCS.rglob("*.md")))
+def test_options_of_every_command_in_the_docs_exist(page: str) -> None:
+    for name, *words in commands(page):
+        known[name].make_context(name, list(words))
 
 
 @pytest.fixture

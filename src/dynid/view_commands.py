@@ -27,6 +27,7 @@ def view(
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
     lock: Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="write what is shown, and where, for machines")] = None,
 ) -> None:
     """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
 
@@ -37,6 +38,7 @@ def view(
     from dynid.view.server import check_installed, run
 
     check_installed()
+    terminal.check_place("--json", json, keep=[] if trajectory is None else [trajectory])
     if seconds is not None and not seconds > 0.0:
         raise DynidError(f"--seconds {seconds:g}: give a positive time")
     locks = terminal.parse_locks(lock or [])
@@ -46,7 +48,10 @@ def view(
     screen = terminal.console()
     terminal.show_notes(loaded, screen)
     view_face.show_notes(notes, screen)
-    run(
-        loaded, path, shapes, port=port, seconds=seconds,
-        on_start=lambda address: view_face.announce(address, screen, browser=browser),
-    )  # fmt: skip
+
+    def on_start(address: str) -> None:
+        if json:
+            terminal.write_json(json, view_face.facts(loaded, path, shapes, notes, address))
+        view_face.announce(address, screen, browser=browser)
+
+    run(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)

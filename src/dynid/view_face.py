@@ -52,6 +52,20 @@ def show_notes(notes: Sequence[str], screen: Console) -> None:
         screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for such reasons", highlight=False)
 
 
+def facts(
+    robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[str], address: str
+) -> dict[str, object]:
+    """What is shown, for machines."""
+    return {
+        "robot": robot.name,
+        "address": address,
+        "joints": list(robot.joint_names),
+        "duration": None if path is None else path.length,
+        "shapes": len(shapes),
+        "notes": list(notes),
+    }
+
+
 def announce(address: str, screen: Console, *, browser: bool) -> None:
     """Tell where the robot is to be seen, and open it."""
     import sys

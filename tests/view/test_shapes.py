@@ -141,3 +141,19 @@ def test_files_named_inside_a_mesh_are_not_opened(tmp_path: Path) -> None:
     shapes, notes = read_shapes(file, load_robot(file), {})
     assert notes == []
     assert len(shapes) == 4
+
+
+def test_entities_in_collada_are_refused(tmp_path: Path) -> None:
+    file = write(tmp_path, "meshes/a.dae")
+    (tmp_path / "meshes" / "a.dae").write_text('<!DOCTYPE x [<!ENTITY a "b">]><COLLADA>&a;</COLLADA>')
+    notes = read_shapes(file, load_robot(file), {})[1]
+    assert "DTDForbidden" in notes[0]
+
+
+@pytest.mark.parametrize("wrong", ['<sphere radius="-1"/>', '<sphere radius="nan"/>', "<sphere/>", "<cone/>", ""])
+def test_shapes_that_cannot_be_are_told(tmp_path: Path, wrong: str) -> None:
+    file = write(tmp_path)
+    file.write_text(urdf().replace('<sphere radius="0.05"/>', wrong))
+    shapes, notes = read_shapes(file, load_robot(file), {})
+    assert len(shapes) == 3
+    assert "visual of link 'flange'" in notes[0]

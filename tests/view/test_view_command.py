@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -88,7 +90,10 @@ def test_view_runs_without_a_browser_and_stops_by_itself(
     done = run("view", "gautier3", motion, *common)
     assert done.out.startswith("look at http://127.0.0.1:")
     assert done.out.count("\n") == 1
-    run("view", "slider_crank", *common)
+    run("view", "slider_crank", *common, "--json", tmp_path / "view.json")
+    facts = json.loads((tmp_path / "view.json").read_text())
+    assert facts["address"].startswith("http://127.0.0.1:")
+    assert (facts["joints"], facts["duration"], facts["shapes"]) == (["1"], None, 0)
     log = write_simulated(tmp_path / "log.parquet", "gautier3", seconds=1.0)
     run("view", "gautier3", log, *common)
 
@@ -118,6 +123,16 @@ def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         port = taken.getsockname()[1]
         error = CommandLine(monkeypatch, capsys).fails("view", "gautier3", "--port", port, "--no-browser")
     assert "choose another" in error
+
+
+def test_ctrl_c_ends_it_without_a_complaint() -> None:
+    command = [sys.executable, "-m", "dynid.cli", "view", "gautier3", "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "look at" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
 
 
 def test_without_viser_the_install_command_is_told(

@@ -56,6 +56,8 @@ def run(
         while end is None or time.monotonic() < end:
             player.tick()
             time.sleep(TICK)
+    except KeyboardInterrupt:
+        pass  # the usual way to end it
     finally:
         with redirect_stdout(StringIO()):  # viser prints a farewell, verbose or not
             server.stop()

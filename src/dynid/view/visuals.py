@@ -62,20 +62,15 @@ def _carriers(root: Element, robot: Robot, lock: Mapping[str, float]) -> dict[st
     joints = {joint.find("child").get("link", ""): joint for joint in root.findall("joint")}  # type: ignore[union-attr]
     found: dict[str, tuple[int, Array]] = {}
 
-    def place(name: str) -> tuple[int, Array]:
-        if name not in found:
-            if name in own:
-                found[name] = own[name], np.eye(4)
-            elif name not in joints:
-                found[name] = -1, np.eye(4)
-            else:
-                joint = joints[name]
-                carrier, T = place(joint.find("parent").get("link", ""))  # type: ignore[union-attr]
-                found[name] = carrier, T @ _pose(joint.find("origin")) @ _held(joint, lock)
-        return found[name]
-
     for link in root.findall("link"):
-        place(link.get("name", ""))
+        way = [link.get("name", "")]
+        while way[-1] not in found and way[-1] not in own and way[-1] in joints:
+            way.append(joints[way[-1]].find("parent").get("link", ""))  # type: ignore[union-attr]
+        first = way.pop()
+        carrier, T = found.setdefault(first, (own.get(first, -1), np.eye(4)))
+        for name in reversed(way):
+            T = T @ _pose(joints[name].find("origin")) @ _held(joints[name], lock)
+            found[name] = carrier, T
     return found
 
 
@@ -120,15 +115,22 @@ def _geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Ar
         vertices, faces = _load(folders, shape.get("filename", ""))
         return vertices * np.array(numbers(shape, "scale", (1.0, 1.0, 1.0))), faces
     if shape.tag == "box":
-        body: Any = creation.box(extents=numbers(shape, "size", (1.0, 1.0, 1.0)))
+        body: Any = creation.box(extents=_sizes(shape, "size", 3))
     elif shape.tag == "cylinder":
-        radius, length = (numbers(shape, key, (0.1,))[0] for key in ("radius", "length"))
-        body = creation.cylinder(radius=radius, height=length)
+        body = creation.cylinder(radius=_sizes(shape, "radius", 1)[0], height=_sizes(shape, "length", 1)[0])
     elif shape.tag == "sphere":
-        body = creation.icosphere(subdivisions=2, radius=numbers(shape, "radius", (0.1,))[0])
+        body = creation.icosphere(subdivisions=2, radius=_sizes(shape, "radius", 1)[0])
     else:
         raise ValueError(f"<{shape.tag}> is not drawn; mesh, box, cylinder and sphere are")
     return np.asarray(body.vertices), np.asarray(body.faces)
+
+
+def _sizes(shape: Element, key: str, count: int) -> tuple[float, ...]:
+    """Positive lengths of a simple shape."""
+    sizes = numbers(shape, key, (math.nan,) * count)
+    if not all(0.0 < size < math.inf for size in sizes):
+        raise ValueError(f"<{shape.tag}> needs a positive {key}")
+    return sizes
 
 
 def _load(folders: MeshFolders, name: str) -> tuple[Array, Array]:
@@ -137,6 +139,8 @@ def _load(folders: MeshFolders, name: str) -> tuple[Array, Array]:
 
     path = folders.find(name)
     try:
+        if path.suffix.lower() == ".dae":
+            _refuse_entities(path)
         body: Any = trimesh.load(io.BytesIO(path.read_bytes()), file_type=path.suffix.lower()[1:], force="mesh")
         vertices, faces = np.asarray(body.vertices, dtype=np.float64), np.asarray(body.faces)
     except ImportError as error:
@@ -147,6 +151,13 @@ def _load(folders: MeshFolders, name: str) -> tuple[Array, Array]:
     if not len(faces) or not np.isfinite(vertices).all():
         raise MeshRefusedError(f"mesh {name}: there are no triangles in it")
     return vertices, faces
+
+
+def _refuse_entities(path: Path) -> None:
+    """Collada is XML, and its reader trusts it: look for document types and entities before."""
+    from defusedxml.ElementTree import parse
+
+    parse(path, forbid_dtd=True)
 
 
 def _colour(material: Element | None, root: Element) -> tuple[int, int, int]:
