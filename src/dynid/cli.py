@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from dynid.completion import complete_robot
 from dynid.errors import DynidError
 from dynid.export_commands import export
 from dynid.identification_commands import identify, simulate
@@ -19,6 +20,7 @@ from dynid.payload_commands import gains, payload
 from dynid.physical_commands import check, physical
 from dynid.report_commands import report
 from dynid.unknown_commands import unknown
+from dynid.view_commands import view
 
 app = typer.Typer(
     add_completion=True,
@@ -28,7 +30,12 @@ app = typer.Typer(
     help="Identification of robot dynamics: a robot file and a log in, trustworthy parameters out.",
 )
 
-RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+RobotArgument = Annotated[
+    str,
+    typer.Argument(
+        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+    ),
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
 
 
@@ -199,11 +206,12 @@ app.command()(export)
 app.command()(physical)
 app.command()(check)
 app.command()(report)
+app.command()(view)
 
 
 @app.command()
 def demo(
-    robot: Annotated[str, typer.Argument(help="a bundled robot or a file")] = "puma560",
+    robot: Annotated[str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot)] = "puma560",
     out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
 ) -> None:
     """Do the main job on a robot, simulated: exciting motion, noisy recording, identification, validation.
@@ -225,7 +233,7 @@ def demo(
 def main() -> None:
     """Run the command line; a mistake of the user becomes a line or two and exit code 2."""
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="dynid", standalone_mode=False)
     except DynidError as error:
         sys.stderr.write(f"dynid: {error}\n")
         sys.exit(2)

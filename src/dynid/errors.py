@@ -20,11 +20,12 @@ class RobotFileError(DynidError):
 class UnknownRobotError(DynidError):
     """Neither a file nor the name of a bundled robot."""
 
-    def __init__(self, source: str, bundled: Sequence[str]) -> None:
+    def __init__(self, source: str, bundled: Sequence[str], near: str = "") -> None:
         self.source, self.bundled = source, tuple(bundled)
-        super().__init__(
-            f"no robot '{source}': there is no such file, and the bundled robots are {', '.join(self.bundled)}"
+        others = (
+            "; dynid robots lists the bundled ones" if near else f", and the bundled robots are {', '.join(bundled)}"
         )
+        super().__init__(f"no robot '{source}': there is no such file{near}{others}")
 
 
 class ExpressionError(DynidError):

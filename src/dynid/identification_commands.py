@@ -7,9 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
+from dynid.completion import complete_robot
 from dynid.errors import DynidError
 
-RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+RobotArgument = Annotated[
+    str,
+    typer.Argument(
+        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+    ),
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
 LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
 GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]

@@ -7,9 +7,16 @@ from typing import Annotated
 
 import typer
 
+from dynid.completion import complete_robot
+
 
 def markers(
-    robot: Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")],
+    robot: Annotated[
+        str,
+        typer.Argument(
+            help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+        ),
+    ],
     file: Annotated[Path, typer.Argument(help="CSV: t, and NAME_x NAME_y NAME_z per marker, empty where hidden")],
     marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
     start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",

@@ -25,6 +25,7 @@ _SPEECH = (
     (r"units=\{[^{}]*\} \((--units [^)]*)\)", r"\1"),
     (r"units=\{'(\w+)': '([^{}',]*)', '(\w+)': '([^{}',]*)'\}", r"--units \1=\2,\3=\4"),
     (r"units=\{'(\w+)': [^{}]*\}", r"--units \1=UNIT"),
+    (r"lock=\{[^{}]*\} \((--lock [^)]*)\)", r"\1"),
     (r"columns=\{'(\w+)': None\}", r"--column \1="),
     (r"columns=\{'(\w+)': [^{}]*\}", r"--column \1=NAME,..."),
     (r"\bcolumns=$", "--column"),
@@ -32,6 +33,7 @@ _SPEECH = (
     (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
     (r"\b(gain|topic|link)=(?= |$)", r"--\1"),
     (r"friction=\(\)", "--friction none"),
+    (r"\(gain=, --gain\)", "(--gain)"),
     (r"\bdelay=(\S+) \(--delay\)", r"--delay \1"),
 )
 """Remedies in Python's words, and in those of the command line."""

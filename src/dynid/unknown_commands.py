@@ -7,7 +7,14 @@ from typing import Annotated
 
 import typer
 
-RobotArgument = Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")]
+from dynid.completion import complete_robot
+
+RobotArgument = Annotated[
+    str,
+    typer.Argument(
+        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+    ),
+]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
 
 

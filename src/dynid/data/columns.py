@@ -74,6 +74,13 @@ class _Matching:
             if places:
                 channels[channel] = places
         if "q" not in channels:
+            strange = [m.field for m in self._of("q") if m.words or m.number is not None]
+            if strange:
+                raise LogError(
+                    self.log, f"its positions are of other joints ({shortened(strange, 6)}) than those of "
+                    f"'{self.robot.name}' ({', '.join(self.robot.joint_names)}): is this the log of another robot? "
+                    "if not, name them with columns={'q': ...}"
+                )  # fmt: skip
             raise LogError(
                 self.log, f"there are no positions for the joints {', '.join(self.robot.joint_names)}; "
                 f"found {shortened(list(self.fields))}; name them with columns={{'q': ...}}"
@@ -169,7 +176,13 @@ class _Matching:
         missing = [name for place, name in enumerate(self.robot.joint_names) if place not in found]
         if missing:
             names = shortened([place.field for _, place in sorted(found.items())])
-            raise self._fail(f"{channel} is there as {names}, but missing for the joints {', '.join(missing)}", channel)
+            held = ", ".join(f"'{name}': 0.0" for name in missing)
+            words = " ".join(f"--lock {name}=0" for name in missing)
+            problem = f"{channel} is there as {names}, but missing for the joints {', '.join(missing)}"
+            raise LogError(
+                self.log,
+                f"{problem}; say which with columns={{'{channel}': ...}}, or hold them with lock={{{held}}} ({words})",
+            )
         return tuple(found[place] for place in range(self.robot.n))
 
     def _spread(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dynid.data.table import Table
 from dynid.errors import LogError
+from dynid.robot.files import near
 
 TEXT = (".csv", ".txt", ".tsv")
 _MAGIC = (
@@ -57,7 +58,7 @@ def open_table(path: Path, topic: str | None = None) -> Table:
     try:
         is_folder = path.is_dir()
         if not is_folder and not path.is_file():
-            raise LogError(name, "there is no such file" if not path.exists() else "this is not a file")
+            raise LogError(name, "this is not a file" if path.exists() else f"there is no such file{near(path)}")
         if is_folder:
             if not (path / "metadata.yaml").is_file():
                 raise LogError(name, "this folder is no rosbag2: there is no metadata.yaml in it; name a file")

@@ -22,6 +22,10 @@ UnitsLike = str | Sequence[str]
 GearLike = float | Sequence[float] | Sequence[Sequence[float]] | Array
 
 
+IN_CURRENT = "tau is a current, used as it is: parameters come in units of current; gain= gives Nm per A"
+"""Note on a log without torques."""
+
+
 def read_log(
     path: str | PathLike[str],
     robot: Robot,
@@ -53,7 +57,7 @@ def read_log(
     scale = Scale(factor(name, "t", unit, plan.t.field), factors, from_first)
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
-        notes.append("tau is a current, used as it is: parameters come in units of current; gain= gives Nm per A")
+        notes.append(IN_CURRENT)
     source = FileSource(table, plan, scale, transmission)
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 

@@ -184,7 +184,16 @@ def _check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
             log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, which looks like degrees; "
             "say units={'q': 'deg'} (--units q=deg) if it is, and the same for v"
         )  # fmt: skip
-    return _check_velocities(log, robot, samples, revolute & (span > 0.0))
+    free = revolute & ~np.isfinite(room)
+    wide = free & (span > TURNS)
+    notes: tuple[str, ...] = ()
+    if wide.any() and 2 * wide.sum() > revolute.sum():
+        names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(wide)[:6])
+        notes = (
+            f"the joints {names} make {span[wide].max() / (2.0 * np.pi):.2g} turns and have no limits: if these are "
+            "degrees, say units={'q': 'deg'} (--units q=deg)",
+        )
+    return (*notes, *_check_velocities(log, robot, samples, revolute & (span > 0.0)))
 
 
 def _check_velocities(log: Log, robot: Robot, samples: Samples, turning: NDArray[np.bool_]) -> tuple[str, ...]:

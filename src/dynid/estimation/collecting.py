@@ -57,6 +57,7 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
         surveys = tuple(map(smooth_survey, surveys))
     treatments, reason = choose_treatments(surveys, wishes)
     measure = _with_window(wishes.measure, surveys, treatments)
+    _refuse_standstill(robot, logs, surveys)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
     equation = Equation.of(
         robot,
@@ -82,6 +83,16 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     noise = _motion_noise(measure, surveys, treatments)
     empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
     return empty.holding(gathered)
+
+
+def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Survey]) -> None:
+    """A robot that stands still all the time reveals nothing but its weight in one position."""
+    spans = [s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys]
+    if all(s.standing(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
+        raise LogError(
+            ", ".join(log.name for log in logs), "no joint moves, so nothing can be identified; record the robot in "
+            "motion (dynid excite designs one), or check that these are measured positions"
+        )  # fmt: skip
 
 
 def collect_like(

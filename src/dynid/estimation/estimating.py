@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dynid.data.read import IN_CURRENT
 from dynid.errors import IdentificationError
 from dynid.estimation.beside import Estimate, compare_with_batch
 from dynid.estimation.constraints import constraints_of
@@ -29,6 +30,7 @@ from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
 from dynid.estimation.structure import standing_regrouping, structural_columns
+from dynid.estimation.torque_scale import find_scales
 from dynid.estimation.unknowns import Unknowns
 from dynid.estimation.verdict import Evidence, judge
 from dynid.models.friction import PLAIN
@@ -242,7 +244,9 @@ def _result(
             placement=find_placement(equation, unknowns, solution, state.kept, inflation),
             is_plate=equation.measure.model == "reaction", motion_noise=state.motion_noise,
             joints=len(equation.torque_channels) or equation.robot.n,
-            used_delay=state.delay,
+            used_delay=state.delay, scales=find_scales(equation, unknowns, solution.values, factors),
+            in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.measure.has_torques,
+            seconds=sum(block.stop - block.start for block in state.blocks),
         )
     )  # fmt: skip
     warnings = (*equation.base.warnings, *blind, *map(str, lost), *(verdict.reasons if verdict.level != "good" else ()))

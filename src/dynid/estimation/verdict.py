@@ -12,6 +12,7 @@ from dynid.estimation.lost import Lost
 from dynid.estimation.placement import Placement
 from dynid.estimation.residuals import Delay
 from dynid.estimation.score import Score
+from dynid.estimation.torque_scale import Scale, told
 
 Level = Literal["good", "usable", "do not trust"]
 
@@ -22,6 +23,9 @@ HIGH_CONDITION = 1000.0
 FEW_GROUPS = 8
 NOISY = 0.08
 """Share of noise in derived accelerations from which on their bias matters."""
+
+SHORT = 5.0
+"""Seconds of recording that are too few for an arm."""
 
 LEAST_DELAY = 1e-3
 """Seconds below which a delay is not worth a word."""
@@ -47,7 +51,9 @@ class Evidence:
     are below zero by two half widths of their interval although nature does not allow it; groups: blocks behind the
     jackknife, None without; delay: what was found beside used_delay (s), which was corrected. negative: joints about
     which the inertia is negative beyond doubt; placement: where a force plate seems to sit beside its declaration;
-    is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations.
+    is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations. scales: how the
+    torques compare with those of nominal masses, where their size is off; in_current: they are currents, not torques;
+    seconds: of motion that were used.
     """
 
     channels: Sequence[str]
@@ -66,6 +72,9 @@ class Evidence:
     is_plate: bool = False
     motion_noise: float = 0.0
     joints: int = 1
+    scales: Sequence[Scale] = ()
+    in_current: bool = False
+    seconds: float = np.inf
 
     @property
     def is_reversed(self) -> bool:
@@ -80,7 +89,8 @@ def _negative(evidence: Evidence) -> str:
 def judge(evidence: Evidence) -> Verdict:
     """Weigh the figures."""
     bad = _damning(evidence)
-    doubts = [] if bad else _poor_prediction(evidence)
+    doubts = _wrong_size(evidence)
+    doubts += [] if bad else _poor_prediction(evidence)
     doubts += [*_doubtful_data(evidence), *_doubtful_values(evidence)]
     if bad:
         return Verdict("do not trust", tuple(text for text, _ in (*bad, *doubts)), bad[0][1])
@@ -116,12 +126,25 @@ def _damning(evidence: Evidence) -> list[Doubt]:
             "signs and the order of joints right?"
         )
         return [(f"{_as_large(mean)}; {why}", "check robot, units, signs and joint order")]
+    if evidence.seconds < SHORT:
+        why = f"the recording is {evidence.seconds:.2g} s long, too short to tell so many parameters apart"
+        return [(f"{_as_large(mean)}; {why}", "record 20 s or more of exciting motion (dynid excite designs one)")]
     why = "the fit does not carry over to data it has not seen: too little or too dull motion, or wrong units or joints"
     return [(f"{_as_large(mean)}; {why}", "check units and joint order, then record longer and more exciting motion")]
 
 
 def _as_large(mean: float) -> str:
     return f"the residual is as large as {100.0 * mean:.0f} % of the signal on validation data"
+
+
+def _wrong_size(evidence: Evidence) -> list[Doubt]:
+    """Currents, or other things in place of joint torques."""
+    if evidence.in_current:
+        text = "the torques are currents: parameters and deviations are in units of current, not in kg m and kg m^2"
+        return [(text, "give the drive gains in N m per A (gain=, --gain), or find them (dynid gains)")]
+    if evidence.scales:
+        return [(told(evidence.scales), "give the drive gains in N m per A (gain=, --gain), or correct the robot file")]
+    return []
 
 
 def _poor_prediction(evidence: Evidence) -> list[Doubt]:

@@ -1,9 +1,10 @@
-"""Writing files so that nothing is ever half written."""
+"""Writing files so that nothing is ever half written, and names of files that were perhaps meant."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+from difflib import get_close_matches
 from pathlib import Path
 
 from dynid.errors import DynidError
@@ -30,3 +31,15 @@ def write_bytes(path: Path, data: bytes) -> None:
             raise
     except OSError as error:
         raise DynidError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def near(path: Path) -> str:
+    """What to say after 'there is no such file': a file called alike, or that the folder is missing."""
+    try:
+        if not path.parent.is_dir():
+            return f" (nor a folder '{path.parent}')"
+        names = sorted(file.name for file in path.parent.iterdir())
+    except OSError:
+        return ""
+    found = get_close_matches(path.name, names, n=1, cutoff=0.7)
+    return f" (did you mean '{path.parent / found[0]}'?)" if found else ""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DynidError, RobotFileError, UnknownRobotError
+from dynid.robot.files import near
 from dynid.robot.locking import lock_joints
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Transform, freeze
@@ -49,7 +50,7 @@ def _read(path: Path, source: str, floating_base: bool, lock: Mapping[str, float
         if source not in bundled_robots():
             if path.is_dir():
                 raise DynidError(f"'{source}' is a folder; name the .urdf, .xml or .toml file in it")
-            raise UnknownRobotError(source, bundled_robots())
+            raise UnknownRobotError(source, bundled_robots(), near(path))
         with resources.as_file(resources.files("dynid.robot") / "library" / f"{source}.toml") as file:
             return _from_table(file, floating_base, lock, snap)
     if path.stat().st_size > _LARGEST_FILE:

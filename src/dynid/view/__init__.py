@@ -1,0 +1,1 @@
+"""The robot in the browser: skeleton or meshes, standing or moving."""

@@ -1,0 +1,142 @@
+"""`dynid view` as a person uses it, in a real browser too."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from chromium import CHROMIUM, Browser
+from command_line import CommandLine, write_motion, write_simulated
+from dynid.robot.transform import Array
+
+pytest.importorskip("viser")
+
+
+@contextmanager
+def viewer(*words: object) -> Iterator[str]:
+    """A running viewer's address."""
+    command = [sys.executable, "-m", "dynid.cli", "view", *map(str, words), "--no-browser", "--port", "0"]
+    with subprocess.Popen([*command, "--seconds", "120"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = next(match for line in process.stdout if (match := re.search(r"look at (\S+)", line)))
+            yield found[1]
+        finally:
+            process.terminate()
+
+
+def pixels(png: bytes) -> Array:
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"), dtype=np.float64)
+
+
+def robot_part(picture: Array) -> Array:
+    """The left two thirds, below the notices: no controls."""
+    height, width = picture.shape[:2]
+    return picture[height // 4 :, : 2 * width // 3]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_the_robot_moves_in_the_browser(tmp_path: Path) -> None:
+    motion = write_motion(tmp_path / "traj.csv", "puma560")
+    with viewer("puma560", motion) as address, Browser(tmp_path / "profile", width=640, height=480) as browser:
+        browser.go(address)
+        browser.wait_for("document.body && document.body.innerText.includes('skeleton')")
+        browser.wait_for("document.querySelector('canvas') !== null")
+        orange = 0
+        for _ in range(100):
+            first = robot_part(pixels(browser.picture()))
+            orange = int(((first[..., 0] > 180) & (first[..., 2] < 110)).sum())
+            if orange > 20:
+                break
+            time.sleep(0.2)
+        assert orange > 20, "no joint is to be seen"
+        changed = 0
+        for _ in range(50):
+            second = robot_part(pixels(browser.picture()))
+            changed = int((np.abs(second - first).max(axis=2) > 60).sum())
+            if changed > 50:
+                break
+            time.sleep(0.2)
+        assert changed > 50, "nothing moves"
+        button = "[...document.querySelectorAll('button')].find(b => b.innerText === '{}')"
+        browser.run(button.format("Pause") + ".click()")
+        browser.wait_for("!!" + button.format("Play"))
+        time.sleep(1.0)
+        third = robot_part(pixels(browser.picture()))
+        time.sleep(0.7)
+        assert int((np.abs(robot_part(pixels(browser.picture())) - third).max(axis=2) > 60).sum()) < 20
+        assert browser.errors == []
+
+
+def test_view_runs_without_a_browser_and_stops_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = CommandLine(monkeypatch, capsys)
+    common = ("--no-browser", "--port", "0", "--seconds", "0.3")
+    motion = write_motion(tmp_path / "traj.csv", "gautier3", seconds=1.0)
+    done = run("view", "gautier3", motion, *common)
+    assert done.out.startswith("look at http://127.0.0.1:")
+    assert done.out.count("\n") == 1
+    run("view", "slider_crank", *common, "--json", tmp_path / "view.json")
+    facts = json.loads((tmp_path / "view.json").read_text())
+    assert facts["address"].startswith("http://127.0.0.1:")
+    assert (facts["joints"], facts["duration"], facts["shapes"]) == (["1"], None, 0)
+    log = write_simulated(tmp_path / "log.parquet", "gautier3", seconds=1.0)
+    run("view", "gautier3", log, *common)
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("nobody",), "no robot 'nobody'"),
+        (("gautier3", "nowhere.csv"), "nowhere.csv"),
+        (("gautier3", "--port", "99999"), "65535"),
+        (("gautier3", "--seconds", "0"), "positive"),
+        (("gautier3", "--lock", "arm"), "NAME=POSITION"),
+    ],
+)
+def test_mistakes(
+    words: tuple[str, ...], answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert answer in CommandLine(monkeypatch, capsys).fails("view", *words, "--no-browser")
+
+
+def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        error = CommandLine(monkeypatch, capsys).fails("view", "gautier3", "--port", port, "--no-browser")
+    assert "choose another" in error
+
+
+def test_ctrl_c_ends_it_without_a_complaint() -> None:
+    command = [sys.executable, "-m", "dynid.cli", "view", "gautier3", "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert "look at" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_without_viser_the_install_command_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "viser", None)
+    assert "pip install 'dynid[view]'" in CommandLine(monkeypatch, capsys).fails("view", "gautier3")
