@@ -140,7 +140,7 @@ def test_demo_does_the_main_job(tmp_path: Path) -> None:
     for words in ("Base parameters: 40 of 66", "all limits hold", "true values inside", "verdict: good"):
         assert words in text
     assert "robot.urdf: " in text
-    for name in ("motion.csv", "motion.html", "log.csv", "result.json", "physical.json", "robot.urdf"):
+    for name in ("motion.csv", "motion.html", "log.csv", "result.json", "physical.json", "robot.urdf", "report.html"):
         assert (tmp_path / "demo" / name).is_file()
 
 

@@ -19,7 +19,9 @@ from dynid.exports.export import export
 from dynid.exports.verify import verify
 from dynid.models.friction import PLAIN
 from dynid.physical.find import physical_parameters
+from dynid.physical.physical import PhysicalParameters
 from dynid.report.excitation import write_page
+from dynid.report.write import write_report
 from dynid.robot.files import write_text
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.motion import Motion
@@ -46,7 +48,7 @@ def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
     write_page(motion, folder / "motion.html")
     yield from identification_figures(robot, real, motion, other, folder)
     yield (
-        f"look at {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, the whole result "
+        f"look at {folder / 'report.html'} and {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, the whole result "
         f"{folder / 'result.json'}, its bodies {folder / 'physical.json'}, the model for simulators "
         f"{folder / 'robot.urdf'}"
     )
@@ -162,21 +164,26 @@ def identification_figures(
         f"{100 * result.validation.mean:.1f} % of the torques' deviation"
     )
     yield f"verdict: {result.verdict}"
-    yield from bodies_figures(result, real, folder)
+    bodies, lines = bodies_figures(result, real, folder)
+    yield from lines
+    write_report(
+        result, folder / "report.html", logs=log, validate=second, physical=bodies, command="dynid demo",
+        inputs=[folder / "log.csv"],
+    )  # fmt: skip
 
 
-def bodies_figures(result: Identification, real: Robot, folder: Path) -> Iterator[str]:
-    """Find bodies that fit, and write the robot with them for simulators."""
+def bodies_figures(result: Identification, real: Robot, folder: Path) -> tuple[PhysicalParameters, list[str]]:
+    """Find bodies that fit, and write the robot with them for simulators; they, and lines for a person."""
     mass = sum(float(link.inertia[9]) for link in real.links)
     bodies = physical_parameters(result, total_mass=mass)
     bodies.save(folder / "physical.json")
     done = export(bodies, folder / "robot.urdf")
     checked = verify(folder / "robot.urdf", done.subject)
-    yield (
+    return bodies, [
         f"bodies of all links that can exist, {mass:.1f} kg together as a scale would say: error on the recording "
-        f"{100 * bodies.nrmse_before.mean():.2f} % before, {100 * bodies.nrmse_after.mean():.2f} % after"
-    )
-    yield f"robot.urdf: {checked}"
+        f"{100 * bodies.nrmse_before.mean():.2f} % before, {100 * bodies.nrmse_after.mean():.2f} % after",
+        f"robot.urdf: {checked}",
+    ]
 
 
 def write_log(log: Log, path: Path) -> None:

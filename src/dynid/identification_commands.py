@@ -123,8 +123,8 @@ def identify(
         raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
-    bodies_face.check_places(physical, urdf, [path for path in (out, json, report) if path], files)
     report_face.check_report(report, (out, json), [*files, Path(robot)])
+    bodies_face.check_places(physical, urdf, [path for path in (out, json, report) if path], files)
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line():
