@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from dataclasses import dataclass, replace
 from functools import cache
@@ -355,3 +356,14 @@ def test_every_bundled_robot_can_be_drawn(name: str) -> None:
     assert drawing is not None
     assert all(trace["type"] == "scatter3d" for trace in drawing.traces)
     assert "NaN" not in drawing.json
+
+
+def test_loops_are_closed_in_the_drawing() -> None:
+    arm = load_robot("slider_crank")
+    drawing = draw_robot(arm, np.array([0.7]))
+    assert drawing is not None
+    xyz = [np.frombuffer(base64.b64decode(drawing.traces[0][k]["bdata"]), "<f4") for k in "xyz"]
+    ends = np.column_stack(xyz)[1::3]  # of every line from frame to frame, then those of both sides of the loop
+    assert len(ends) == 3 + 2
+    assert_allclose(ends[-2], ends[-1], atol=1e-6)
+    assert np.linalg.norm(ends[-1] - ends[1]) == pytest.approx(0.8, rel=1e-6)  # the rod

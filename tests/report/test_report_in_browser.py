@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this mac
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A report with logs, and a comparison."""
     folder = tmp_path_factory.mktemp("pages")
-    robot = with_friction(load_robot("gautier3"))
+    plain = with_friction(load_robot("gautier3"))
+    links = tuple(replace(link, joint=f"<b>{link.joint}</b><a href='http://x.y'>") for link in plain.links)
+    robot = replace(plain, links=links)
     logs = []
     for seed in (0, 3):
         motion = smooth_path(robot, np.arange(0.0, 8.0, 0.01), seed=seed, scale=2.0)
@@ -111,6 +114,9 @@ def test_names_are_texts(report: Tab) -> None:
     assert "<b>log</b> 0" in report.run("document.querySelector('#data').innerText")
     titles = report.run("[...document.querySelectorAll('#prediction h3')].map((h) => h.textContent)")
     assert titles == ["<b>log</b> 3 (validation)", "<b>log</b> 0 (used for fitting)"]
+    drawn = report.run("document.querySelector('#prediction .plot .gtitle').textContent")
+    assert drawn.startswith("joint <b>1</b><a href='http://x.y'>, error")
+    assert not report.run("document.querySelectorAll('.plot a').length")
 
 
 def test_it_prints(report: Tab) -> None:

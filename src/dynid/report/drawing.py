@@ -37,7 +37,7 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
         return None
     points = {k: p[0] for k, p in poses.position.items()}
     size = max(float(np.ptp(np.array(list(points.values())), axis=0).max()), 0.1)
-    traces = [_links(robot, points)]
+    traces = [_links(robot, poses, points)]
     traces += [_frame(points[-1], np.eye(3), 0.18 * size, "base")]
     last = robot.topological_order[-1]
     traces += [
@@ -79,10 +79,16 @@ def space() -> dict[str, object]:
     }  # fmt: skip
 
 
-def _links(robot: Robot, points: dict[int, Array]) -> Trace:
+def _links(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
+    """Lines from frame to frame, and to the points at which loops are closed."""
     rows: list[Array] = []
     for k, link in enumerate(robot.links):
         rows += [points[link.parent], points[k], np.full(3, np.nan)]
+    place = {link.name: k for k, link in enumerate(robot.links)}
+    for closure in robot.closures:
+        for name, point in zip(closure.links, closure.points, strict=True):
+            k = place.get(name, -1)  # or the base
+            rows += [points[k], points[k] + poses.rotation[k][0] @ point, np.full(3, np.nan)]
     return _line(np.array(rows), LINK, 9, "links")
 
 

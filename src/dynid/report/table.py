@@ -23,7 +23,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """head: titles of the columns; right: how many columns at the left are words, all others are numbers."""
+    """head: titles of the columns; words: how many columns at the left are texts, all others are numbers."""
 
     caption: str
     head: Sequence[str]
@@ -34,8 +34,3 @@ class Table:
 def cell(value: float, text: str, mark: str = "", bar: float | None = None) -> Cell:
     """A number; one that is not finite comes last whatever the order."""
     return Cell(text, value, mark, bar)
-
-
-def words(*texts: str) -> list[Cell]:
-    """Cells of text."""
-    return [Cell(text) for text in texts]
