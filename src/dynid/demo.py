@@ -48,8 +48,8 @@ def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
     write_page(motion, folder / "motion.html")
     yield from identification_figures(robot, real, motion, other, folder)
     yield (
-        f"look at {folder / 'report.html'} and {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, the whole result "
-        f"{folder / 'result.json'}, its bodies {folder / 'physical.json'}, the model for simulators "
+        f"look at {folder / 'report.html'} and {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, "
+        f"the whole result {folder / 'result.json'}, its bodies {folder / 'physical.json'}, the model for simulators "
         f"{folder / 'robot.urdf'}"
     )
     yield "next, on a robot of your own: dynid excite ROBOT --out traj.csv, record it, dynid identify ROBOT log.csv"
