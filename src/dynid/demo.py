@@ -10,7 +10,8 @@ import numpy as np
 
 from dynid.base.find import base_parameters
 from dynid.data.log import Log
-from dynid.data.simulate import simulate
+from dynid.demo_recording import ENCODER, RATE, TORQUE_NOISE, record
+from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify
 from dynid.excitation.design import design_excitation
@@ -24,16 +25,8 @@ from dynid.report.excitation import write_page
 from dynid.report.write import write_report
 from dynid.robot.files import write_text
 from dynid.robot.inertia import Body, from_body
-from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-
-RATE = 500.0
-ENCODER = 2e-5
-"""Deviation of recorded positions, rad."""
-
-TORQUE_NOISE = 0.02
-"""Deviation of recorded torques, as a share of their own."""
 
 
 def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
@@ -50,7 +43,7 @@ def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
     yield (
         f"look at {folder / 'report.html'} and {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, "
         f"the whole result {folder / 'result.json'}, its bodies {folder / 'physical.json'}, the model for simulators "
-        f"{folder / 'robot.urdf'}"
+        "robot.urdf (or .xml) beside them"
     )
     yield "next, on a robot of your own: dynid excite ROBOT --out traj.csv, record it, dynid identify ROBOT log.csv"
 
@@ -82,12 +75,16 @@ def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
         what = "values that no bodies have" if np.isfinite(robot.parameters).all() else "no masses"
         said.append(f"its table has {what}: solid bodies were invented for this demo")
     links = [
-        replace(link, friction=link.friction or tuple(zip(PLAIN, rng.uniform(0.5, 2.0, 3).tolist(), strict=True)))
-        if k in robot.active_links
-        else link
+        replace(link, friction=link.friction or _some_friction(link.kind, rng)) if k in robot.active_links else link
         for k, link in enumerate(robot.with_parameters(X).links)
     ]
     return replace(robot, links=tuple(links)), said
+
+
+def _some_friction(kind: str, rng: np.random.Generator) -> tuple[tuple[str, float], ...]:
+    """Plain friction; no offset along a slide, where it cannot be told from a weight."""
+    values = zip(PLAIN, rng.uniform(0.5, 2.0, 3).tolist(), strict=True)
+    return tuple((name, x) for name, x in values if name != "offset" or kind == "revolute")
 
 
 def _is_body(inertia: Array) -> bool:
@@ -126,24 +123,15 @@ def exciting_motions(robot: Robot) -> tuple[Excitation, Excitation, list[str]]:
     return found, other, said
 
 
-def recorded(real: Robot, motion: Motion, seed: int) -> Log:
-    """What encoders and torque sensors would give: positions and torques with noise, nothing else."""
-    log = simulate(real, motion)
-    assert log.tau is not None
-    rng = np.random.default_rng(seed)
-    q = log.q + ENCODER * rng.standard_normal(log.q.shape)
-    tau = log.tau + TORQUE_NOISE * log.tau.std(axis=0) * rng.standard_normal(log.tau.shape)
-    return Log(log.t, q, tau=tau, name=f"simulated {real.name}")
-
-
 def identification_figures(
     robot: Robot, real: Robot, motion: Excitation, other: Excitation, folder: Path
 ) -> Iterator[str]:
     """Record both motions, identify from one, validate on the other, compare with what was simulated."""
-    log, second = recorded(real, motion.motion(RATE), 1), recorded(real, other.motion(RATE), 2)
+    log, by = record(real, motion, 1)
+    second, _ = record(real, other, 2)
     write_log(log, folder / "log.csv")
     yield (
-        f"simulated recording: {len(log)} samples at {RATE:.0f} Hz, positions with {1e6 * ENCODER:.0f} urad and "
+        f"simulated recording ({by}): {len(log)} samples at {RATE:.0f} Hz, positions with {1e6 * ENCODER:.0f} urad and "
         f"torques with {100 * TORQUE_NOISE:.0f} % of noise; velocities and accelerations are not recorded"
     )
     result = identify(robot, log, validate=second)
@@ -177,13 +165,23 @@ def bodies_figures(result: Identification, real: Robot, folder: Path) -> tuple[P
     mass = sum(float(link.inertia[9]) for link in real.links)
     bodies = physical_parameters(result, total_mass=mass)
     bodies.save(folder / "physical.json")
-    done = export(bodies, folder / "robot.urdf")
-    checked = verify(folder / "robot.urdf", done.subject)
     return bodies, [
         f"bodies of all links that can exist, {mass:.1f} kg together as a scale would say: error on the recording "
         f"{100 * bodies.nrmse_before.mean():.2f} % before, {100 * bodies.nrmse_after.mean():.2f} % after",
-        f"robot.urdf: {checked}",
+        _exported(bodies, folder),
     ]
+
+
+def _exported(bodies: PhysicalParameters, folder: Path) -> str:
+    """Write a URDF, an MJCF file where a URDF cannot hold the robot; one line on it."""
+    for name in ("robot.urdf", "robot.xml"):
+        try:
+            done = export(bodies, folder / name)
+        except DynidError as error:
+            reason = str(error)
+            continue
+        return f"{name}: {verify(folder / name, done.subject)}"
+    return f"no model for simulators was written: {reason}"
 
 
 def write_log(log: Log, path: Path) -> None:
