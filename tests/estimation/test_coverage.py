@@ -18,7 +18,7 @@ from fourier import fourier_motion
 from robots import random_inertia
 
 PLAIN = ("viscous", "coulomb", "offset")
-RUNS = int(os.environ.get("DYNID_RUNS", "250"))
+RUNS = int(os.environ.get("DYNID_RUNS", "160"))
 """The figures of the docs come from 500."""
 
 RATE = 100.0

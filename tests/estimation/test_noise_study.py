@@ -32,9 +32,15 @@ def example() -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="module")
+STUDIES: dict[int, Any] = {}
+"""One study per process, whatever stands between the tests."""
+
+
+@pytest.fixture
 def found(example: ModuleType) -> Any:
-    return example.study(runs=RUNS, seed=1, cutoffs=(10.0, 40.0))
+    if RUNS not in STUDIES:
+        STUDIES[RUNS] = example.study(runs=RUNS, seed=1, cutoffs=(10.0, 40.0))
+    return STUDIES[RUNS]
 
 
 RECALCULATED = {

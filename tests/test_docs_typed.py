@@ -1,0 +1,135 @@
+"""Every `dynid` command of README and docs is typed, in a folder with files of the names they use.
+
+Those of tutorial, own robot, recording and filter run in test_docs_commands, the demo in test_cli, public recordings in
+test_recordings; `excite` gets one start and `view` an end, so that they do not take long.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bodies import with_bodies
+from command_line import CommandLine
+from dynid import Log, PhysicalParameters, Robot, export, identify, load_robot, physical_parameters, simulate
+from dynid.kernel.poses import link_poses
+from dynid.simulation_face import write_log
+from fourier import fourier_motion
+
+ROOT = Path(__file__).parents[1]
+ELSEWHERE = {"tutorial.md", "own_robot.md", "recording.md", "filter.md"}
+RECORDINGS = ("panda log.csv.gz", "lwr4 log_1", "ur10 ur10_", "kr300 log_A")
+
+
+def commands() -> list[str]:
+    """All of them, each once."""
+    found: dict[str, None] = {}
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        if page.name in ELSEWHERE:
+            continue
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
+            for line in block.splitlines():
+                words = shlex.split(line, comments=True)
+                text = shlex.join(words[1:])
+                if words[:1] == ["dynid"] and words[1] != "demo" and not any(some in text for some in RECORDINGS):
+                    found[text] = None
+    return list(found)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of the names that the docs use; `of_<robot>` folders hold a log of each robot."""
+    place = tmp_path_factory.mktemp("typed")
+    arm = with_bodies("gautier3", 3)
+    export(arm, place / "my_robot.urdf")
+    text = (place / "my_robot.urdf").read_text().replace('type="continuous"', 'type="revolute"')
+    limit = '<limit lower="-2.5" upper="2.5" velocity="2" effort="200"/>'
+    text = re.sub(r"<limit [^>]*/>", "", text).replace("</joint>", f"{limit}</joint>")
+    (place / "my_robot.urdf").write_text(text)
+    shutil.copy(place / "my_robot.urdf", place / "robot.urdf")
+    (place / "plate.toml").write_text('position = [0.1, 0.0, -0.2]\nsense = "robot_on_plate"\n')
+    for name in ("my_robot.urdf", "puma560", "panda", "gautier3", "puma562"):
+        robot = load_robot(place / name) if name.endswith("urdf") else load_robot(name)
+        if np.isnan(robot.parameters).any():
+            robot = with_bodies(name, 1)
+        _logs_of(robot, name, place / f"of_{name}")
+    return place
+
+
+def _logs_of(robot: Robot, name: str, place: Path) -> None:
+    place.mkdir()
+    if name == "puma560":
+        from dynid.robot.force_sensor_file import read_sensor
+
+        robot = robot.with_sensor(read_sensor(place.parent / "plate.toml"))
+    log = simulate(robot, fourier_motion(robot, duration=20.0), noise=0.05, plate_noise=0.1)
+    write_log(place / "log.csv", log, robot if name == "puma560" else None)
+    write_log(place / "other.csv", simulate(robot, fourier_motion(robot, seed=2), noise=0.05))
+    motion = fourier_motion(robot, duration=3.0)
+    write_log(place / "traj.csv", simulate(robot, motion))
+    write_log(place / "without.csv", log)
+    write_log(place / "with.csv", simulate(_loaded(robot), fourier_motion(robot, duration=20.0), noise=0.05))
+    result = identify(robot.with_sensor(None), Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau), friction=())
+    for file in ("result.json", "torque.json", "momentum.json"):
+        result.save(place / file)
+    physical_parameters(result).save(place / "physical.json")
+    if name == "gautier3":
+        lines = (place / "log.csv").read_text().splitlines()
+        lines[0] = lines[0].replace("t,", "clock,", 1).replace("tau", "i").replace("q3", "elbow")
+        (place / "log.csv").write_text("\n".join(lines) + "\n")
+    if name == "puma562":
+        _markers(robot, place / "seen.csv")
+
+
+def _loaded(robot: Robot) -> Robot:
+    """2.5 kg more on the last link, at (0, 0, 0.1)."""
+    X = robot.parameters.copy()
+    first = robot.parameter_names.index("XX" + robot.links[-1].label)
+    X[first : first + 10] += [0.025, 0.0, 0.0, 0.025, 0.0, 0.0, 0.0, 0.0, 0.25, 2.5]
+    return robot.with_parameters(X)
+
+
+def _markers(robot: Robot, file: Path) -> None:
+    motion = fourier_motion(robot, duration=5.0)
+    t = np.concatenate([np.arange(100) / 100.0, 1.01 + motion.t])
+    rest = np.zeros((100, robot.n))
+    ramp = np.minimum(motion.t / 2.0, 1.0)[:, None]
+    poses = link_poses(robot, np.vstack([rest, ramp * motion.q]))
+    rng = np.random.default_rng(0)
+    columns, names = [t], ["t"]
+    for letter, link in zip("abc", range(3), strict=True):
+        point = poses.position[link] + poses.rotation[link] @ rng.uniform(0.05, 0.3, 3)
+        columns += list(point.T)
+        names += [f"{letter}_{axis}" for axis in "xyz"]
+    lines = [",".join(map(repr, row)) for row in np.column_stack(columns).tolist()]
+    file.write_text("\n".join([",".join(names), *lines]))
+
+
+@pytest.mark.parametrize("command", commands())
+def test_it_can_be_typed(
+    command: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = shlex.split(command)
+    robot = next((w for w in words if (folder / f"of_{w}").exists()), "my_robot.urdf")
+    robot = "puma560" if words[0] in ("export", "report", "physical") else robot
+    for file in (*folder.iterdir(), *(folder / f"of_{robot}").iterdir()):
+        if file.is_file():
+            shutil.copy(file, tmp_path / file.name)
+    if "new.urdf" in words:
+        export(PhysicalParameters.load(tmp_path / "physical.json"), tmp_path / "robot.urdf")
+    if "left_hand" in words:
+        words[words.index("left_hand")] = load_robot(tmp_path / "my_robot.urdf").links[-1].name
+    if words[0] == "excite":
+        words += ["--starts", "1"]
+    if words[0] == "view":
+        pytest.importorskip("viser")
+        words += ["--no-browser", "--seconds", "1", "--port", "0"]
+    monkeypatch.chdir(tmp_path)
+    run = CommandLine(monkeypatch, capsys)
+    done = run(*words, code=None)
+    assert done.code in (0, 1), done.err
