@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test bench bench-peers campaign docs clean
+.PHONY: demo test test-slow bench bench-peers campaign docs clean
 
 $(VENV)/run.stamp: pyproject.toml requirements.txt
 	$(PYTHON) -m venv $(VENV)
@@ -24,6 +24,9 @@ test: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
+
+test-slow: $(VENV)/dev.stamp
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 DYNID_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup -m slow
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench

@@ -68,6 +68,7 @@ def base_values(robot: Robot) -> dict[str, float]:
     return dict(zip(base.names, base.values(robot.parameters), strict=True))
 
 
+@pytest.mark.slow
 def test_intervals_cover_with_white_noise() -> None:
     robot = dynid.load_robot("gautier3")
     robot = robot.with_parameters(np.where([n.startswith("Ia") for n in robot.parameter_names], 0.0, robot.parameters))

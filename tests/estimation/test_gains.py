@@ -140,6 +140,7 @@ def test_errors_lie_within_three_deviations(name: str) -> None:
     assert np.sqrt(np.mean(x**2)) < 1.5
 
 
+@pytest.mark.slow
 def test_intervals_cover() -> None:
     """90 to 99 % of 100 runs, gains and parameters."""
     robot = robot_with_friction("gautier3")

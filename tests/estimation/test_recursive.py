@@ -78,6 +78,7 @@ def test_it_is_eq_2_28_written_out() -> None:
     assert_allclose(result.values, [X[name] for name in result.names], rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_deviations_are_those_of_the_recursion() -> None:
     """120 logs with other noise: scatter over textbook deviation within 15 % for the median, 30 % for all."""
     values, sigma = [], []

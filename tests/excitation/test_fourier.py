@@ -112,6 +112,7 @@ def test_scara_with_its_prismatic_joint() -> None:
     check_all_time(found)
 
 
+@pytest.mark.slow
 def test_a_humanoids_pair_of_arms() -> None:
     robot = humanoid()
     arms = [
@@ -153,6 +154,7 @@ def test_other_criteria_and_models(criterion: str, model: str, friction: tuple[s
     assert found.value < found.first_value
 
 
+@pytest.mark.slow
 def test_torque_limits_hold_where_the_robot_is_known() -> None:
     robot = load_robot("puma560")
     free = design_excitation(robot, limits=PUMA, starts=1)

@@ -82,7 +82,8 @@ def root_use(shape: PointsShape, limits: Limits) -> float:
 
 
 @pytest.mark.parametrize(
-    ("points", "target", "starts"), [(15, 27.0, 8), (20, 20.0, 4), (30, 12.5, 3), (50, 8.0, 2), (100, 4.5, 2)]
+    ("points", "target", "starts"),
+    [pytest.param(15, 27.0, 8, marks=pytest.mark.slow), (20, 20.0, 4), (30, 12.5, 3), (50, 8.0, 2), (100, 4.5, 2)],
 )
 def test_condition_on_the_papers_robot(points: int, target: float, starts: int) -> None:
     shape = design(points, starts=starts)
@@ -102,12 +103,16 @@ def test_random_sequences_are_those_of_table_2(points: int, mean: float) -> None
     assert np.mean(found) == pytest.approx(mean, rel=0.25)
 
 
+@pytest.mark.slow
 def test_most_seeds_end_near_the_best() -> None:
     found = [condition_number(matrix(design(30, starts=2, seed=seed))) for seed in range(3)]
     assert np.median(found) <= 1.3 * min(found)
 
 
-@pytest.mark.parametrize(("points", "target", "starts", "seed"), [(15, (42.0, 240.0), 4, 0), (30, (19.5, 170.0), 6, 0)])
+@pytest.mark.parametrize(
+    ("points", "target", "starts", "seed"),
+    [(15, (42.0, 240.0), 4, 0), pytest.param(30, (19.5, 170.0), 6, 0, marks=pytest.mark.slow)],
+)
 def test_condition_and_scaling_together(points: int, target: tuple[float, float], starts: int, seed: int) -> None:
     W = matrix(design(points, criterion="condition+scaling", weights=(1.0, 0.03), starts=starts, seed=seed))
     assert condition_number(W) <= target[0]
@@ -154,7 +159,7 @@ def test_the_motion_goes_from_rest_to_rest_through_the_points() -> None:
 
 
 @pytest.mark.usefixtures("brief")
-@pytest.mark.parametrize("limits", [A, MOVING])
+@pytest.mark.parametrize("limits", [A, pytest.param(MOVING, marks=pytest.mark.slow)])
 def test_the_seed_decides(limits: Limits) -> None:
     first, again, other = (design(16, limits=limits, starts=1, seed=seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(first.q, again.q)
@@ -284,6 +289,7 @@ def test_too_few_points_and_unlimited_slides() -> None:
         design(12, limits=limits, rows=rows_of("scara"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
 def test_torque_limits_hold_through_the_points_too() -> None:
     robot = load_robot("gautier3")

@@ -218,6 +218,7 @@ def test_base_parameters_lie_within_three_reported_deviations() -> None:
     assert 0.7 < np.sqrt(np.mean(x**2)) < 1.4  # deviations neither too large nor too small
 
 
+@pytest.mark.slow
 def test_the_plain_model_finds_viscous_and_dry_friction() -> None:
     for case in cases(hard=True):
         if case.frequency > 0.1:
