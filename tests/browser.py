@@ -43,15 +43,24 @@ class Tab:
         self.complaints: list[str] = []
         self.requests: list[str] = []
 
-    def open(self, file: Path, *, width: int, height: int, dark: bool = False, phone: bool = False) -> None:
-        """Load a file in a fresh tab that cannot reach any network, and wait until all figures are drawn."""
+    def begin(self, width: int, height: int, *, phone: bool = False) -> None:
+        """Make a fresh tab the one that is driven."""
         target = self.ask("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.ask(f"{domain}.enable")
+        self.resize(width, height, phone=phone)
+
+    def visit(self, address: str, *, width: int, height: int) -> None:
+        """Open an address in a fresh tab."""
+        self.begin(width, height)
+        self.ask("Page.navigate", url=address)
+
+    def open(self, file: Path, *, width: int, height: int, dark: bool = False, phone: bool = False) -> None:
+        """Load a file in a fresh tab that cannot reach any network, and wait until all figures are drawn."""
+        self.begin(width, height, phone=phone)
         self.ask("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0)
         self.ask("Network.setBlockedURLs", urls=["http://*", "https://*", "ws://*", "wss://*"])
-        self.resize(width, height, phone=phone)
         if dark:
             self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
         self.ask("Page.navigate", url=file.resolve().as_uri())

@@ -24,7 +24,7 @@ from dynid.physical.physical import PhysicalParameters
 from dynid.report.excitation import write_page
 from dynid.report.write import write_report
 from dynid.robot.files import write_text
-from dynid.robot.inertia import Body, from_body
+from dynid.robot.inertia import Body, from_body, pseudo_inertia
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -88,10 +88,8 @@ def _some_friction(kind: str, rng: np.random.Generator) -> tuple[tuple[str, floa
 
 
 def _is_body(inertia: Array) -> bool:
-    """Whether ten parameters are those of a body: the pseudo-inertia is positive."""
-    xx, xy, xz, yy, yz, zz, *h, m = inertia
-    I = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])  # noqa: E741
-    P = np.block([[0.5 * np.trace(I) * np.eye(3) - I, np.array(h)[:, None]], [np.array(h), np.array([m])]])
+    """Whether ten parameters are those of a body."""
+    P = pseudo_inertia(inertia)
     return bool(np.isfinite(P).all() and np.linalg.eigvalsh(P)[0] > 0.0)
 
 

@@ -13,7 +13,11 @@ from dynid.errors import DynidError, IdentificationError
 from dynid.identification_commands import GravityOption, JsonOption, LockOption, RobotArgument, SnapOption
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dynid.estimation.gains import Gains
     from dynid.estimation.identification import Identification
+    from dynid.estimation.payload import Payload
     from dynid.robot.robot import Robot
 
 LoadedOption = Annotated[list[str], typer.Option(help="a LOG with the payload, repeatable; log.csv@2:20 takes a part")]
@@ -76,13 +80,9 @@ def payload(
                     joints=None if joints is None else [name for name in joints.split(",") if name],
                     offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
                 )  # fmt: skip
-    if json:
-        terminal.write_json(json, found.facts())
     terminal.show_notes(known, screen)
     payload_face.show_payload(found, screen)
-    if json:
-        screen.print(f"wrote {terminal.escaped(str(json))}", highlight=False, soft_wrap=True)
-    terminal.finish([terminal.spoken(warning) for warning in found.warnings])
+    _finish(found, screen, json)
 
 
 def gains(
@@ -132,11 +132,17 @@ def gains(
                 link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
                 offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
             )  # fmt: skip
-    if json:
-        terminal.write_json(json, found.facts())
     terminal.show_notes(known, screen)
     payload_face.show_gains(found, screen)
+    _finish(found, screen, json)
+
+
+def _finish(found: Payload | Gains, screen: Console, json: Path | None) -> None:
+    """Write what was found, and leave."""
+    from dynid import terminal
+
     if json:
+        terminal.write_json(json, found.facts())
         screen.print(f"wrote {terminal.escaped(str(json))}", highlight=False, soft_wrap=True)
     terminal.finish([terminal.spoken(warning) for warning in found.warnings])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
+from recordings import DATA
 from robots import random_inertia
 
 PLAIN = ("viscous", "coulomb", "offset")
@@ -98,8 +98,7 @@ def test_intervals_cover_with_the_stored_colour_of_a_real_robot() -> None:
 
 
 def test_intervals_cover_with_phase_randomised_residuals_of_a_recording() -> None:
-    folder = Path(os.environ.get("DYNID_DATA", Path(__file__).parents[3] / "shared" / "data"))
-    file = folder / "panda_gaz2019" / "log.csv.gz"
+    file = DATA / "panda_gaz2019" / "log.csv.gz"
     if not file.exists():
         pytest.skip(f"the recording {file} is not here")
     robot = dynid.load_robot("panda")

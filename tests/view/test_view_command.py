@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from chromium import CHROMIUM, Browser
+from browser import browser, find_browser
 from command_line import CommandLine, write_motion, write_simulated
 from dynid.robot.transform import Array
 
@@ -48,16 +48,18 @@ def robot_part(picture: Array) -> Array:
     return picture[height // 4 :, : 2 * width // 3]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+@pytest.mark.skipif(find_browser() is None, reason="there is no Chromium on this machine")
 def test_the_robot_moves_in_the_browser(tmp_path: Path) -> None:
     motion = write_motion(tmp_path / "traj.csv", "puma560")
-    with viewer("puma560", motion) as address, Browser(tmp_path / "profile", width=640, height=480) as browser:
-        browser.go(address)
-        browser.wait_for("document.body && document.body.innerText.includes('skeleton')")
-        browser.wait_for("document.querySelector('canvas') !== null")
+    program = find_browser()
+    assert program is not None
+    with viewer("puma560", motion) as address, browser(program) as tab:
+        tab.visit(address, width=640, height=480)
+        tab.wait("document.body && document.body.innerText.includes('skeleton')")
+        tab.wait("document.querySelector('canvas') !== null")
         orange = 0
         for _ in range(100):
-            first = robot_part(pixels(browser.picture()))
+            first = robot_part(pixels(tab.picture()))
             orange = int(((first[..., 0] > 180) & (first[..., 2] < 110)).sum())
             if orange > 20:
                 break
@@ -65,20 +67,20 @@ def test_the_robot_moves_in_the_browser(tmp_path: Path) -> None:
         assert orange > 20, "no joint is to be seen"
         changed = 0
         for _ in range(50):
-            second = robot_part(pixels(browser.picture()))
+            second = robot_part(pixels(tab.picture()))
             changed = int((np.abs(second - first).max(axis=2) > 60).sum())
             if changed > 50:
                 break
             time.sleep(0.2)
         assert changed > 50, "nothing moves"
         button = "[...document.querySelectorAll('button')].find(b => b.innerText === '{}')"
-        browser.run(button.format("Pause") + ".click()")
-        browser.wait_for("!!" + button.format("Play"))
+        tab.run(button.format("Pause") + ".click()")
+        tab.wait("!!" + button.format("Play"))
         time.sleep(1.0)
-        third = robot_part(pixels(browser.picture()))
+        third = robot_part(pixels(tab.picture()))
         time.sleep(0.7)
-        assert int((np.abs(robot_part(pixels(browser.picture())) - third).max(axis=2) > 60).sum()) < 20
-        assert browser.errors == []
+        assert int((np.abs(robot_part(pixels(tab.picture())) - third).max(axis=2) > 60).sum()) < 20
+        assert tab.complaints == []
 
 
 def test_view_runs_without_a_browser_and_stops_by_itself(

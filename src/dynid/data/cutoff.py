@@ -86,11 +86,11 @@ def choose_cutoff(seen: Survey) -> Choice:
     if len(x) < FEWEST:
         reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
         return Choice(_rounded(highest), reason, _is_clean(x, highest / LEAST, rate))
-    f, S = _spectrum(x.t, x.q, rate)
+    f, S = spectrum(x.t, x.q, rate)
     floor = _floor(f, S)
     band = _fastest(f, S, floor)
     wanted = min(HARMONICS * band, highest)
-    derivative, noise = (4, floor) if x.v is None else (2, _floor(*_spectrum(x.t, x.v, rate)))
+    derivative, noise = (4, floor) if x.v is None else (2, _floor(*spectrum(x.t, x.v, rate)))
     bound = _noise_bound(f, S, floor, band, derivative, noise)
     cutoff = max(min(LEAST * band, highest), min(wanted, bound))
     reason = f"99 % of the velocity's power lies below {band:.2g} Hz"
@@ -171,7 +171,7 @@ def _rounded(cutoff: float) -> float:
     return float(f"{cutoff:.2g}")
 
 
-def _spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
+def spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
     """Power density (frequencies, joints) of samples on a regular grid."""
     from scipy.signal import welch
 

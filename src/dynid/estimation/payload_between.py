@@ -34,17 +34,18 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
         if symbol not in zeros:
             E[robot.parameter_names.index(symbol + label), k] = 1.0
     rows, weights, values, covariances, shifts = [], [], [], [], []
-    offsets = tuple(unloaded.equation.names[k] for k in unloaded.equation.offsets)
+    without, with_it = (lost_offsets(result) for result in (unloaded, loaded))
     for result, carries in ((unloaded, False), (loaded, True)):
-        chosen, B, C = _regrouping(result, offsets)
-        own = [np.zeros_like(C), C] if carries else [C, np.zeros_like(C)]  # a plate's offsets are each run's own
+        chosen, B, C = _regrouping(result)  # a plate's offsets are each run's own
+        nothing = np.zeros((len(B), len(without if carries else with_it)))
+        own = [nothing, C] if carries else [C, nothing]
         rows.append(np.column_stack([B, *own, B @ E if carries else np.zeros((len(B), 10))]))
         weights.append(_half_information(result, chosen))
         values.append(result.values[chosen])
         scatter = result.covariance - result.systematic.T @ result.systematic
         covariances.append(scatter[np.ix_(chosen, chosen)])
         shifts.append(result.systematic[:, chosen])
-    runs = (*(f"{name}@without" for name in offsets), *(f"{name}@with" for name in offsets))
+    runs = (*(f"{name}@without" for name in without), *(f"{name}@with" for name in with_it))
     names = (*robot.parameter_names, *runs, *SYMBOLS)
     regrouping = find_by_qr(np.concatenate(rows)).regrouping
     A = np.concatenate([U @ own[:, list(regrouping.kept)] for U, own in zip(weights, rows, strict=True)])
@@ -104,35 +105,34 @@ def _check_same(one: Robot, other: Robot) -> None:
         )
 
 
-def _regrouping(result: Identification, offsets: tuple[str, ...]) -> tuple[list[int], Array, Array]:
+def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     """Places of the base parameters in a result, and B (places, standard parameters): what each of them stands for.
 
-    And C (places, offsets): what they hold of a force plate's offsets that were lost.
+    And C (places, lost offsets): what they hold of a force plate's offsets.
     """
     base, names = result.equation.base, set(result.equation.base.names)
     chosen = [k for k, name in enumerate(result.names) if name in names]
-    row = {result.names[k]: r for r, k in enumerate(chosen)}
-    shares = {item.name: item for item in result.lost}
+    for item in result.lost:
+        if not item.shares and not item.seen.startswith("it has no effect"):
+            raise IdentificationError(
+                f"this result does not say what it holds of '{item.name}', which was lost; identify again with this "
+                "version of dynid"
+            )
 
     def held(name: str) -> Array:
-        """How the chosen parameters hold a base parameter."""
-        unit = np.zeros(len(chosen))
-        if name in row:
-            unit[row[name]] = 1.0
-        elif name in shares:
-            item = shares[name]
-            if not item.shares and not item.seen.startswith("it has no effect"):
-                raise IdentificationError(
-                    f"this result does not say what it holds of '{name}', which was lost; identify again with this "
-                    "version of dynid"
-                )
-            for other, share in item.shares:
-                unit += share * held(other)
-        return unit
+        """How the chosen parameters hold a base parameter or an offset."""
+        shares = result.joined.get(name, {name: 1.0})
+        return np.array([shares.get(result.names[k], 0.0) for k in chosen])
 
     H = np.column_stack([held(name) for name in base.names])
-    C = np.array([held(name) for name in offsets]).reshape(len(offsets), len(chosen)).T
+    C = np.array([held(name) for name in lost_offsets(result)]).reshape(-1, len(chosen)).T
     return chosen, H @ base.matrix[:, : len(result.robot.parameter_names)], C
+
+
+def lost_offsets(result: Identification) -> tuple[str, ...]:
+    """Offsets of a force plate (of one of several logs: `OFx@2`) that hide in other parameters."""
+    offsets = {result.equation.names[k] for k in result.equation.offsets}
+    return tuple(name for name in result.joined if name in offsets or name.rpartition("@")[0] in offsets)
 
 
 def _half_information(result: Identification, chosen: list[int]) -> Array:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.data.cutoff import spectrum
 from dynid.data.survey import Survey
 from dynid.robot.transform import Array
 
@@ -26,9 +27,9 @@ class Spectrum:
 def find_spectrum(seen: Survey, has_torques: bool) -> Spectrum:
     """Spectra on a regular grid over the rows that were looked at first; positions stand for velocities."""
     x = seen.samples.take(slice(0, ROWS))
-    f, S = _density(x.t, x.q, seen.rate)
+    f, S = spectrum(x.t, x.q, seen.rate)
     velocity = S * (2.0 * np.pi * f[:, None]) ** 2
-    torque = _density(x.t, x.tau, seen.rate)[1] if has_torques and x.tau is not None else None
+    torque = spectrum(x.t, x.tau, seen.rate)[1] if has_torques and x.tau is not None else None
     bounds = _bounds(len(f))
     middle = np.array([f[start] for start in bounds])
     thin = [None if y is None else np.maximum.reduceat(y, bounds, axis=0) for y in (velocity, torque)]
@@ -40,13 +41,3 @@ def _bounds(count: int) -> list[int]:
     """Starts of bins that grow with frequency; the constant part is left out."""
     edges = np.unique(np.geomspace(1, max(count - 1, 1), POINTS).astype(int))
     return [int(k) for k in edges if k < count] or [0]
-
-
-def _density(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
-    from scipy.signal import welch
-
-    grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
-    even = np.column_stack([np.interp(grid, t, column) for column in x.T])
-    length = min(len(grid), max(16, int(8.0 * rate)))
-    f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
-    return np.asarray(f, dtype=np.float64), np.asarray(S, dtype=np.float64)
