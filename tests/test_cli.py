@@ -136,12 +136,24 @@ def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:
 
 
 def test_demo_does_the_main_job(tmp_path: Path) -> None:
-    text = dynid("demo", "--out", str(tmp_path / "demo")).stdout
-    for words in ("Base parameters: 40 of 66", "all limits hold", "true values inside", "verdict: good"):
-        assert words in text
-    assert "robot.urdf: " in text
+    folder, machine = tmp_path / "demo", tmp_path / "facts.json"
+    text = dynid("demo", "--out", str(folder), "--json", str(machine)).stdout
+    summary = dict(line.split(maxsplit=1) for line in text.splitlines()[-10:])
+    assert list(summary) == [
+        "robot", "motion", "recording", "parameters", "validation", "bodies", "verdict", "next", "report", "model"
+    ]  # fmt: skip
+    assert "40 of 66" in summary["robot"]
+    assert "all limits hold" in summary["motion"]
+    assert "of 40 true values lie inside" in summary["parameters"]
+    assert summary["verdict"].startswith("good")
+    assert summary["report"].startswith(f"{folder / 'report.html'} ")
+    assert summary["model"].startswith(f"{folder / 'robot.urdf'}: verified")
     for name in ("motion.csv", "motion.html", "log.csv", "result.json", "physical.json", "robot.urdf", "report.html"):
-        assert (tmp_path / "demo" / name).is_file()
+        assert (folder / name).is_file()
+    facts = json.loads(machine.read_text())
+    assert facts["verdict"] == "good"
+    assert facts["inside"] >= 34  # of 40: honest intervals miss that in three of a thousand runs
+    assert facts["validation_nrmse"] < 0.02
 
 
 def test_mistakes_exit_2_with_one_line(tmp_path: Path) -> None:

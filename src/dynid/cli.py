@@ -213,21 +213,31 @@ app.command()(view)
 def demo(
     robot: Annotated[str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot)] = "puma560",
     out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
+    seed: Annotated[int, typer.Option("--seed", help="of motions and noise")] = 0,
+    json: JsonOption = None,
 ) -> None:
-    """Do the main job on a robot, simulated: exciting motion, noisy recording, identification, validation.
+    """Do the main job on a robot, simulated: exciting motion, noisy recording, identification, validation, report.
 
     Example: dynid demo panda
     """
     from dynid import terminal
-    from dynid.demo import show_main_job
+    from dynid.demo import MainJob
+    from dynid.identification_face import line, progress
     from dynid.robot.load import load_robot
 
-    loaded = load_robot(robot)
+    terminal.check_place("--json", json)
+    job = MainJob(load_robot(robot), out, seed=seed)
     screen = terminal.console()
-    screen.print(terminal.mdh_table(loaded.to_mdh()))
-    terminal.show_notes(loaded, screen)
-    for line in show_main_job(loaded, out):
-        screen.print(terminal.escaped(line), highlight=False)
+    terminal.show_notes(job.robot, screen)
+    with progress(screen, "demo") as tell:
+        for done, text in job.run():
+            line(screen, text)
+            if tell:
+                tell("demo", done)
+    if json:
+        terminal.write_json(json, job.facts)
+    terminal.show_summary(job.summary, screen)
+    terminal.finish([terminal.spoken(warning) for warning in job.warnings])
 
 
 def main() -> None:

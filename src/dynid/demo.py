@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,34 +28,150 @@ from dynid.robot.inertia import Body, from_body, pseudo_inertia
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
-
-def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
-    """Do it, write its files into a folder, and yield lines for a person."""
-    folder.mkdir(parents=True, exist_ok=True)
-    yield from base_figures(robot)
-    real, said = with_values(robot)
-    yield from said
-    motion, other, lines = exciting_motions(robot)
-    yield from lines
-    motion.save(folder / "motion.csv")
-    write_page(motion, folder / "motion.html")
-    yield from identification_figures(robot, real, motion, other, folder)
-    yield (
-        f"look at {folder / 'report.html'} and {folder / 'motion.html'}; the recording is {folder / 'log.csv'}, "
-        f"the whole result {folder / 'result.json'}, its bodies {folder / 'physical.json'}, the model for simulators "
-        "robot.urdf (or .xml) beside them"
-    )
-    yield "next, on a robot of your own: dynid excite ROBOT --out traj.csv, record it, dynid identify ROBOT log.csv"
+TRUST = {"good": " (trust it)", "usable": " (trust it with care)", "do not trust": ""}
 
 
-def base_figures(robot: Robot) -> Iterator[str]:
-    """Yield lines on what can be identified at all."""
-    base = base_parameters(robot)
-    yield (
-        f"{robot.name}: {robot.n} active joints. Base parameters: {base.count} of {len(base.columns)}; "
-        f"{len(base.no_effect)} have no effect, {len(base.regrouped)} show only in sums such as"
-    )
-    yield f"  {base.relations[0]}"
+class MainJob:
+    """The main job on one robot, its files in a folder; `facts` and `summary` fill up while it runs."""
+
+    def __init__(self, robot: Robot, folder: Path, *, seed: int = 0) -> None:
+        self.robot, self.folder, self.seed = robot, folder, seed
+        self.facts: dict[str, object] = {"robot": robot.name, "joints": robot.n, "seed": seed}
+        self.summary: list[tuple[str, str]] = []
+        self.warnings: tuple[str, ...] = ()
+
+    def run(self) -> Iterator[tuple[float, str]]:
+        """Do it; yield the share that is done, and what is done now or was found."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        yield 0.0, self._know()
+        real, said = with_values(self.robot, seed=self.seed)
+        bounds, assumed = assumed_limits(self.robot)
+        yield from ((0.05, line) for line in (*said, *assumed))
+        yield 0.05, "designing an exciting motion and another one to check with"
+        motion, other = self._motions(bounds)
+        yield 0.5, "running both on a simulated robot with noisy sensors"
+        log, second = self._recordings(real, motion, other)
+        yield 0.6, "identifying from the first recording, checking on the second"
+        result = self._identify(real, log, second)
+        yield 0.8, "finding bodies, writing the URDF and the report"
+        bodies = self._bodies(result, real)
+        self._advise(result)
+        self._write(result, log, second, bodies)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / name
+
+    def _know(self) -> str:
+        """What can be identified at all."""
+        base = base_parameters(self.robot)
+        self.facts |= {"base_parameters": base.count, "standard_parameters": len(base.columns)}
+        self.summary.append(
+            (
+                "robot",
+                f"{self.robot.name}, {self.robot.n} joints: {base.count} of {len(base.columns)} parameters can be "
+                f"known, alone or in sums; {len(base.no_effect)} have no effect",
+            )
+        )
+        return f"{self.robot.name}: base parameters: {base.count} of {len(base.columns)}, such as {base.relations[0]}"
+
+    def _motions(self, bounds: Mapping[str, object]) -> tuple[Excitation, Excitation]:
+        """A motion to identify with and another one to validate with."""
+        found = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=4, seed=self.seed)
+        other = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=1, seed=self.seed + 7)
+        found.save(self._path("motion.csv"))
+        write_page(found, self._path("motion.html"))
+        self.facts |= {"condition": found.condition, "margin": found.margin}
+        self.summary.append(
+            (
+                "motion",
+                f"{found.duration:.1f} s from rest to rest, condition {found.condition:.1f} (a random motion: "
+                f"{found.first_value:.0f}); all limits hold at every instant",
+            )
+        )
+        return found, other
+
+    def _recordings(self, real: Robot, motion: Excitation, other: Excitation) -> tuple[Log, Log]:
+        """Both motions as sensors see them."""
+        log, by = record(real, motion, self.seed + 1)
+        second, _ = record(real, other, self.seed + 2)
+        write_log(log, self._path("log.csv"))
+        self.facts |= {"simulator": by, "samples": len(log)}
+        self.summary.append(
+            (
+                "recording",
+                f"simulated ({by}), {len(log)} samples at {RATE:.0f} Hz; noise {1e6 * ENCODER:.0f} urad and "
+                f"{100 * TORQUE_NOISE:.0f} % of the torques; no velocities, no accelerations",
+            )
+        )
+        return log, second
+
+    def _identify(self, real: Robot, log: Log, second: Log) -> Identification:
+        """Identify from one log, validate on the other, and compare with what was simulated."""
+        result = identify(self.robot, log, validate=second)
+        result.save(self._path("result.json"))
+        base = result.equation.base
+        true = dict(zip(base.names, base.values(real.parameters), strict=True))
+        inside = [
+            bool(low <= true[name] <= high)
+            for name, (low, high) in zip(result.names, result.intervals, strict=True)
+            if name in true
+        ]
+        self.facts |= {
+            "inside": sum(inside), "compared": len(inside), "validation_nrmse": result.validation.mean,
+        }  # fmt: skip
+        self.summary += [
+            (
+                "parameters",
+                f"{result.base_rank}, and friction ({', '.join(result.friction) or 'none'}); {sum(inside)} of "
+                f"{len(inside)} true values lie inside the 95 % intervals",
+            ),
+            ("validation", f"a motion not used is predicted with {_percent(result.validation.mean)} error on average"),
+        ]
+        return result
+
+    def _bodies(self, result: Identification, real: Robot) -> PhysicalParameters:
+        """Find bodies that fit, and write the robot with them for simulators."""
+        mass = sum(float(link.inertia[9]) for link in real.links)
+        bodies = physical_parameters(result, total_mass=mass)
+        bodies.save(self._path("physical.json"))
+        before, after = float(bodies.nrmse_before.mean()), float(bodies.nrmse_after.mean())
+        self.facts |= {"error_of_parameters": before, "error_of_bodies": after}
+        self.summary.append(
+            (
+                "bodies",
+                f"every link is a body that can exist, {mass:.1f} kg together as a scale would say; error "
+                f"{_percent(before)} before, {_percent(after)} after",
+            )
+        )
+        return bodies
+
+    def _advise(self, result: Identification) -> None:
+        """Whether to trust it, and what to do next."""
+        self.facts |= {"verdict": result.verdict.level, "reasons": list(result.verdict.reasons)}
+        self.warnings = tuple(result.warnings)
+        self.summary += [
+            ("verdict", f"{result.verdict}{TRUST[result.verdict.level]}"),
+            ("next", "on your own robot: dynid excite ROBOT --out traj.csv, run it, dynid identify ROBOT log.csv"),
+        ]
+
+    def _write(self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters) -> None:
+        """Write page and model, and name all files."""
+        report = self._path("report.html")
+        write_report(
+            result, report, logs=log, validate=second, physical=bodies, command="dynid demo",
+            inputs=[self._path("log.csv")],
+        )  # fmt: skip
+        model, said = _exported(bodies, self.folder)
+        self.facts |= {"report": str(report), "model": None if model is None else str(model)}
+        others = ("motion.html", "motion.csv", "log.csv", "result.json", "physical.json")
+        self.summary += [
+            ("report", f"{report} (beside it: {', '.join(others)})"),
+            ("model", said if model is None else f"{model}: {said}"),
+        ]
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %"
 
 
 def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
@@ -100,86 +216,35 @@ def _invented_body(rng: np.random.Generator, mass: float) -> np.ndarray:
     return np.asarray(from_body(Body(mass, rng.uniform(-0.15, 0.15, 3), inertia)))
 
 
-def exciting_motions(robot: Robot) -> tuple[Excitation, Excitation, list[str]]:
-    """A motion to identify with and another one to validate with."""
+def assumed_limits(robot: Robot) -> tuple[dict[str, object], list[str]]:
+    """The robot's limits, with usual ones where none are published; and a line on these."""
     limits = robot.limits
     velocity, acceleration = np.array(limits.velocity), np.array(limits.acceleration)
-    said, assumed = [], []
+    assumed = []
     for values, name, usual in ((velocity, "velocity", 1.5), (acceleration, "acceleration", 5.0)):
         if not np.isfinite(values).all():
             values[~np.isfinite(values)] = usual
             assumed.append(f"{name} {usual:g}")
-    if assumed:
-        said.append(f"no limits were published for some joints; assumed for this demo: {', '.join(assumed)} (rad, s)")
-    bounds = {"position": limits.position, "velocity": velocity, "acceleration": acceleration, "effort": limits.effort}
-    found = design_excitation(robot, limits=bounds, rotor_inertia=True, starts=4)
-    other = design_excitation(robot, limits=bounds, rotor_inertia=True, starts=1, seed=7)
-    said.append(
-        f"exciting motion: {found.duration:.1f} s from rest to rest, condition number {found.first_value:.0f} for a "
-        f"random motion, {found.condition:.1f} for this one; all limits hold at every instant"
-    )
-    return found, other, said
+    said = [f"no limits were published for some joints; assumed for this demo: {', '.join(assumed)} (rad, s)"]
+    bounds: dict[str, object] = {
+        "position": limits.position,
+        "velocity": velocity,
+        "acceleration": acceleration,
+        "effort": limits.effort,
+    }
+    return bounds, said if assumed else []
 
 
-def identification_figures(
-    robot: Robot, real: Robot, motion: Excitation, other: Excitation, folder: Path
-) -> Iterator[str]:
-    """Record both motions, identify from one, validate on the other, compare with what was simulated."""
-    log, by = record(real, motion, 1)
-    second, _ = record(real, other, 2)
-    write_log(log, folder / "log.csv")
-    yield (
-        f"simulated recording ({by}): {len(log)} samples at {RATE:.0f} Hz, positions with {1e6 * ENCODER:.0f} urad and "
-        f"torques with {100 * TORQUE_NOISE:.0f} % of noise; velocities and accelerations are not recorded"
-    )
-    result = identify(robot, log, validate=second)
-    result.save(folder / "result.json")
-    base = result.equation.base
-    true = dict(zip(base.names, base.values(real.parameters), strict=True))
-    inside = [
-        low <= true[name] <= high
-        for name, (low, high) in zip(result.names, result.intervals, strict=True)
-        if name in true
-    ]
-    yield (
-        f"identified {result.base_rank} base parameters and {len(result.friction)} friction columns per joint; "
-        f"cut-off {result.cutoff:.3g} Hz ({result.cutoff_reason})"
-    )
-    yield (
-        f"true values inside the 95 % intervals: {sum(inside)} of {len(inside)}; mean error on another motion "
-        f"{100 * result.validation.mean:.1f} % of the torques' deviation"
-    )
-    yield f"verdict: {result.verdict}"
-    bodies, lines = bodies_figures(result, real, folder)
-    yield from lines
-    write_report(
-        result, folder / "report.html", logs=log, validate=second, physical=bodies, command="dynid demo",
-        inputs=[folder / "log.csv"],
-    )  # fmt: skip
-
-
-def bodies_figures(result: Identification, real: Robot, folder: Path) -> tuple[PhysicalParameters, list[str]]:
-    """Find bodies that fit, and write the robot with them for simulators; they, and lines for a person."""
-    mass = sum(float(link.inertia[9]) for link in real.links)
-    bodies = physical_parameters(result, total_mass=mass)
-    bodies.save(folder / "physical.json")
-    return bodies, [
-        f"bodies of all links that can exist, {mass:.1f} kg together as a scale would say: error on the recording "
-        f"{100 * bodies.nrmse_before.mean():.2f} % before, {100 * bodies.nrmse_after.mean():.2f} % after",
-        _exported(bodies, folder),
-    ]
-
-
-def _exported(bodies: PhysicalParameters, folder: Path) -> str:
-    """Write a URDF, an MJCF file where a URDF cannot hold the robot; one line on it."""
+def _exported(bodies: PhysicalParameters, folder: Path) -> tuple[Path | None, str]:
+    """Write a URDF, an MJCF file where a URDF cannot hold the robot; where, and what a second reader says of it."""
     for name in ("robot.urdf", "robot.xml"):
         try:
             done = export(bodies, folder / name)
         except DynidError as error:
             reason = str(error)
             continue
-        return f"{name}: {verify(folder / name, done.subject)}"
-    return f"no model for simulators was written: {reason}"
+        return folder / name, str(verify(folder / name, done.subject))
+    return None, f"no model for simulators was written: {reason}"
 
 
 def write_log(log: Log, path: Path) -> None:

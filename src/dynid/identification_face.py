@@ -40,7 +40,7 @@ WIDE = 120
 
 
 @contextmanager
-def progress(screen: Console) -> Iterator[Callable[[str, float], None] | None]:
+def progress(screen: Console, first: str = "looking at the logs") -> Iterator[Callable[[str, float], None] | None]:
     """Show a bar in a terminal, nothing when piped."""
     if not screen.is_terminal:
         yield None
@@ -48,7 +48,7 @@ def progress(screen: Console) -> Iterator[Callable[[str, float], None] | None]:
     from rich.progress import Progress
 
     with Progress(console=screen, transient=True) as bar:
-        task = bar.add_task("looking at the logs", total=1.0)
+        task = bar.add_task(first, total=1.0)
         yield lambda text, done: bar.update(task, completed=done, description=escaped(text))
 
 

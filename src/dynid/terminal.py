@@ -90,6 +90,21 @@ def mdh_table(robot: Robot) -> Table:
     return table
 
 
+def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
+    """Print a closing summary, what and what was found; when piped, one line each."""
+    from rich.table import Table
+
+    width = 2 + max(len(name) for name, _ in lines)
+    if not out.is_terminal:
+        for name, text in lines:
+            out.print(escaped(f"{name:{width}}{text}"), highlight=False, soft_wrap=True)
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, text in lines:
+        table.add_row(f"[bold]{escaped(name)}[/bold]", escaped(text))
+    out.print(table, highlight=False)
+
+
 def _length(value: Any) -> str:
     return f"{value.text} = {value.value:.6g}" if value.text else f"{value.value:.6g}"
 
