@@ -8,9 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from dynid.version import VERSION
 
+if TYPE_CHECKING:
     from dynid.base.barycentric import Barycentric, barycentric
     from dynid.base.find import base_parameters, compare_methods
     from dynid.base.parameters import BaseParameters
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dynid.physical.demands import Ellipsoid
     from dynid.physical.find import physical_parameters
     from dynid.physical.physical import PhysicalParameters
+    from dynid.report.write import write_report
     from dynid.robot.force_sensor import ForceSensor, Rotor
     from dynid.robot.joint_column import JointColumn
     from dynid.robot.load import bundled_robots, load_robot
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
     from dynid.robot.robot import Robot
     from dynid.unknown.find import count_model_parameters, model_parameters
     from dynid.unknown.parameters import ModelParameters
-
-    # Typed loosely: `estimation` reads __version__ here, and a layer may not import the reports above it.
-    write_report: Callable[..., None]
 
 _HOMES = {
     "Barycentric": "dynid.base.barycentric",
@@ -161,8 +159,7 @@ __all__ = [
     "verify",
     "write_report",
 ]
-
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> object:

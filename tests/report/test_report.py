@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -267,7 +268,7 @@ def test_different_robots_are_listed_without_a_comparison(tmp_path: Path) -> Non
         ({"logs": "nowhere.csv"}, "nowhere.csv"),
     ],
 )
-def test_what_makes_no_sense_is_refused(given: dict[str, object], words: str, tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused(given: dict[str, Any], words: str, tmp_path: Path) -> None:
     options = dict(given)
     count = options.pop("results", None)
     about = result() if count is None else [result()] * int(str(count))

@@ -35,6 +35,7 @@ from dynid.estimation.unknowns import Unknowns
 from dynid.estimation.verdict import Evidence, judge
 from dynid.models.friction import PLAIN
 from dynid.robot.transform import Array
+from dynid.version import VERSION
 
 ESTIMATORS = ("ols", "wls", "ridge", "huber", "recursive")
 
@@ -213,8 +214,6 @@ def _result(
     notes: tuple[str, ...],
     blind: tuple[str, ...],
 ) -> Identification:
-    from dynid import __version__
-
     equation = state.equation
     systematic = gain_shifts(equation, unknowns, solution, factors)
     white = solution.covariance
@@ -289,7 +288,7 @@ def _result(
         verdict=verdict,
         warnings=warnings,
         factors=_factors(unknowns, factors, kept),
-        version=__version__,
+        version=VERSION,
     )
 
 

@@ -18,6 +18,7 @@ from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import Subject, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import check_same, unlike_friction, update_urdf
+from dynid.physical.find import physical_parameters
 from dynid.robot.files import write_bytes, write_text
 from dynid.robot.load import load_robot
 from dynid.robot.table_text import table_text
@@ -59,7 +60,7 @@ def export(
     if template is not None and suffix != ".urdf":
         raise ExportError(f"{path}: a template is for .urdf files")
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
-        result = _physical(result, suffix)
+        result = physical_parameters(result)
     subject = subject_of(result)
     operations = None
     warnings = subject.losses
@@ -104,19 +105,6 @@ def _table(subject: Subject) -> str:
                 "or export .c or .json"
             ) from error
     return text
-
-
-def _physical(result: Identification, suffix: str) -> Any:
-    """Find real bodies for the base parameters, where dynid has the means."""
-    import dynid
-
-    make = getattr(dynid, "physical_parameters", None)
-    if make is None:
-        raise ExportError(
-            f"a {suffix} file needs mass, centre of mass and inertia of every link, and base parameters are sums of "
-            "them; get physical parameters first, or export .c, .toml or .json"
-        )
-    return make(result)
 
 
 def _urdf(
