@@ -13,13 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import DeadPointError, LoopError
+from dynid.kernel.closing import CLOSED, follow
 from dynid.robot.loops import DIRECTIONS, Closure
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, skew
 
-_CLOSED = 1e-12
-_STEP = 0.15
-_NEWTON = 12
 _DEAD = 1e-9
 
 
@@ -94,30 +92,12 @@ class LoopMap:
         return out_q, out_v, out_a
 
     def _close(self, q: Array) -> Array:
-        """Y (N, n + passive): followed from the start assembly along a straight line, Newton at each step."""
-        distance = float(np.abs(q - self.at).max())
-        steps = max(1, int(np.ceil(distance / _STEP)))
-        y = np.tile(np.concatenate([self.at, self.start]), (len(q), 1))
-        y = self._newton(y)
-        for k in range(1, steps + 1):
-            y = y.copy()
-            y[:, : self.n] = self.at + (q - self.at) * (k / steps)
-            y = self._newton(y)
-        return y
-
-    def _newton(self, y: Array) -> Array:
-        for _ in range(_NEWTON):
-            phi, J = self._passive_jacobian(y @ self.C.T + self.offset)
-            if (np.abs(phi).max(axis=1) <= _CLOSED).all():
-                return y
-            y = y.copy()
-            y[:, self.n :] -= _solve(J, phi)
-        phi = self._series(y @ self.C.T + self.offset, np.zeros((len(y), len(self.C))), 0)[0]
-        residual = np.abs(phi).max(axis=1)
-        worst = ~(residual <= 1e3 * _CLOSED)
-        if worst.any():
-            sample = int(np.argmax(worst))
-            raise LoopError(sample, float(residual[sample]), self._frames())
+        """Y (N, n + passive): followed from the start assembly along a straight line."""
+        y, left = follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q)
+        open_ = ~(left <= 1e3 * CLOSED)
+        if open_.any():
+            sample = int(np.argmax(open_))
+            raise LoopError(sample, float(left[sample]), self._frames())
         return y
 
     def _passive_jacobian(self, tree: Array) -> tuple[Array, Array]:
