@@ -111,9 +111,7 @@ def picture(outcomes: list[Outcome], other: Log, motion: Motion) -> str:
         y = 270 + 60 * row
         parts.append(f'<rect x="{middle - unit}" y="{y - 22}" width="{2 * unit}" height="44" fill="#e8f0e4"/>')
         parts.append(f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{outcome.name}</text>')
-        parts.append(
-            f'<text x="{WIDTH - 16}" y="{y + 4}" text-anchor="end">{100 * outcome.inside:.0f} % inside</text>'
-        )
+        parts.append(f'<text x="{WIDTH - 16}" y="{y + 4}" text-anchor="end">{100 * outcome.inside:.0f} % inside</text>')
         for k, (name, error) in enumerate(zip(outcome.names, outcome.errors, strict=True)):
             x, up = middle + unit * float(np.clip(error, -2.0, 2.0)), 18 * (2 * (k % 6) / 5 - 1)
             colour = PREDICTED if abs(error) <= 1.0 else MISSED
