@@ -39,7 +39,14 @@ def test_the_tutorial(run: CommandLine) -> None:
     said = ""
     for words in commands("tutorial.md"):
         said += run(*words, *(("--port", "0") if words[0] == "view" else ())).out
-    for part in ("16 base parameters", "MXR2 = MX2 + D3*M3", "limits hold at every instant", "verdict: good", "trust ", "verified: loaded again"):
+    for part in (
+        "16 base parameters",
+        "MXR2 = MX2 + D3*M3",
+        "limits hold at every instant",
+        "verdict: good",
+        "trust ",
+        "verified: loaded again",
+    ):
         assert part in said, part
 
 
