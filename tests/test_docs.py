@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from bench.__main__ import TOPICS
 
 import dynid
 from dynid import load_robot, simulate
@@ -88,3 +89,10 @@ def test_commands_of_the_docs_exist() -> None:
     for page in PAGES:
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
             assert set(re.findall(r"^dynid (\w+)", block, re.MULTILINE)) <= commands, page
+
+
+def test_every_topic_of_the_benchmarks_is_on_their_page() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert set(re.findall(r"`python -m bench (\w+)`\. ", text)) == set(TOPICS)
+    for section in text.split("\n## ")[1:]:
+        assert re.search(r"`(python -m bench \w+|make bench-peers)`", section), section[:20]
