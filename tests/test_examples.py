@@ -19,7 +19,7 @@ NUMBERED = sorted(EXAMPLES.glob("[0-9]*.py"))
 
 @pytest.mark.parametrize("file", NUMBERED, ids=lambda file: file.stem)
 def test_examples_run_and_draw(file: Path, tmp_path: Path) -> None:
-    command = [sys.executable, file, "--quick", "--picture", "picture.svg"]
+    command = [sys.executable, str(file), "--quick", "--picture", "picture.svg"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
