@@ -62,9 +62,9 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_the_page_on_friction_names_every_block() -> None:
-    rows = re.findall(r"^\| (`.*?`) \| .* \| (always|if it helps) \|$", FRICTION_PAGE.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| (`.*?`) \| .* \| (always|gate) \|$", FRICTION_PAGE.read_text(), re.MULTILINE)
     said = {when: {name for cell, w in rows if w == when for name in re.findall(r"`(\S+?)`", cell)} for _, when in rows}
-    assert said == {"always": set(DEFAULT), "if it helps": set(OPTIONAL)}
+    assert said == {"always": set(DEFAULT), "gate": set(OPTIONAL)}
     assert set(FRICTION) <= set(DEFAULT) | set(OPTIONAL)
 
 
