@@ -7,10 +7,18 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from bench.__main__ import TOPICS
 
-from dynid import load_robot
+import dynid
+from dynid import load_robot, simulate
+from dynid.estimation.gate import DEFAULT, OPTIONAL
+from dynid.models.friction import FRICTION
+from dynid.simulation_face import write_log
+from fourier import fourier_motion
+from mistakes import arm_urdf
 
 ROOT = Path(__file__).parents[1]
+FRICTION_PAGE = ROOT / "docs" / "friction.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -24,7 +32,40 @@ def blocks(language: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
 def test_python_of_the_docs_runs(page: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if "my_robot.urdf" in code:
+        write_own_robot(tmp_path)
     exec(compile(code, page, "exec"), {})
+
+
+def write_own_robot(place: Path) -> None:
+    """What a reader of the README has: a URDF and a log."""
+    (place / "my_robot.urdf").write_text(arm_urdf())
+    robot = load_robot(place / "my_robot.urdf")
+    write_log(place / "log.csv", simulate(robot, fourier_motion(robot, duration=12.0), noise=0.05))
+
+
+def test_the_readme_keeps_its_promise() -> None:
+    """Two commands, one line of shell and five of Python; its links lead somewhere."""
+    text = (ROOT / "README.md").read_text()
+    first, own = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert [line.split()[1] for line in first.splitlines()] == ["demo", "test"]
+    assert len(own.splitlines()) == 1
+    assert len([line for line in code.splitlines() if line.strip()]) == 5
+    for link in re.findall(r"\]\((?!http)([^)#]+)", text):
+        assert (ROOT / link).exists(), link
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    described = re.findall(r"^::: (\S+)$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    assert sorted(described) == sorted(f"{dynid._HOMES[name]}.{name}" for name in dynid.__all__)
+
+
+def test_the_page_on_friction_names_every_block() -> None:
+    rows = re.findall(r"^\| (`.*?`) \| .* \| (always|gate) \|$", FRICTION_PAGE.read_text(), re.MULTILINE)
+    said = {when: {name for cell, w in rows if w == when for name in re.findall(r"`(\S+?)`", cell)} for _, when in rows}
+    assert said == {"always": set(DEFAULT), "gate": set(OPTIONAL)}
+    assert set(FRICTION) <= set(DEFAULT) | set(OPTIONAL)
 
 
 @pytest.mark.parametrize(("page", "code"), [b for b in blocks("toml") if "[[joint]]" in b[1]])
@@ -48,3 +89,10 @@ def test_commands_of_the_docs_exist() -> None:
     for page in PAGES:
         for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
             assert set(re.findall(r"^dynid (\w+)", block, re.MULTILINE)) <= commands, page
+
+
+def test_every_topic_of_the_benchmarks_is_on_their_page() -> None:
+    text = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert set(re.findall(r"`python -m bench (\w+)`\. ", text)) == set(TOPICS)
+    for section in text.split("\n## ")[1:]:
+        assert re.search(r"`(python -m bench \w+|make bench-peers)`", section), section[:20]

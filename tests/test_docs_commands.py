@@ -39,7 +39,14 @@ def test_the_tutorial(run: CommandLine) -> None:
     said = ""
     for words in commands("tutorial.md"):
         said += run(*words, *(("--port", "0") if words[0] == "view" else ())).out
-    for part in ("16 base parameters", "MXR2 = MX2 + D3*M3", "limits hold at every instant", "verdict: good", "trust "):
+    for part in (
+        "16 base parameters",
+        "MXR2 = MX2 + D3*M3",
+        "limits hold at every instant",
+        "verdict: good",
+        "trust ",
+        "verified: loaded again",
+    ):
         assert part in said, part
 
 
@@ -62,3 +69,10 @@ def test_recording_and_filter(run: CommandLine, tmp_path: Path) -> None:
     write_simulated(tmp_path / "log.csv", "gautier3", seconds=20.0)
     for words in (*commands("recording.md"), *commands("filter.md")):
         assert "verdict: good" in run(*words).out
+
+
+def test_unknown_prints_what_its_page_shows(run: CommandLine) -> None:
+    shown = re.findall(r"^[XF]\d\d = .*$", (DOCS / "unknown.md").read_text(), re.MULTILINE)
+    said = [line.strip() for line in run(*commands("unknown.md")[0]).out.splitlines()]
+    assert len(shown) == 12
+    assert set(shown) <= set(said)

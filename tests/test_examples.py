@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,14 +13,27 @@ from types import ModuleType
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+DOCS = Path(__file__).parents[1] / "docs"
 NUMBERED = sorted(EXAMPLES.glob("[0-9]*.py"))
 
 
 @pytest.mark.parametrize("file", NUMBERED, ids=lambda file: file.stem)
-def test_examples_run(file: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, file, "--quick"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+def test_examples_run_and_draw(file: Path, tmp_path: Path) -> None:
+    command = [sys.executable, str(file), "--quick", "--picture", "picture.svg"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
+    assert len(list(ElementTree.parse(tmp_path / "picture.svg").iter())) > 20
+
+
+def test_docs_show_every_example_with_its_picture() -> None:
+    page = (DOCS / "examples.md").read_text()
+    for file in NUMBERED:
+        assert f'--8<-- "examples/{file.name}"' in page
+        drawn = re.search(rf"python examples/{file.name} .*--picture docs/(\S+)", page)
+        assert drawn is not None, file.name
+        assert f"({drawn[1]})" in page
+        assert (DOCS / drawn[1]).stat().st_size < 150_000
 
 
 @pytest.fixture(scope="module")

@@ -70,8 +70,7 @@ class Robot:
     `joint_names`, `n`, `limits`, the columns of a Motion and the torque channels are the active joints;
     joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
     size at a joint, such as a gas spring. `sensor`: the force plate under the base, if it is not in frame 0.
-    size at a joint, such as a gas spring. `unknown`: symbols and entries (`d3`) of the table whose values are
-    nominal only.
+    `unknown`: symbols and entries (`d3`) of the table whose values are nominal only.
     """
 
     name: str
