@@ -24,6 +24,7 @@ from dynid.estimation.robust import tell as tell_judged
 from dynid.estimation.score import Score, score
 from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
+from dynid.kernel.threads import one_blas_thread
 from dynid.models.regressor import regressor
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
@@ -47,6 +48,7 @@ SHARE = 0.25
 Progress = Callable[[str, float], None]
 
 
+@one_blas_thread
 def compare_ways(
     robot: Robot,
     logs: Logs,

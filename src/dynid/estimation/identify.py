@@ -19,6 +19,7 @@ from dynid.estimation.joint_parameters import refuse_lost
 from dynid.estimation.measure import Measure
 from dynid.estimation.robust import Judge, tell
 from dynid.estimation.state import State, merge_states
+from dynid.kernel.threads import one_blas_thread
 from dynid.models.friction import find_block
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.force_sensor_file import read_sensor
@@ -29,6 +30,7 @@ from dynid.robot.robot import Robot
 Logs = Log | str | Path | Sequence[Log | str | Path]
 
 
+@one_blas_thread
 def identify(
     robot: Robot,
     logs: Logs,
@@ -108,6 +110,7 @@ def identify(
     return replace(result, notes=(*result.notes, *tell(judge, used, judged=checked is None or alike is not None)))
 
 
+@one_blas_thread
 def collect_state(
     robot: Robot,
     logs: Logs,
@@ -138,6 +141,7 @@ def collect_state(
     return like.holding(collect_like(like, used, on_progress=on_progress))
 
 
+@one_blas_thread
 def identify_states(
     states: State | Sequence[State],
     *,

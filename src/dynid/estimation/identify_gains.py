@@ -21,6 +21,7 @@ from dynid.estimation.measure import Measure
 from dynid.estimation.payload_reading import SMALL
 from dynid.estimation.two_runs import TwoRuns, collect_two_runs, widened
 from dynid.estimation.unknowns import Unknowns
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -28,6 +29,7 @@ ROUNDS = 4
 """Of choosing friction and finding gains in turn, at most."""
 
 
+@one_blas_thread
 def identify_gains(
     robot: Robot,
     loaded: Logs,

@@ -20,6 +20,7 @@ from dynid.estimation.payload_reading import composed, read_payload
 from dynid.estimation.two_runs import TwoRuns, collect_two_runs, widened, written
 from dynid.estimation.unknowns import Unknowns
 from dynid.estimation.verdict import USABLE_MEAN
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.inertia import SYMBOLS, UNITS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -27,6 +28,7 @@ from dynid.robot.transform import Array
 FEW_BLOCKS = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
 
 
+@one_blas_thread
 def identify_payload(
     robot: Robot,
     loaded: Logs,

@@ -20,6 +20,7 @@ from dynid.excitation.quintics import Quintics
 from dynid.excitation.search import FourierProblem, random_coefficients, search_from, settle
 from dynid.excitation.shape import check_limits, middle_and_half
 from dynid.excitation.walks import random_points
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.limits import Limits
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -35,6 +36,7 @@ SMALLEST_SWING = 1e-3
 Progress = Callable[[str, float], None]
 
 
+@one_blas_thread
 def design_excitation(
     robot: Robot,
     *,

@@ -1,11 +1,16 @@
-"""Samples shared among threads; the kernels hold no lock, so plain threads suffice."""
+"""Samples shared among threads; the kernels hold no lock, so plain threads suffice. Linear algebra runs on one."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from itertools import pairwise
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 _SMALLEST_SHARE = 500
 """Samples below which a thread of its own does not pay."""
@@ -13,6 +18,8 @@ _SMALLEST_SHARE = 500
 _count: list[int] = []
 _pool: dict[tuple[int, int], ThreadPoolExecutor] = {}
 """Threads that stay, by process and number: starting some for every call costs more than many calls themselves."""
+
+_limited: list[bool] = []
 
 
 def thread_count() -> int:
@@ -44,3 +51,26 @@ def share_samples(samples: int, work: Callable[[int, int], None]) -> None:
     work(edges[0], edges[1])
     for other in others:
         other.result()
+
+
+def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function's linear algebra run on one thread.
+
+    Our matrices have some hundred columns: on them, threads of BLAS wait for each other longer than they work, and on a
+    busy machine an identification takes ten times as long.
+    """
+
+    @wraps(function)
+    def limited(*args: P.args, **kwargs: P.kwargs) -> T:
+        if _limited:
+            return function(*args, **kwargs)
+        from threadpoolctl import threadpool_limits
+
+        _limited.append(True)
+        try:
+            with threadpool_limits(limits=1, user_api="blas"):
+                return function(*args, **kwargs)
+        finally:
+            _limited.clear()
+
+    return limited

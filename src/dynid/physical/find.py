@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
+from dynid.kernel.threads import one_blas_thread
 from dynid.models.columns import standard_columns
 from dynid.models.friction import PLAIN
 from dynid.physical.binding import Binding, find_bindings
@@ -32,6 +33,7 @@ WORSE = 0.05
 UNLIKELY = 1e-3
 
 
+@one_blas_thread
 def physical_parameters(
     identification: Identification,
     *,
