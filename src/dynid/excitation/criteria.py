@@ -184,6 +184,13 @@ def _largest_variance_of(sigma: Array) -> float:
     return float(sigma[-1] ** -2.0)
 
 
+def of_more_rows(name: str, figure: float, columns: int, times: float) -> float:
+    """The figure of a criterion where every row comes so many times: more rows lessen the covariance."""
+    if name in ("a", "e"):
+        return figure / times
+    return figure - columns * float(np.log(times)) if name == "d" else figure
+
+
 def find_criterion(
     name: str, *, weights: tuple[float, float], mask: NDArray[np.bool_], noise: Array | None = None
 ) -> Criterion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -264,7 +265,7 @@ def _by_points(
     q, v = random_points(box, r, np.random.default_rng(seed))
     at_random = rows.matrix(Motion(np.arange(r + 1.0), q, v, np.zeros_like(q)))
     value, first = judge.value(W), judge.value(at_random)
-    history = courses[0].ending(value)
+    history = replace(courses[0].ending(value), stopped=stopped)
     return Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise)
 
 

@@ -10,7 +10,7 @@ import scipy.optimize
 
 from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.bounded import BoundedCoefficients
-from dynid.excitation.criteria import Criterion, find_criterion
+from dynid.excitation.criteria import Criterion, find_criterion, of_more_rows
 from dynid.excitation.effort import Effort
 from dynid.excitation.history import Recorder
 from dynid.excitation.series import Basis, derivative, extremes_of
@@ -95,7 +95,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
     t, basis = problem.instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
     bounded = BoundedCoefficients.of(problem.instants(INSTANTS * problem.harmonics)[1], problem.limits)
     W = problem.rows.matrix(problem.motion(np.zeros((problem.rows.robot.n, 2 * problem.harmonics + 1)), basis, t))
-    judge = problem.judge(len(W))
+    judge, columns = problem.judge(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     shape = x.shape
     recorder = Recorder()
@@ -107,7 +107,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         y, _ = bounded.apply(x, tight)
         motion = problem.motion(y, basis, t)
         value, slope, figure = judge.smooth(problem.rows.matrix(motion), sharp)
-        recorder.see(figure)
+        recorder.see(of_more_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = problem.rows.adjoint(motion, slope)
         if problem.effort is not None:
             extra, more = problem.effort.penalty(motion)
