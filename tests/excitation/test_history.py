@@ -62,6 +62,17 @@ def test_iterates_and_motions_are_judged_alike(criterion: str) -> None:
     check(design(criterion=criterion, starts=1, noise=[0.1, 0.2, 0.3]), near=0.05)
 
 
+def test_torque_limits_are_counted_in() -> None:
+    free = {"position": [(-2.0, 2.0)] * 3, "velocity": [3.0] * 3, "acceleration": [15.0] * 3}
+    found = design(limits={**free, "effort": [60.0] * 3}, starts=2)
+    assert found.effort is not None
+    assert found.effort.use(found.motion(200.0)).max() <= 1.0
+    history = history_of(found)
+    assert history.best.end == pytest.approx(found.condition, rel=1e-12)
+    assert history.best_so_far[-1] == history.best.end
+    assert found.condition > 1.02 * design(limits=free, starts=2).condition  # they did bind
+
+
 def test_points_keep_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)]
     monkeypatch.setattr(Goal, "stages", lambda self: stages)
