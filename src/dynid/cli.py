@@ -157,7 +157,9 @@ def excite(
     periods: Annotated[int, typer.Option(help="how often the period is repeated")] = 1,
     points: Annotated[int | None, typer.Option(help="rows of the points shape")] = None,
     starts: Annotated[int | None, typer.Option(help="random starts")] = None,
-    noise: Annotated[float, typer.Option(help="noise on every row, for the expected errors")] = 1.0,
+    noise: Annotated[
+        float, typer.Option(help="standard deviation of the noise on every row, for the expected errors")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds; the best so far is kept")] = None,
     lock: Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")] = None,
@@ -184,13 +186,13 @@ def excite(
         found = design_excitation(
             loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
             friction=tuple(word for word in friction.split(",") if word), duration=duration, harmonics=harmonics,
-            points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods,
+            points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
-    excitation_face.show(found, screen, noise=noise)
+    excitation_face.show(found, screen)
     files = excitation_face.write_files(found, out, rate) if out else []
     if json:
-        terminal.write_json(json, excitation_face.facts(found, noise, files))
+        terminal.write_json(json, excitation_face.facts(found, files))
     if files:
         screen.print(f"wrote {', '.join(files)}", highlight=False)
     terminal.finish(found.warnings)

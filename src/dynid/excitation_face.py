@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid.base.find import base_parameters
 from dynid.errors import DynidError
 from dynid.excitation.excitation import Excitation, limits_of
+from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
 from dynid.terminal import escaped
 
@@ -71,7 +71,7 @@ def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> No
         raise DynidError("a motion through points needs acceleration limits; give --acceleration")
 
 
-def show(excitation: Excitation, screen: Console, *, noise: float) -> None:
+def show(excitation: Excitation, screen: Console) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
         f"{excitation.robot.name}: condition {excitation.condition:.4g} of {len(excitation.rows.names)} base columns "
@@ -88,7 +88,7 @@ def show(excitation: Excitation, screen: Console, *, noise: float) -> None:
     screen.print(use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
-    screen.print(errors_table(excitation, noise))
+    screen.print(errors_table(excitation))
     screen.print(
         f"margin {max(excitation.margin, 0.0):.2%}: the limits hold at every instant, proven by roots", highlight=False
     )
@@ -112,12 +112,13 @@ def use_table(excitation: Excitation) -> Table:
     return table
 
 
-def errors_table(excitation: Excitation, noise: float) -> Table:
+def errors_table(excitation: Excitation) -> Table:
     """Expected deviations, the worst ones; relative where the robot file knows the values."""
     from rich.table import Table
 
-    errors, values = excitation.expected_errors(noise), nominal_values(excitation)
-    title = f"expected deviation for noise {noise:g} on every row of one period, the {min(WORST, len(errors))} largest"
+    errors, values = excitation.expected_errors(), nominal_values(excitation)
+    noise, shown = excitation.assumed_noise[0], min(WORST, len(errors))
+    title = f"expected deviation for noise {noise:g} on every row of one period, the {shown} largest"
     table = Table("parameter", "deviation", "relative", box=None, title=title)
     ranked = sorted(errors, key=lambda name: -(errors[name] / abs(values[name]) if values.get(name) else errors[name]))
     for name in ranked[:WORST]:
@@ -126,25 +127,15 @@ def errors_table(excitation: Excitation, noise: float) -> Table:
     return table
 
 
-def nominal_values(excitation: Excitation) -> dict[str, float]:
-    """Nominal base values where they are known."""
-    rotors = bool(excitation.rows.stage.columns.rotor_of_link)
-    base = base_parameters(excitation.robot, model=excitation.rows.model, rotor_inertia=rotors)
-    values = base.values(excitation.robot.parameters)
-    return {name: float(x) for name, x in zip(base.names, values, strict=True) if np.isfinite(x) and x != 0.0}
-
-
 def write_files(excitation: Excitation, out: Path, rate: float) -> list[str]:
     """Write the CSV, a ROS trajectory and a page beside it; return their names."""
-    from dynid.report.excitation import write_page
-
     excitation.save(out, rate=rate)
     excitation.save(out.with_suffix(".yaml"), rate=rate)
     write_page(excitation, out.with_suffix(".html"))
     return [str(out.with_suffix(suffix)) for suffix in (".csv", ".yaml", ".html")]
 
 
-def facts(excitation: Excitation, noise: float, files: Sequence[str]) -> dict[str, object]:
+def facts(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
     """Everything for machines."""
     return {
         "robot": excitation.robot.name,
@@ -159,8 +150,9 @@ def facts(excitation: Excitation, noise: float, files: Sequence[str]) -> dict[st
             name: dict(zip(("position", "velocity", "acceleration"), map(float, use), strict=True))
             for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
         },
-        "noise": noise,
-        "expected_errors": excitation.expected_errors(noise),
+        "noise": float(excitation.assumed_noise[0]),
+        "expected_errors": excitation.expected_errors(),
         "warnings": list(excitation.warnings),
         "files": list(files),
+        "history": None if excitation.history is None else excitation.history.facts(),
     }

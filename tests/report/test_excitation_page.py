@@ -15,9 +15,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import Excitation, design_excitation, load_robot
+from dynid.excitation.history import Descent, SearchHistory
 from dynid.report.drawing import draw_path
 from dynid.report.excitation import condition_so_far, write_page
 from dynid.report.page import plotly_script
+from dynid.report.search import draw_search, tell_search
 from pinocchio_twin import Twin
 
 EVIL = "</script><script>alert(1)</script>"
@@ -33,16 +35,51 @@ def test_the_page_shows_limits_path_condition_and_errors(tmp_path: Path) -> None
     found = designed()
     write_page(found, tmp_path / "m.html", noise=0.1)
     page = (tmp_path / "m.html").read_text().replace(plotly_script(), "")
-    assert re.findall(r'<section id="(\w+)"', page) == ["motion", "path", "progress", "expected"]
+    assert re.findall(r'<section id="(\w+)"', page) == ["motion", "path", "search", "progress", "expected"]
     assert not re.search(r"https?://", page)
     figures = [json.loads(text) for text in re.findall(r'<script type="application/json">(.*?)</script>', page)]
-    assert len(figures) == 3 + 1 + 1
+    assert len(figures) == 3 + 1 + 1 + 1
     dashed = [trace for trace in figures[0]["data"] if trace["line"]["dash"] == "dash"]
     assert len(dashed) == 2 * 3
     assert figures[3]["data"][0]["type"] == "scatter3d"
     assert all(f">{name}<" in page for name in found.rows.names)
     for name, error in found.expected_errors(0.1).items():
         assert f'data-key="{error}"' in page, name
+
+
+def descents(*ends: float, refused: int = 0, falling: bool = False, **more: object) -> SearchHistory:
+    """Starts that fall from 100 to their ends in 100 iterations."""
+    k = np.arange(101)
+    shape = np.maximum(0.0, 1.0 - k / (100 if falling else 50))
+    made = [Descent(i, np.append(k, 100), np.append(end + (100.0 - end) * shape, end), 1.0, i < refused)
+            for i, end in enumerate(ends)]  # fmt: skip
+    chosen = min(made[refused:], key=lambda one: one.end).start
+    given: dict[str, object] = {"planned": len(ends), "stopped": False, **more}
+    return SearchHistory("condition", tuple(made), chosen, **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("history", "said"),
+    [
+        (descents(10.0, 10.5, 10.9, 12.0), "3 of 4 starts ended within 10 % of the best, which is start 1. The best"),
+        (descents(10.0, 10.5, 10.9, 12.0), "more starts would hardly help"),
+        (descents(20.0, 30.0, 10.0, 40.0), "1 of 4 starts ended within 10 % of the best, which is start 3. Starts end"),
+        (descents(10.0, 10.5, falling=True), "still fell by"),
+        (descents(10.0, 10.5, planned=8, stopped=True), "2 of 8 starts were run; more time (--time-budget)"),
+        (descents(10.0), "Only one start was tried; more of them (--starts 4)"),
+        (descents(9.0, 10.0, 10.2, refused=1), "1 better ones were refused"),
+    ],
+)
+def test_the_search_is_told(history: SearchHistory, said: str) -> None:
+    assert said in tell_search(history, 15)
+    drawn = draw_search(history)
+    assert len(drawn.traces) == len(history.descents)
+    assert drawn.traces[-1]["name"] == f"start {history.chosen + 1}: this motion"
+
+
+def test_a_motion_without_a_search_has_no_such_section(tmp_path: Path) -> None:
+    write_page(replace(designed(), history=None), tmp_path / "m.html")
+    assert 'id="search"' not in (tmp_path / "m.html").read_text()
 
 
 def test_the_condition_falls_to_that_of_the_motion() -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from browser import Tab, browser, find_browser
-from dynid import Log, identify, load_robot, simulate, write_report
+from dynid import Log, design_excitation, identify, load_robot, simulate, write_report
+from dynid.report.excitation import write_page
 from frictions import PLAIN, with_friction
 from robots import smooth_path
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this mac
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A report with logs, and a comparison."""
+    """A report with logs, a comparison, and the page of an exciting motion."""
     folder = tmp_path_factory.mktemp("pages")
     plain = with_friction(load_robot("gautier3"))
     links = tuple(replace(link, joint=f"<b>{link.joint}</b><a href='http://x.y'>") for link in plain.links)
@@ -31,7 +32,9 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         log = simulate(robot, motion, noise=0.05, seed=seed)
         logs.append(Log(log.t, log.q, tau=log.tau, name=f"<b>log</b> {seed}"))
     found = identify(robot, logs[0], friction=PLAIN)
-    places = {name: folder / f"{name}.html" for name in ("report", "comparison")}
+    places = {name: folder / f"{name}.html" for name in ("report", "comparison", "motion")}
+    limits = {"position": [(-2.0, 2.0)] * 3, "velocity": [1.5] * 3, "acceleration": [5.0] * 3}
+    write_page(design_excitation(robot, limits=limits, starts=3, harmonics=2), places["motion"])
     write_report(found, places["report"], logs=logs[0], validate=logs[1])
     other = identify(robot, logs[1], friction=PLAIN, model="momentum")
     write_report([found, other], places["comparison"])
@@ -51,15 +54,23 @@ def check_quiet(tab: Tab) -> None:
     assert all(url.startswith(("file:", "data:", "blob:")) for url in tab.requests), tab.requests
 
 
-@pytest.mark.parametrize("name", ["report", "comparison"])
-@pytest.mark.parametrize(("width", "phone", "dark"), [(1200, False, False), (390, True, True)])
+@pytest.mark.parametrize(
+    ("name", "width", "phone", "dark"),
+    [
+        ("report", 1200, False, False),
+        ("report", 390, True, True),
+        ("comparison", 1200, False, False),
+        ("comparison", 390, True, True),
+        ("motion", 390, True, True),  # wide: below
+    ],
+)
 def test_it_opens_offline_with_all_figures(
     window: Tab, pages: dict[str, Path], name: str, width: int, phone: bool, dark: bool
 ) -> None:
     window.open(pages[name], width=width, height=850, phone=phone, dark=dark)
     check_quiet(window)
     plots = window.run("document.querySelectorAll('.plot').length")
-    assert plots >= (12 if name == "report" else 2)
+    assert plots >= {"report": 12, "comparison": 2, "motion": 6}[name]
     drawn = "[...document.querySelectorAll('.plot')].filter((p) => p.querySelector('.main-svg') && p.data.length)"
     assert window.run(drawn + ".length") == plots
     flat = "[...document.querySelectorAll('.plot')].filter((p) => !p.layout.scene)"
@@ -69,6 +80,20 @@ def test_it_opens_offline_with_all_figures(
     assert window.run("getComputedStyle(document.body).backgroundColor") == (
         "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)"
     )
+
+
+def test_the_search_is_drawn(window: Tab, pages: dict[str, Path]) -> None:
+    window.open(pages["motion"], width=1000, height=900)
+    lines = "[...document.querySelectorAll('#search .plot .scatterlayer path.js-line')]"
+    assert window.run(f"{lines}.length") == 3
+    heights = window.run(f"{lines}.map((line) => line.getBBox().height)")
+    assert min(heights) > 20.0
+    widths = window.run(f"{lines}.map((line) => parseFloat(line.style.strokeWidth))")
+    assert widths[-1] == max(widths) > 2 * widths[0]  # the chosen one is in front
+    assert "of 3 starts ended within 10 %" in window.run("document.querySelector('#search').innerText")
+    ticks = window.run("[...document.querySelectorAll('#search .plot .ytick text')].map((text) => text.textContent)")
+    assert len(ticks) >= 2
+    check_quiet(window)
 
 
 @pytest.fixture(scope="module")

@@ -62,6 +62,14 @@ class BaseRows:
         """Rows of a sample."""
         return len(find_model(self.model).channels(self.robot))
 
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Units of the parameters of all columns."""
+        base = (self.stage.columns.columns[k].unit for k in self.kept)
+        friction = tuple(column.unit for column in friction_columns(self.robot, self.friction))
+        offsets = self.names[len(self.kept) + len(friction) :]
+        return (*base, *friction, *("N" if name.startswith("OF") else "N m" for name in offsets))
+
     def matrix(self, motion: Motion) -> Array:
         """W (rows, b), sample by sample."""
         model = find_model(self.model)

@@ -21,10 +21,11 @@ NAMES = ("condition", "frobenius", "scaling", "condition+scaling", "a", "d", "e"
 
 
 class Smooth(NamedTuple):
-    """A smooth value and its slope by W, (rows, b)."""
+    """A smooth value and its slope by W, (rows, b); beside them the true figure, to the digits that W'W leaves."""
 
     value: float
     slope: Array
+    figure: float
 
 
 class Criterion(Protocol):
@@ -74,7 +75,8 @@ class Spectral:
         lam = np.maximum(lam, lam[-1] * 1e-15)
         value, slope = self.stand_in(lam, sharpness)
         by_A = (A @ (V * (2.0 * slope))) @ V.T
-        return Smooth(value, by_A if self.noise is None else by_A / self.noise[:, None])
+        figure = self.true(np.sqrt(lam[::-1]))
+        return Smooth(value, by_A if self.noise is None else by_A / self.noise[:, None], figure)
 
     def _weighted(self, W: Array) -> Array:
         return W if self.noise is None else W / self.noise[:, None]
@@ -135,17 +137,20 @@ class Scaling:
     def smooth(self, W: Array, sharpness: float) -> Smooth:
         """Logarithm of l1 Cond_p + l2 S_p."""
         parts: list[tuple[float, float, Array]] = []
+        figure = 0.0
         if self.l1:
-            value, slope = Spectral(_condition_of, _condition).smooth(W, sharpness)
+            value, slope, condition = Spectral(_condition_of, _condition).smooth(W, sharpness)
             parts.append((self.l1, value, slope))
+            figure += self.l1 * condition
         if self.l2:
+            figure += self.l2 * scaling_number(W, self.mask)
             parts.append((self.l2, *_entries(W, self.mask, sharpness)))
         logs = np.array([np.log(weight) + value for weight, value, _ in parts])
         top = logs.max()
         shares = np.exp(logs - top)
         total = shares.sum()
         by = sum((share / total) * slope for share, (_, _, slope) in zip(shares, parts, strict=True))
-        return Smooth(float(top + np.log(total)), np.asarray(by))
+        return Smooth(float(top + np.log(total)), np.asarray(by), figure)
 
 
 def _entries(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float, Array]:
@@ -177,6 +182,13 @@ def _determinant_of(sigma: Array) -> float:
 
 def _largest_variance_of(sigma: Array) -> float:
     return float(sigma[-1] ** -2.0)
+
+
+def of_more_rows(name: str, figure: float, columns: int, times: float) -> float:
+    """The figure of a criterion where every row comes so many times: more rows lessen the covariance."""
+    if name in ("a", "e"):
+        return figure / times
+    return figure - columns * float(np.log(times)) if name == "d" else figure
 
 
 def find_criterion(

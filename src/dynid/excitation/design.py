@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,12 +13,13 @@ from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.collision import CollisionChecker
 from dynid.excitation.criteria import NAMES, find_criterion
 from dynid.excitation.effort import Effort
-from dynid.excitation.excitation import Excitation, limits_of
+from dynid.excitation.excitation import Excitation, check_noise, limits_of
 from dynid.excitation.fourier import FourierShape
-from dynid.excitation.multistart import run_starts
+from dynid.excitation.history import SearchHistory
+from dynid.excitation.multistart import Candidates, run_starts
 from dynid.excitation.points import PointsShape, design_points
 from dynid.excitation.quintics import Quintics
-from dynid.excitation.search import FourierProblem, random_coefficients, search_from, settle
+from dynid.excitation.search import FoundSeries, FourierProblem, fine_rate, random_coefficients, search_from, settle
 from dynid.excitation.shape import check_limits, middle_and_half
 from dynid.excitation.walks import random_points
 from dynid.kernel.threads import one_blas_thread
@@ -64,7 +66,7 @@ def design_excitation(
     repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them). Criteria: condition,
     frobenius, scaling, condition+scaling (weights l1, l2), a, d, e (with `noise` per channel). `limits` overrides the
     robot's: position (n, 2), velocity, acceleration, effort (n,), missing ones unlimited. `rest` is the pose to start
-    and end in. Ctrl-C and `time_budget` (s) keep the best so far.
+    and end in. Ctrl-C and `time_budget` (s) keep the best so far; `.history` tells how the search went.
     """
     _check_request(robot, shape, criterion, duration, harmonics, starts, time_budget, periods)
     bounds = limits_of(robot, limits)
@@ -73,7 +75,7 @@ def design_excitation(
         weights = BALANCED  # the default weights would leave the scaling out
     chosen = model or ("energy" if shape == "points" else "torque")
     rows = BaseRows.of(robot, model=chosen, rotor_inertia=rotor_inertia, friction=tuple(friction))
-    sigma = _noise(noise, rows)
+    sigma = None if noise is None else check_noise(noise, rows.channels)
     if shape == "points":
         return _by_points(rows, bounds, criterion, weights, points, starts, seed, sigma, time_budget, on_progress)
     pose = _rest_pose(rest, bounds, robot)
@@ -104,18 +106,6 @@ def _check_request(
             raise ExcitationError(f"{name} must be at least 1, got {value}")
     if time_budget is not None and not time_budget > 0.0:
         raise ExcitationError(f"the time budget must be a positive number of seconds, got {time_budget}")
-
-
-def _noise(noise: float | Sequence[float] | None, rows: BaseRows) -> Array | None:
-    """Deviation of each channel, (channels,)."""
-    if noise is None:
-        return None
-    sigma = np.array(noise, dtype=np.float64)
-    if sigma.ndim == 0:
-        sigma = np.full(rows.channels, float(sigma))
-    if sigma.shape != (rows.channels,) or not (sigma > 0.0).all():
-        raise ExcitationError(f"noise must be positive, one number or one for each of the {rows.channels} channels")
-    return sigma
 
 
 def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
@@ -169,6 +159,7 @@ def _by_fourier(
     names = rows.robot.joint_names
     _check_swing(limits, period, names)
     effort = Effort.of(rows.robot, limits)
+    _check_still(effort, limits, names)
     warnings: list[str] = []
     problem = FourierProblem(rows, criterion, weights, noise, limits, effort, period, harmonics)
     seeds = [1000 * seed + k for k in range(starts)]
@@ -179,56 +170,65 @@ def _by_fourier(
     warnings += [word] if word else []
     first = settle(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
     refused = ""
-    for value, y in candidates.found:
+    for place, (value, series) in enumerate(candidates.found):
         try:
-            shape = _fitted(problem, y, periods, rest)
+            shape = _whole_motion(problem, value, series.y, periods, rest)
         except ExcitationError as error:
             refused = str(error)
             continue
-        found = Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort)
-        hit = checker.first_collision(found.motion(100.0)) if checker is not None else None
+        hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
         if hit is None:
-            return found
+            history = _history(criterion, seeds, candidates, place)
+            return Excitation(
+                rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise
+            )
         refused = f"the robot would collide with itself: {hit}; narrow the position limits"
     raise ExcitationError(f"none of {len(candidates.found)} starts gives a valid motion: {refused}")
 
 
-def _fitted(problem: FourierProblem, y: Array, periods: int, rest: Array | None) -> FourierShape:
-    """The whole motion of coefficients y, scaled down about mid-range until torques fit too."""
+def _check_still(effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> None:
+    """The motors must hold the robot at mid-range: say so before the search."""
+    if effort is None:
+        return
+    middle = middle_and_half(limits)[0][None]
+    still = effort.use(Motion(np.zeros(1), middle, 0.0 * middle, 0.0 * middle))
+    if still.max() > 1.0:
+        worst = names[int(np.argmax(still))]
+        raise ExcitationError(f"the effort limit of joint '{worst}' cannot even hold the robot still at mid-range")
+
+
+def _history(criterion: str, seeds: list[int], candidates: Candidates[FoundSeries], place: int) -> SearchHistory:
+    """The course of all starts; the one at a place of the ranking was taken, those before it were refused."""
+    descents = {
+        seeds.index(series.seed): series.recorder.descent(seeds.index(series.seed), value, refused=k < place)
+        for k, (value, series) in enumerate(candidates.found)
+        if np.isfinite(value)
+    }
+    chosen = seeds.index(candidates.found[place][1].seed)
+    ordered = tuple(descents[start] for start in sorted(descents))
+    return SearchHistory(criterion, ordered, chosen, len(seeds), candidates.interrupted)
+
+
+def _whole_motion(problem: FourierProblem, value: float, y: Array, periods: int, rest: Array | None) -> FourierShape:
+    """The motion of coefficients y with its entry and exit, whose torques fit too."""
     names = problem.rows.robot.joint_names
     effort = problem.effort
+    if effort is not None and not np.isfinite(value):
+        t, basis = problem.instants(round(fine_rate(problem) * problem.period))
+        worst = names[int(np.argmax(effort.use(problem.motion(0.02 * y, basis, t))))]
+        raise ExcitationError(
+            f"the effort limit of joint '{worst}' stops every motion, even a small one about mid-range"
+        )
 
     def accept(entry: Quintics) -> bool:
         if effort is None:
             return True
-        t = np.linspace(0.0, entry.duration, max(20, round(_fine_rate(problem) * entry.duration)))
+        t = np.linspace(0.0, entry.duration, max(20, round(fine_rate(problem) * entry.duration)))
         return bool(effort.use(entry.sample(t)).max() <= 1.0)
 
-    coefficients = _fitting_scale(problem, y, names) * y
+    coefficients = np.array(y)
     coefficients[:, 0] += problem.middle
     return FourierShape.of(coefficients, problem.period, periods, problem.limits, rest, names, accept)
-
-
-def _fine_rate(problem: FourierProblem) -> float:
-    return max(200.0, 100.0 * problem.harmonics / problem.period)
-
-
-def _fitting_scale(problem: FourierProblem, y: Array, names: tuple[str, ...]) -> float:
-    """Largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
-    if problem.effort is None:
-        return 1.0
-    t, basis = problem.instants(round(_fine_rate(problem) * problem.period))
-    still = problem.effort.use(problem.motion(0.0 * y, basis, t))
-    if still.max() > 1.0:
-        worst = names[int(np.argmax(still))]
-        raise ExcitationError(f"the effort limit of joint '{worst}' cannot even hold the robot still at mid-range")
-    scale = 1.0
-    while scale > 0.02:
-        if problem.effort.use(problem.motion(scale * y, basis, t)).max() <= 1.0:
-            return scale
-        scale *= 0.95
-    worst = names[int(np.argmax(problem.effort.use(problem.motion(scale * y, basis, t))))]
-    raise ExcitationError(f"the effort limit of joint '{worst}' stops every motion, even a small one about mid-range")
 
 
 def _by_points(
@@ -247,13 +247,16 @@ def _by_points(
     if r < len(rows.names):
         raise ExcitationError(f"{r} rows cannot reveal {len(rows.names)} base parameters; take at least as many points")
     deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
+    courses: list[SearchHistory] = []
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, starts=starts or STARTS, seed=seed,
         noise=noise, time_left=lambda: deadline - time.monotonic(), on_progress=on_progress,
+        on_history=courses.append,
     )  # fmt: skip
     effort = Effort.of(rows.robot, limits) if shape.path is not None else None
     shape = _within_effort(shape, effort, limits, rows.robot.joint_names)
-    warnings = ["stopped early: the best so far is given"] if time.monotonic() > deadline else []
+    stopped = courses[0].stopped or time.monotonic() > deadline
+    warnings = ["stopped early: the best so far is given"] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.channels)
@@ -263,8 +266,9 @@ def _by_points(
     )
     q, v = random_points(box, r, np.random.default_rng(seed))
     at_random = rows.matrix(Motion(np.arange(r + 1.0), q, v, np.zeros_like(q)))
-    figures = judge.value(W), judge.value(at_random)
-    return Excitation(rows.robot, shape, rows, limits, criterion, *figures, tuple(warnings), effort)
+    value, first = judge.value(W), judge.value(at_random)
+    history = replace(courses[0].ending(value), stopped=stopped)
+    return Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise)
 
 
 def _within_effort(shape: PointsShape, effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> PointsShape:

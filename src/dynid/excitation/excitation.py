@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
     from dynid.excitation.effort import Effort
+    from dynid.excitation.history import SearchHistory
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,7 @@ class Excitation:
 
     condition: 2-norm condition number of the raw base columns over one period, or over the rows of the points;
     scaling: S over entries that are not structurally zero; margin: 1 - largest use of a limit over all time.
+    history: the course of the search, where one was made; noise (channels,): the deviations it was designed for.
     """
 
     robot: Robot
@@ -40,6 +42,8 @@ class Excitation:
     first_value: float
     warnings: tuple[str, ...]
     effort: Effort | None = None
+    history: SearchHistory | None = None
+    noise: Array | None = None
 
     def motion(self, rate: float) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit."""
@@ -80,9 +84,20 @@ class Excitation:
         except ExcitationError:
             return np.nan
 
-    def expected_errors(self, noise: float) -> dict[str, float]:
-        """Standard deviation of each base parameter for white noise of this deviation on every row (least squares)."""
-        covariance = np.linalg.pinv(self.matrix.T @ self.matrix) * noise**2
+    @property
+    def assumed_noise(self) -> Array:
+        """Noise of each channel, (channels,): that of the design, or 1 where none was given."""
+        return np.ones(self.rows.channels) if self.noise is None else self.noise
+
+    def expected_errors(self, noise: float | Sequence[float] | Array | None = None) -> dict[str, float]:
+        """Standard deviation of each base parameter for white noise on every row, by least squares.
+
+        noise: its deviation, one number or one per channel (rows are then weighted by it); None takes that of the
+        design, or 1.
+        """
+        sigma = self.assumed_noise if noise is None else check_noise(noise, self.rows.channels)
+        A = self.matrix / np.tile(sigma, len(self.matrix) // len(sigma))[:, None]
+        covariance = np.linalg.pinv(A.T @ A)
         return dict(zip(self.rows.names, np.sqrt(np.diag(covariance)).tolist(), strict=True))
 
     def save(self, path: str | Path, *, rate: float = 100.0) -> None:
@@ -90,6 +105,19 @@ class Excitation:
         from dynid.excitation.files import write_motion
 
         write_motion(self, Path(path), rate)
+
+
+def check_noise(noise: float | Sequence[float] | Array, channels: int) -> Array:
+    """Deviation of each channel, (channels,), from one number or one per channel."""
+    try:
+        sigma = np.array(noise, dtype=np.float64)
+    except (TypeError, ValueError):
+        sigma = np.zeros(0)
+    if sigma.ndim == 0:
+        sigma = np.full(channels, float(sigma))
+    if sigma.shape != (channels,) or not (np.isfinite(sigma) & (sigma > 0.0)).all():
+        raise ExcitationError(f"noise must be positive, one number or one for each of the {channels} channels")
+    return sigma
 
 
 def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:

@@ -68,8 +68,9 @@ class Goal:
         if stage.softness == 0.0:
             return self.true.smooth(W, stage.sharpness)
         c = self.condition.smooth(W, stage.sharpness)
+        figure = self.weights[0] * c.figure + self.weights[1] * self.scaling.value(W)
         if not np.isfinite(stage.softness):
-            return c
+            return c._replace(figure=figure)
         softened = np.hypot(W, stage.softness * stage.size)
         s = self.scaling.smooth(softened, stage.sharpness)
         with np.errstate(divide="ignore"):
@@ -78,4 +79,4 @@ class Goal:
         shares = np.exp(logs - top)
         total = shares.sum()
         slope = (shares[0] * c.slope + shares[1] * s.slope * (W / softened)) / total
-        return Smooth(float(top + np.log(total)), slope)
+        return Smooth(float(top + np.log(total)), slope, figure)

@@ -23,7 +23,7 @@ Search = Callable[[P, int, Callable[[], float]], tuple[float, R]]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates(Generic[R]):
-    """What the starts found, best first: (criterion, result); interrupted says that not all starts were run."""
+    """What the starts found, best first: (criterion, result); interrupted: not all starts were run to their end."""
 
     found: tuple[tuple[float, R], ...]
     interrupted: bool

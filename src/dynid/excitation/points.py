@@ -17,6 +17,7 @@ from dynid.errors import DeadPointError, ExcitationError, LoopError
 from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.criteria import condition_number
 from dynid.excitation.goal import ITERATIONS, Goal, Stage
+from dynid.excitation.history import Recorder, SearchHistory
 from dynid.excitation.multistart import run_starts
 from dynid.excitation.quintics import Quintics, find_excess, hermite_values
 from dynid.excitation.shape import Extremes, check_limits
@@ -167,15 +168,17 @@ class Search:
     unknowns: Unknowns
     tight: Array
 
-    def slope(self, z: Array, stage: Stage) -> tuple[float, Array]:
-        """Value and slope of the smooth problem at a stage."""
+    def slope(self, z: Array, stage: Stage, recorder: Recorder | None = None) -> tuple[float, Array]:
+        """Value and slope of the smooth problem at a stage; a recorder sees the true figure."""
         shape = self.unknowns.place(z)
         motion = shape.exciting_motion()
         try:
             W = self.rows.matrix(motion)
         except (LoopError, DeadPointError):
             return WALL, np.zeros_like(z)
-        value, by_W = self.goal.smooth(W, stage)
+        value, by_W, figure = self.goal.smooth(W, stage)
+        if recorder is not None:
+            recorder.see(figure)
         gq, gv, ga = self.rows.adjoint(motion, by_W)
         if shape.path is None:
             return value, self.unknowns.pull(z, (gq, gv, ga), gq, gq)
@@ -225,18 +228,26 @@ class Search:
         except (LoopError, DeadPointError):
             return np.inf
 
-    def descend(self, z: Array, stage: Stage, time_left: Callable[[], float], keep: Callable[[Array], None]) -> Array:
+    def descend(
+        self,
+        z: Array,
+        stage: Stage,
+        time_left: Callable[[], float],
+        keep: Callable[[Array], None],
+        recorder: Recorder,
+    ) -> Array:
         """L-BFGS until the stage's iterations or the time are over; `keep` sees each iterate."""
 
         def note(intermediate_result: OptimizeResult) -> None:
             keep(intermediate_result.x)
+            recorder.step()
             if time_left() <= 0.0:
                 raise StopIteration
 
         found = minimize(
             self.slope,
             z,
-            (self.sized(stage, z),),
+            (self.sized(stage, z), recorder),
             "L-BFGS-B",
             jac=True,
             callback=note,
@@ -279,11 +290,12 @@ def design_points(
     noise: float | Array | None = None,
     time_left: Callable[[], float] = lambda: np.inf,
     on_progress: Callable[[str, float], None] | None = None,
+    on_history: Callable[[SearchHistory], None] | None = None,
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
-    deviation of the rows: one number, one per channel or one per row.
+    deviation of the rows: one number, one per channel or one per row. `on_history` is told how the search went.
     """
     box = _check(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.channels
@@ -296,17 +308,29 @@ def design_points(
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
-    best = Best(search, candidates.found[0][1])
+    taken = candidates.found[0][1]
+    best = Best(search, taken.z)
     best.offer()
-    if not candidates.interrupted:
+    stopped = candidates.interrupted
+    if not stopped:
+        taken.recorder.resume()
         try:
-            _sharpen(best, time_left)
+            _sharpen(best, time_left, taken.recorder)
         except KeyboardInterrupt:
             best.offer()
+            stopped = True
+        taken.recorder.pause()
     if best.shape is None or not _reveals(rows, best.shape):
         raise ExcitationError(
             f"no points found that reveal all {len(rows.names)} base parameters; {box.narrowest(rows.robot)}"
         )
+    if on_history is not None:
+        descents = sorted(
+            (found.recorder.descent(found.start, best.value if found is taken else value)
+             for value, found in candidates.found if np.isfinite(value)),
+            key=lambda descent: descent.start,
+        )  # fmt: skip
+        on_history(SearchHistory(criterion, tuple(descents), taken.start, starts, stopped))
     return best.shape
 
 
@@ -317,24 +341,36 @@ def _reveals(rows: BaseRows, shape: PointsShape) -> bool:
         return False
 
 
-def search_start(problem: tuple[Search, int], k: int, time_left: Callable[[], float]) -> tuple[float, Array]:
-    """Run all stages from start k of a seed; return the true figure and the variables."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundPoints:
+    """The variables z that a start ended with, and how it came to them."""
+
+    start: int
+    z: Array
+    recorder: Recorder
+
+
+def search_start(problem: tuple[Search, int], k: int, time_left: Callable[[], float]) -> tuple[float, FoundPoints]:
+    """Run all stages from start k of a seed; return the true figure and what was found."""
     search, seed = problem
+    recorder = Recorder()
     best = Best(search, search.unknowns.start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k])))
     for stage in search.goal.stages():
         if time_left() > 0.0:
-            best.keep(search.descend(best.z, stage, time_left, best.keep))
-    return search.value(search.finish(best.z)), best.z
+            best.keep(search.descend(best.z, stage, time_left, best.keep, recorder))
+    value = search.value(search.finish(best.z))
+    recorder.pause()
+    return value, FoundPoints(k, best.z, recorder)
 
 
-def _sharpen(best: Best, time_left: Callable[[], float]) -> None:
+def _sharpen(best: Best, time_left: Callable[[], float], recorder: Recorder) -> None:
     """Descend once more from the best start, against limits tightened by what was broken between instants."""
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
     for _ in range(ROUNDS):
         if time_left() <= 0.0 or best.start is None:
             return
         best.search = best.search.tighten(best.start)
-        best.keep(best.search.descend(best.start, last, time_left, best.keep))
+        best.keep(best.search.descend(best.start, last, time_left, best.keep, recorder))
         best.offer()
 
 

@@ -10,8 +10,9 @@ import scipy.optimize
 
 from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.bounded import BoundedCoefficients
-from dynid.excitation.criteria import Criterion, find_criterion
+from dynid.excitation.criteria import Criterion, find_criterion, of_more_rows
 from dynid.excitation.effort import Effort
+from dynid.excitation.history import Recorder
 from dynid.excitation.series import Basis, derivative, extremes_of
 from dynid.excitation.shape import middle_and_half
 from dynid.robot.limits import Limits
@@ -79,15 +80,25 @@ class FourierProblem:
         return np.asarray(np.maximum(use, a_peak / self.limits.acceleration))
 
 
-def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], float]) -> tuple[float, Array]:
-    """Return the true criterion and valid coefficients (n, 2 H + 1), positions counted from mid-range."""
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundSeries:
+    """Valid coefficients y (n, 2 H + 1), positions counted from mid-range, and how the search came to them."""
+
+    seed: int
+    y: Array
+    recorder: Recorder
+
+
+def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], float]) -> tuple[float, FoundSeries]:
+    """Return the true criterion and what was found; infinity where the torque limits stop every motion."""
     # zero crossings make S depend on the samples themselves: there the search uses those of the report
     t, basis = problem.instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
     bounded = BoundedCoefficients.of(problem.instants(INSTANTS * problem.harmonics)[1], problem.limits)
     W = problem.rows.matrix(problem.motion(np.zeros((problem.rows.robot.n, 2 * problem.harmonics + 1)), basis, t))
-    judge = problem.judge(len(W))
+    judge, columns = problem.judge(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     shape = x.shape
+    recorder = Recorder()
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
         if time_left() <= 0.0:
@@ -95,7 +106,8 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         x = flat.reshape(shape)
         y, _ = bounded.apply(x, tight)
         motion = problem.motion(y, basis, t)
-        value, slope = judge.smooth(problem.rows.matrix(motion), sharp)
+        value, slope, figure = judge.smooth(problem.rows.matrix(motion), sharp)
+        recorder.see(of_more_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = problem.rows.adjoint(motion, slope)
         if problem.effort is not None:
             extra, more = problem.effort.penalty(motion)
@@ -104,17 +116,44 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         by_y = sum(g.T @ B for g, B in zip(gradient, (basis.q, basis.v, basis.a), strict=True))
         return value, bounded.pull_back(x, tight, np.asarray(by_y)).ravel()
 
+    def keep(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        nonlocal x
+        x = np.array(intermediate_result.x).reshape(shape)
+        recorder.step()
+
     tight = STAGES[0][1]
     for sharp, tight, steps in STAGES:
         try:
             found = scipy.optimize.minimize(
                 objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
-                options={"maxiter": steps, "maxcor": 20},
+                callback=keep, options={"maxiter": steps, "maxcor": 20},
             )  # fmt: skip
         except OutOfTimeError:
             break
         x = found.x.reshape(shape)
-    return settle(problem, bounded.apply(x, tight)[0])
+    value, y = settle(problem, bounded.apply(x, tight)[0])
+    if problem.effort is not None:
+        value, y = _within_effort(problem, problem.effort, value, y)
+    recorder.pause()
+    return value, FoundSeries(seed, y, recorder)
+
+
+def fine_rate(problem: FourierProblem) -> float:
+    """Samples per second at which torques are checked."""
+    return max(200.0, 100.0 * problem.harmonics / problem.period)
+
+
+def _within_effort(problem: FourierProblem, effort: Effort, value: float, y: Array) -> tuple[float, Array]:
+    """Shrink y by the largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
+    t, basis = problem.instants(round(fine_rate(problem) * problem.period))
+    if effort.use(problem.motion(y, basis, t)).max() <= 1.0:
+        return value, y
+    scale = 0.95
+    while scale > 0.02:
+        if effort.use(problem.motion(scale * y, basis, t)).max() <= 1.0:
+            return problem.true_value(scale * y), scale * y
+        scale *= 0.95
+    return np.inf, y
 
 
 def random_coefficients(problem: FourierProblem, seed: int) -> Array:

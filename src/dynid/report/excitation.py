@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,35 +11,42 @@ from typing import Any
 import numpy as np
 
 from dynid.base.find import base_parameters
-from dynid.excitation.excitation import Excitation
+from dynid.excitation.excitation import Excitation, check_noise
+from dynid.excitation.points import PointsShape
 from dynid.report.drawing import draw_path
-from dynid.report.figure import Figure, Trace, axis, corner_title, line
+from dynid.report.figure import Figure, Trace, axis, corner_title, line, log_axis
 from dynid.report.page import Section, render_page
+from dynid.report.search import draw_search, tell_search
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import COLOURS, number, percent, plot_text
 from dynid.report.words import unit as raised
 from dynid.robot.files import write_text
 from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
-_QUANTITIES = (("position", "q", "rad, m"), ("velocity", "v", "rad/s, m/s"), ("acceleration", "a", "rad/s^2, m/s^2"))
+_QUANTITIES = (("position", "q", ""), ("velocity", "v", "/s"), ("acceleration", "a", "/s^2"))
 _SAMPLES, _INSTANTS = 800, 60
+_UNITS = {"torque": ("N m", "N"), "energy": ("J", "J"), "momentum": ("N m s", "N s"), "reaction": ("N or N m",) * 2}
+"""Of what a row measures: at a revolute and at a prismatic joint."""
+_SPACE = "\N{NO-BREAK SPACE}"
 HOPELESS = 1e9
 """Condition numbers beyond this are those of too few rows, and not drawn."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """A motion with its samples, and the noise (of every row) for which errors are expected."""
+    """A motion with its samples, and the noise of each channel (channels,) for which errors are expected."""
 
     excitation: Excitation
     motion: Motion
-    noise: float
+    noise: Array
 
 
-def write_page(excitation: Excitation, path: Path, *, noise: float = 1.0) -> None:
-    """Write one HTML file with everything inside it."""
-    design = Design(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), noise)
+def write_page(excitation: Excitation, path: Path, *, noise: float | Sequence[float] | Array | None = None) -> None:
+    """Write one HTML file with everything inside it; noise: of each channel, else that of the design, else 1."""
+    sigma = excitation.assumed_noise if noise is None else check_noise(noise, excitation.rows.channels)
+    design = Design(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), sigma)
     summary = (
         f"{excitation.duration:.1f} s from rest to rest; condition number {excitation.condition:.4g} of "
         f"{len(excitation.rows.names)} base columns ({excitation.rows.model} model); margin to the limits "
@@ -58,11 +65,13 @@ class MotionSection:
     def fill(self, subject: Design) -> Mapping[str, Any]:
         """Table and three figures."""
         e = subject.excitation
+        effort = [] if e.effort is None else [e.effort.use(e.motion(200.0))[:, None]]
         rows = [
             [Cell(name), *(cell(float(u), f"{100 * u:.1f} %", "soft", min(max(float(u), 0.0), 1.0)) for u in use)]
-            for name, use in zip(e.robot.joint_names, e.use, strict=True)
+            for name, use in zip(e.robot.joint_names, np.hstack([e.use, *effort]), strict=True)
         ]
-        table = Table("Use of limits: peak over limit", ("joint", "position", "velocity", "acceleration"), rows)
+        head = ("joint", *(quantity for quantity, _, _ in _QUANTITIES), *("effort" for _ in effort))
+        table = Table("Use of limits: peak over limit", head, rows)
         return {"warnings": e.warnings, "table": table, "figures": [_curves(subject, *q) for q in _QUANTITIES]}
 
 
@@ -80,6 +89,23 @@ class PathSection:
 
 
 @dataclass(frozen=True, slots=True)
+class SearchSection:
+    """How the search came to this motion."""
+
+    name: str = "search"
+    title: str = "Search"
+
+    def fill(self, subject: Design) -> Mapping[str, Any] | None:
+        """None for a motion that was not searched here."""
+        history = subject.excitation.history
+        if history is None:
+            return None
+        told = tell_search(history, len(subject.excitation.rows.names))
+        continued = isinstance(subject.excitation.shape, PointsShape)
+        return {"drawing": draw_search(history), "told": told, "continued": continued}
+
+
+@dataclass(frozen=True, slots=True)
 class ProgressSection:
     """How the condition number falls while the exciting part goes on."""
 
@@ -94,8 +120,9 @@ class ProgressSection:
         traces = [line(100.0 * share[seen], condition[seen], "condition", COLOURS[0], width=2)]
         layout = {
             "xaxis": axis("part of the exciting motion [%]"),
-            "yaxis": axis("condition number", type="log", exponentformat="power", nticks=6), "showlegend": False,
-        }  # fmt: skip
+            "yaxis": log_axis("condition number", e.condition, max(condition[seen], default=2.0 * e.condition)),
+            "showlegend": False,
+        }
         return {
             "criterion": e.criterion, "first": number(e.first_value, 4), "value": number(e.value, 4),
             "condition": number(e.condition, 4), "scaling": number(e.scaling, 4),
@@ -115,15 +142,15 @@ class ExpectedSection:
         e = subject.excitation
         errors, values = e.expected_errors(subject.noise), nominal_values(e)
         rows = []
-        for name, error in errors.items():
+        for (name, error), unit in zip(errors.items(), e.rows.units, strict=True):
             value = values.get(name, math.nan)
             share = error / abs(value) if value else math.inf
             known = [cell(value, number(value, 4)), cell(share, percent(share))] if values else []
             order = share if math.isfinite(share) else -1.0
-            rows.append((order, [Cell(name), cell(error, number(error, 3)), *known]))
-        head = ("parameter", "deviation", *(("nominal", "relative") if values else ()))
+            rows.append((order, [Cell(name), Cell(raised(unit), mark="soft"), cell(error, number(error, 3)), *known]))
+        head = ("parameter", "unit", "deviation", *(("nominal", "relative") if values else ()))
         ranked = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
-        return {"table": Table("Expected standard deviations", head, ranked), "noise": number(subject.noise, 4)}
+        return {"table": Table("Expected standard deviations", head, ranked, 2), "noise": _noise(subject)}
 
 
 def nominal_values(excitation: Excitation) -> dict[str, float]:
@@ -132,6 +159,20 @@ def nominal_values(excitation: Excitation) -> dict[str, float]:
     base = base_parameters(excitation.robot, model=excitation.rows.model, rotor_inertia=rotors)
     values = base.values(excitation.robot.parameters)
     return {name: float(x) for name, x in zip(base.names, values, strict=True) if np.isfinite(x) and x != 0.0}
+
+
+def _noise(subject: Design) -> str:
+    """The noise that is assumed, with its unit; of each channel where they differ."""
+    sigma = subject.noise[:1] if (subject.noise == subject.noise[0]).all() else subject.noise
+    unit = " or ".join(_units(subject.excitation.robot, *_UNITS[subject.excitation.rows.model]))
+    return f"{', '.join(number(float(s), 4) for s in sigma)} {unit}".replace(" ", _SPACE)
+
+
+def _units(robot: Robot, turning: str, sliding: str) -> list[str]:
+    """Those of a robot's joints: of revolute ones, prismatic ones, or both."""
+    kinds = {robot.links[k].kind for k in robot.active_links}
+    used = [unit for kind, unit in (("revolute", turning), ("prismatic", sliding)) if kind in kinds]
+    return list(dict.fromkeys(used))
 
 
 def condition_so_far(W: Array) -> tuple[Array, Array]:
@@ -147,8 +188,9 @@ def condition_so_far(W: Array) -> tuple[Array, Array]:
     return ends / len(W), np.array(found)
 
 
-def _curves(subject: Design, quantity: str, letter: str, unit: str) -> Figure:
+def _curves(subject: Design, quantity: str, letter: str, per: str) -> Figure:
     e, motion = subject.excitation, subject.motion
+    unit = ", ".join(_units(e.robot, f"rad{per}", f"m{per}"))
     traces: list[Trace] = []
     for j, name in enumerate(e.robot.joint_names):
         colour, own = COLOURS[j % len(COLOURS)], plot_text(name)
@@ -169,4 +211,6 @@ def _bounds(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
     return tuple(x for x in bounds if math.isfinite(x))
 
 
-SECTIONS: tuple[Section[Design], ...] = (MotionSection(), PathSection(), ProgressSection(), ExpectedSection())
+SECTIONS: tuple[Section[Design], ...] = (
+    MotionSection(), PathSection(), SearchSection(), ProgressSection(), ExpectedSection(),
+)  # fmt: skip

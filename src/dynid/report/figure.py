@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -51,6 +52,16 @@ def line(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
 def corner_title(text: str) -> dict[str, Any]:
     """A title in the upper left corner, beside the legend."""
     return {"text": text, "font": {"size": 13}, "x": 0, "xanchor": "left", "y": 0.99, "yanchor": "top"}
+
+
+def log_axis(title: str, lowest: float, highest: float, **more: Any) -> dict[str, Any]:
+    """A logarithmic axis: powers of ten over a wide range, else plain numbers."""
+    decades = math.log10(highest / lowest)
+    if decades > 2.5:
+        ticks: dict[str, Any] = {"dtick": math.ceil(decades / 6.0), "exponentformat": "power"}
+    else:  # 1, 2, 5, 10, 20, ...; where these are too few, as many as fit
+        ticks = {"tickformat": "~g", **({"dtick": "D2"} if decades > 0.8 else {"nticks": 6})}
+    return axis(title, type="log", **ticks, **more)
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

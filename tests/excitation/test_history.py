@@ -1,0 +1,178 @@
+"""The course of a search: it ends in the figure that is given, falls, is reproducible, bounded and kept in files."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import dynid.excitation.points as points
+from command_line import CommandLine
+from dynid import Excitation, design_excitation, load_robot
+from dynid.errors import ExcitationError
+from dynid.excitation.goal import Goal, Stage
+from dynid.excitation.history import MOST, Recorder, SearchHistory, read_history
+from dynid.terminal import write_json
+
+LIMITS = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
+
+
+def design(**options: object) -> Excitation:
+    given: dict[str, object] = {"limits": LIMITS, "starts": 3, "harmonics": 3, **options}
+    return design_excitation(load_robot("gautier3"), **given)  # type: ignore[arg-type]
+
+
+@cache
+def fourier() -> Excitation:
+    return design()
+
+
+def history_of(found: Excitation) -> SearchHistory:
+    assert found.history is not None
+    return found.history
+
+
+def check(found: Excitation, *, near: float) -> None:
+    """The chosen start ends in the figure that is given, and its last iterate is near to that."""
+    history = history_of(found)
+    assert history.best.end == pytest.approx(found.value, rel=1e-12)
+    assert (np.diff(history.best_so_far) <= 0.0).all()
+    assert history.best_so_far[-1] == pytest.approx(found.value, rel=1e-12)
+    for descent in history.descents:
+        assert len(descent.values) <= MOST
+        assert (np.diff(descent.iterations) >= 0).all()
+        assert_allclose(descent.values[-2], descent.end, rtol=near)
+        assert descent.end < descent.values[0]
+
+
+def test_a_fourier_search_ends_in_the_condition() -> None:
+    found = fourier()
+    check(found, near=0.02)
+    assert history_of(found).best.end == pytest.approx(found.condition, rel=1e-12)
+    assert [descent.start for descent in history_of(found).descents] == [0, 1, 2]
+    assert not history_of(found).stopped
+
+
+@pytest.mark.parametrize("criterion", ["a", "d", "e", "frobenius"])
+def test_iterates_and_motions_are_judged_alike(criterion: str) -> None:
+    check(design(criterion=criterion, starts=1, noise=[0.1, 0.2, 0.3]), near=0.05)
+
+
+def test_torque_limits_are_counted_in() -> None:
+    free = {"position": [(-2.0, 2.0)] * 3, "velocity": [3.0] * 3, "acceleration": [15.0] * 3}
+    found = design(limits={**free, "effort": [60.0] * 3}, starts=2)
+    assert found.effort is not None
+    assert found.effort.use(found.motion(200.0)).max() <= 1.0
+    history = history_of(found)
+    assert history.best.end == pytest.approx(found.condition, rel=1e-12)
+    assert history.best_so_far[-1] == history.best.end
+    assert found.condition > 1.02 * design(limits=free, starts=2).condition  # they did bind
+
+
+def test_points_keep_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages = [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)]
+    monkeypatch.setattr(Goal, "stages", lambda self: stages)
+    monkeypatch.setattr(points, "ITERATIONS", 40)
+    found = design(shape="points", points=20, starts=2)
+    check(found, near=0.1)
+    assert history_of(found).best.end == pytest.approx(found.condition, rel=1e-12)
+    other = next(d for d in history_of(found).descents if d.start != history_of(found).chosen)
+    assert other.iterations[-1] <= 120 < history_of(found).best.iterations[-1]  # only the best one is sharpened
+
+
+def test_the_seed_decides_it() -> None:
+    one, two = history_of(fourier()), history_of(design())
+    for left, right in zip(one.descents, two.descents, strict=True):
+        assert_array_equal(left.values, right.values)
+        assert_array_equal(left.iterations, right.iterations)
+    assert one.chosen == two.chosen
+
+
+def test_an_interrupt_keeps_what_was_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNID_THREADS", "1")
+
+    def interrupt(text: str, part: float) -> None:
+        if part > 0.4:
+            raise KeyboardInterrupt
+
+    found = design(on_progress=interrupt)
+    history = history_of(found)
+    assert history.stopped
+    assert history.planned == 3
+    assert len(history.descents) == 2
+    check(found, near=0.02)
+
+
+def test_out_of_time_keeps_the_last_iterate() -> None:
+    found = design_excitation(load_robot("panda"), starts=1, time_budget=0.4)
+    best = history_of(found).best
+    assert history_of(found).stopped
+    assert best.end < 0.9 * best.values[0]
+    assert best.end <= 1.05 * best.values[-2]
+
+
+def test_a_recorder_thins_evenly() -> None:
+    recorder = Recorder()
+    recorder.see(1e4)
+    for k in range(1, 5001):
+        recorder.see(1e4 / k)
+        recorder.step()
+    recorder.see(np.inf)
+    recorder.step()
+    descent = recorder.descent(7, 1.5)
+    assert MOST / 2 <= len(descent.values) <= MOST
+    assert descent.iterations[0] == 0
+    assert len(set(np.diff(descent.iterations[:-1]))) == 1
+    assert descent.iterations[-1] == 5001
+    assert_allclose(descent.values[1:-1], 1e4 / descent.iterations[1:-1])
+
+
+def test_files_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "2", "--noise", "0.25")
+    out, facts = tmp_path / "traj.csv", tmp_path / "facts.json"
+    CommandLine(monkeypatch, capsys)(
+        "excite", "gautier3", "--harmonics", "3", "--out", str(out), "--json", str(facts), *words
+    )
+    data = json.loads(facts.read_text())
+    history = read_history(facts)
+    assert history is not None
+    assert len(history.descents) == 2
+    assert history.best.end == pytest.approx(data["condition"], rel=1e-12)
+    page = out.with_suffix(".html").read_text()
+    assert "standard deviation of 0.25\N{NO-BREAK SPACE}N\N{NO-BREAK SPACE}m on every row" in page
+    assert all(f'data-key="{error}"' in page for error in data["expected_errors"].values())
+    assert 'id="search"' in page
+    again = tmp_path / "again.json"
+    write_json(again, {"history": history.facts()})
+    second = read_history(again)
+    assert second is not None
+    assert second.facts() == history.facts() == data["history"]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("nothing", "no JSON"), ('{"history": {"starts": 3}}', "damaged"), ('{"history": {"starts": []}}', "damaged")],
+)
+def test_damaged_files(tmp_path: Path, text: str, answer: str) -> None:
+    (tmp_path / "facts.json").write_text(text)
+    with pytest.raises(ExcitationError, match=answer):
+        read_history(tmp_path / "facts.json")
+    (tmp_path / "old.json").write_text('{"condition": 7.0}')
+    assert read_history(tmp_path / "old.json") is None
+    with pytest.raises(ExcitationError, match="cannot be read"):
+        read_history(tmp_path / "none.json")
+
+
+def test_expected_errors_weigh_channels_by_their_noise() -> None:
+    found, sigma = fourier(), np.array([0.1, 0.5, 2.0])
+    assert_allclose(list(found.expected_errors().values()), list(found.expected_errors(1.0).values()), rtol=1e-12)
+    rng, W = np.random.default_rng(0), found.matrix
+    rows = np.tile(sigma, len(W) // 3)
+    trials = [np.linalg.lstsq(W / rows[:, None], rng.standard_normal(len(W)), rcond=None)[0] for _ in range(2000)]
+    assert_allclose(np.std(trials, axis=0), list(found.expected_errors(sigma).values()), rtol=0.08)
+    with pytest.raises(ExcitationError, match="noise must be positive"):
+        found.expected_errors(-1.0)
