@@ -79,7 +79,6 @@ class MainJob:
         found = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=4, seed=self.seed)
         other = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=1, seed=self.seed + 7)
         found.save(self._path("motion.csv"))
-        write_page(found, self._path("motion.html"))
         self.facts |= {"condition": found.condition, "margin": found.margin}
         self.summary.append(
             (
@@ -94,6 +93,8 @@ class MainJob:
         """Both motions as sensors see them."""
         log, by = record(real, motion, self.seed + 1)
         second, _ = record(real, other, self.seed + 2)
+        assert log.tau is not None
+        write_page(motion, self._path("motion.html"), noise=TORQUE_NOISE * log.tau.std(axis=0))
         write_log(log, self._path("log.csv"))
         self.facts |= {"simulator": by, "samples": len(log)}
         self.summary.append(
