@@ -15,11 +15,12 @@ from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.advice import advise
 from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.comparison import Comparison, Way
-from dynid.estimation.estimating import Method, estimate
+from dynid.estimation.estimating import estimate
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, check_wishes, hold_back, open_logs
 from dynid.estimation.measure import TORQUE, Measure
+from dynid.estimation.method import Method
 from dynid.estimation.robust import tell as tell_judged
 from dynid.estimation.score import Score, score
 from dynid.estimation.state import State

@@ -13,10 +13,11 @@ from dynid.data.log import Log
 from dynid.data.read import read_log
 from dynid.errors import IdentificationError
 from dynid.estimation.collecting import Wishes, collect, collect_like
-from dynid.estimation.estimating import Method, estimate
+from dynid.estimation.estimating import estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.joint_parameters import refuse_lost
 from dynid.estimation.measure import Measure
+from dynid.estimation.method import Method
 from dynid.estimation.robust import Judge, tell
 from dynid.estimation.state import State, merge_states
 from dynid.kernel.threads import one_blas_thread
