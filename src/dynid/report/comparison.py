@@ -11,11 +11,11 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.estimation.origin import Origin
 from dynid.report.figure import Figure, axis, numbers
 from dynid.report.page import Section
 from dynid.report.sections.reproduce import ReproduceSection
 from dynid.report.sections.verdict import MARKS
-from dynid.report.subject import Origin
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import COLOURS, PLUS_MINUS, number, percent, plot_text
 from dynid.robot.transform import Array
