@@ -185,7 +185,7 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
         replace(link, joint=f"{EVIL}{k}", name=f"{EVIL}{k}", label=f"{EVIL}{k}") for k, link in enumerate(robot().links)
     )
     strange = replace(robot(), links=links, name=EVIL, source=EVIL, notes=(EVIL,))
-    log = recorded(robot(), name=EVIL)
+    log = recorded(robot(), name=EVIL + "\udcff")  # a byte of a file's name that is no text
     found = identify(strange, log, friction=PLAIN)
     write_report(found, tmp_path / "r.html", logs=log, validate=recorded(robot(), seed=2, name=EVIL), command=EVIL)
     write_report([found, found], tmp_path / "c.html", names=[EVIL, EVIL + "2"], command=EVIL)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dynid.report.words import plot_text
 from dynid.robot.transform import Array
 
 Trace = dict[str, Any]
@@ -51,6 +52,11 @@ def line(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
 def corner_title(text: str) -> dict[str, Any]:
     """A title in the upper left corner, beside the legend."""
     return {"text": text, "font": {"size": 13}, "x": 0, "xanchor": "left", "y": 0.99, "yanchor": "top"}
+
+
+def named(names: Sequence[str]) -> dict[str, Any]:
+    """An axis of numbers 0, 1, ... that shows names, which need not differ."""
+    return {"tickvals": list(range(len(names))), "ticktext": [plot_text(name) for name in names], "automargin": True}
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:
