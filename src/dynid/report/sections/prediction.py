@@ -42,6 +42,7 @@ class PredictionSection:
             "table": _errors(subject),
             "source": subject.result.validation.source,
             "parts": parts,
+            "seen": bool(subject.used) and not subject.held_out,
             "hidden": hidden,
         }
 
