@@ -101,6 +101,15 @@ class Tab:
             )
         self.ask("Input.dispatchMouseEvent", type="mouseReleased", x=x + dx, y=y + dy, **mouse)
 
+    def swipe(self, x: float, y: float, dx: float, dy: float) -> None:
+        """Move a finger over the page."""
+        self.ask("Emulation.setTouchEmulationEnabled", enabled=True)
+        for k in range(9):
+            point = {"x": x + dx * k / 8, "y": y + dy * k / 8}
+            self.ask("Input.dispatchTouchEvent", type="touchMove" if k else "touchStart", touchPoints=[point])
+        self.ask("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.ask("Emulation.setTouchEmulationEnabled", enabled=False)
+
     def picture(self, *, clip: dict[str, float] | None = None, whole: bool = False) -> bytes:
         """PNG of the window, or of a part of the page."""
         more: dict[str, Any] = {"clip": {**clip, "scale": 1}} if clip else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,22 @@ def test_logs_are_read_again_and_hashed(dynid: CommandLine, place: Path) -> None
     for file in (log, other, place / "result.json"):
         assert hashlib.sha256(file.read_bytes()).hexdigest() in page
     assert "dynid report" in page
+    assert hashlib.sha256((resources.files("dynid.robot") / "library/gautier3.toml").read_bytes()).hexdigest() in page
+    data = json.loads((place / "result.json").read_text())
+    assert data["origin"]["inputs"][0]["sha256"] == hashlib.sha256(log.read_bytes()).hexdigest()
     assert "other.csv (validation)" in page
     assert json.loads(facts.read_text())["bytes"] == out.stat().st_size
+
+
+def test_a_log_that_has_changed_is_told(dynid: CommandLine, place: Path) -> None:
+    log = place / "log.csv"
+    log.write_text(log.read_text().rstrip("\n").rpartition("\n")[0] + "\n")
+    done = dynid("report", place / "result.json", "--log", log, code=1)
+    assert "not the log that the result was made from" in done.err
+    page = (place / "result.html").read_text()
+    assert "not the log that the result was made from" in page.partition('id="warnings"')[2]
+    kept = json.loads((place / "result.json").read_text())["origin"]["inputs"][0]["sha256"]
+    assert kept in page  # of the log as it was
 
 
 def _code(place: Path) -> int:
@@ -75,12 +90,19 @@ def test_identify_writes_the_report_in_one_go(dynid: CommandLine, place: Path) -
     out = place / "page.html"
     robot = place / "robot.toml"
     dynid("mdh", "gautier3", "--out", robot)
-    done = dynid("identify", robot, place / "log.csv", *PLAIN, "--validate", "30%", "--report", out)
+    bodies = ("--physical", place / "bodies.json")
+    done = dynid("identify", robot, place / "log.csv", *PLAIN, "--validate", "30%", "--report", out, *bodies, code=None)
     assert f"wrote {out}" in done.out
     page = out.read_text()
     assert hashlib.sha256(robot.read_bytes()).hexdigest() in page
     assert hashlib.sha256((place / "log.csv").read_bytes()).hexdigest() in page
     assert "dynid identify" in page
+    assert 'id="physical"' in page  # the bodies that were asked for stand beside nominal values
+    dynid("report", place / "bodies.json", "--out", place / "again.html", code=done.code)
+    again = (place / "again.html").read_text()
+    assert 'id="physical"' in again
+    assert hashlib.sha256(robot.read_bytes()).hexdigest() in again
+    assert again.count("dynid identify") == 1 == again.count("dynid report RESULT") == again.count("dynid report /")
     assert page.count("(validation)</h3>") == page.count("(used for fitting)</h3>") == 1
 
 

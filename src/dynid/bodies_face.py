@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dynid import physical_face, terminal
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.physical.physical import PhysicalParameters
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,14 +31,14 @@ def run(
     urdf: Path | None,
     template: str,
     lock: dict[str, float],
-) -> tuple[list[str], list[str]]:
-    """Find bodies, show and write them; return the files written and warnings."""
+) -> tuple[PhysicalParameters | None, list[str], list[str]]:
+    """Find bodies, show and write them; return them, the files written and warnings."""
     if physical is None and urdf is None:
-        return [], []
+        return None, [], []
     found = physical_face.run(result, screen, out=physical)
     written, warnings = ([str(physical)] if physical else []), list(found.warnings)
     if urdf is None:
-        return written, warnings
+        return found, written, warnings
     from dynid.exports.export import export
     from dynid.exports.verify import verify
 
@@ -48,4 +49,4 @@ def run(
     wrong = [] if checked.passed or checked.skipped else [f"{urdf}: {checked}; do not use it"]
     for note in done.notes:
         screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
-    return [*written, str(urdf)], [*warnings, *wrong, *done.warnings]
+    return found, [*written, str(urdf)], [*warnings, *wrong, *done.warnings]

@@ -145,18 +145,20 @@ def identify(
                 unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
                 **options,
             )  # fmt: skip
+    result = report_face.with_command(result)
     if out:
         result.save(out)
     if json:
         terminal.write_json(json, identification_face.facts(result))
     terminal.show_notes(loaded, screen)
     identification_face.show(result, screen)
-    files_of_bodies, warnings = bodies_face.run(
+    bodies, files_of_bodies, warnings = bodies_face.run(
         result, screen, physical=physical, urdf=urdf, template=robot, lock=terminal.parse_locks(lock or [])
     )
     if report:
         with identification_face.progress(screen) as tell:
-            report_face.report_identified(result, report, read, held_out, [robot, *([sensor] if sensor else [])], tell)
+            matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
+            report_face.report_identified(result, report, read, held_out, tell, physical=bodies, files=matrix)
     written = [*(str(path) for path in (out, json, report) if path), *files_of_bodies]
     if written:
         screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)

@@ -25,9 +25,9 @@ def on_plate(robot: Robot, sensor: Path | None) -> Robot:
     """The robot on the force plate that a file describes, or as it is."""
     if sensor is None:
         return robot
-    from dynid.robot.force_sensor_file import read_sensor
+    from dynid.robot.force_sensor_file import put_on_plate
 
-    return robot.with_sensor(read_sensor(sensor))
+    return put_on_plate(robot, sensor)
 
 
 def load(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:

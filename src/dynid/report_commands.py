@@ -12,7 +12,7 @@ JsonOption = Annotated[Path | None, typer.Option("--json", help="write what the 
 
 def report(
     results: Annotated[
-        list[Path], typer.Argument(metavar="RESULT...", help="of dynid identify --out; several compare")
+        list[Path], typer.Argument(metavar="RESULT...", help="of identify --out or physical --out; several compare")
     ],
     out: Annotated[Path | None, typer.Option("--out", help="the .html to write; beside the result if missing")] = None,
     log: Annotated[list[str] | None, typer.Option(help="a LOG of the result, to draw its curves; repeatable")] = None,
@@ -37,9 +37,11 @@ def report(
     place = report_face.default_place(results) if out is None else out
     keep = [*results, *(log_options.file_of(word) for word in words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
-    found = [Identification.load(path) for path in results]
+    bodies = report_face.load_bodies(results[0]) if len(results) == 1 else None
+    found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.console()
     common = {"command": report_face.command_line(), "inputs": results}
+    doubts: tuple[str, ...] = ()
     if len(found) > 1:
         names = report_face.names_of(results)
         write_report(found, place, names=names, **common)  # type: ignore[arg-type]
@@ -49,7 +51,10 @@ def report(
             reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
             logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
             with identification_face.progress(screen) as tell:
-                write_report(found[0], place, logs=logs, validate=others, on_progress=tell, **common)  # type: ignore[arg-type]
+                doubts = write_report(
+                    found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
+                    **common,  # type: ignore[arg-type]
+                )  # fmt: skip
     if json:
         verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
         terminal.write_json(json, {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts})
@@ -58,4 +63,4 @@ def report(
     if len(found) == 1 and not words:
         identification_face.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
     screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
-    terminal.finish(report_face.warnings_of(found, names))
+    terminal.finish([*report_face.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from importlib import resources
+from dataclasses import replace
 from pathlib import Path
 
 from dynid import terminal
@@ -13,7 +13,7 @@ from dynid.data.log import Log
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_back
-from dynid.robot.load import bundled_robots
+from dynid.physical.physical import PhysicalParameters
 
 
 def default_place(results: Sequence[Path]) -> Path:
@@ -30,6 +30,18 @@ def check_words(results: Sequence[Path], with_logs: bool) -> None:
         raise DynidError("--log and --validate go with a single RESULT; a comparison draws no curves")
 
 
+def load_bodies(path: Path) -> PhysicalParameters | None:
+    """Physical parameters with their result, None where a file says to be something else, or nothing."""
+    from dynid.physical.files import FORMAT
+
+    try:
+        with path.open(encoding="utf-8") as file:
+            head = file.read(200)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return PhysicalParameters.load(path) if FORMAT in head else None
+
+
 def check_report(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
     """See before any work that the report can be written and is none of the other files."""
     terminal.check_place("--report", report, suffixes=(".html",), keep=keep)
@@ -43,23 +55,18 @@ def report_identified(
     place: Path,
     logs: Sequence[Log],
     validate: Sequence[Log] | float | None,
-    files: Sequence[str | Path],
     tell: Callable[[str, float], None] | None,
+    *,
+    physical: PhysicalParameters | None = None,
+    files: Sequence[Path] = (),
 ) -> None:
-    """Write the report right after an identification, its logs at hand; files: further inputs, where they are files."""
+    """Write the report right after an identification, its logs at hand; files: further inputs."""
     from dynid.report.write import write_report
 
     used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
     if isinstance(validate, float):
         used, others, _ = hold_back(used, validate)
-    inputs = [path for path in map(_file, files) if path.is_file()]
-    write_report(result, place, logs=used, validate=others, command=command_line(), inputs=inputs, on_progress=tell)
-
-
-def _file(source: str | Path) -> Path:
-    """A file, or the table of a bundled robot."""
-    bundled = Path(str(resources.files("dynid.robot") / "library" / f"{source}.toml"))
-    return bundled if not Path(source).is_file() and str(source) in bundled_robots() else Path(source)
+    write_report(result, place, logs=used, validate=others, physical=physical, inputs=files, on_progress=tell)
 
 
 def names_of(files: Sequence[Path]) -> list[str]:
@@ -71,6 +78,11 @@ def names_of(files: Sequence[Path]) -> list[str]:
 def command_line() -> str:
     """The command as it was typed, to be typed again."""
     return shlex.join(["dynid", *sys.argv[1:]])
+
+
+def with_command(result: Identification) -> Identification:
+    """The result, which knows by which command it was made."""
+    return replace(result, origin=replace(result.origin, command=command_line()))
 
 
 def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[str]:

@@ -26,6 +26,7 @@ def view(
     port: Annotated[int, typer.Option(help="of the page on this machine; 0 takes any that is free")] = 8080,
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
     lock: Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="write what is shown, and where, for machines")] = None,
 ) -> None:
@@ -43,7 +44,7 @@ def view(
         raise DynidError(f"--seconds {seconds:g}: give a positive time")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
-    path = None if trajectory is None else view_face.read_path(trajectory, loaded)
+    path = None if trajectory is None else view_face.read_path(trajectory, loaded, column or ())
     shapes, notes = view_face.read_shapes_of(robot, loaded, locks)
     screen = terminal.console()
     terminal.show_notes(loaded, screen)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dynid.data.read import read_log
 from dynid.errors import DynidError, LogError
+from dynid.log_options import parse_columns
 from dynid.robot.robot import Robot
 from dynid.simulation_face import read_motion
 from dynid.terminal import escaped, spoken
@@ -22,18 +23,24 @@ SHOWN = 5
 """Notes that are printed at most."""
 
 
-def read_path(file: Path, robot: Robot) -> JointPath:
-    """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities."""
+def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
+    """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities.
+
+    column: where channels of a log are, CHANNEL=NAME[,NAME...].
+    """
     if robot.floating:
         raise DynidError(f"'{robot.name}' floats; a moving base is not shown")
     try:
         if file.suffix.lower() in (".json", ".yaml", ".yml"):
             motion = read_motion(file, robot)
             return path_of(robot, motion.t, motion.q)
-        log = read_log(file, robot)
+        log = read_log(file, robot, columns=parse_columns(column) or None)
     except LogError as error:
         raise LogError(error.log, spoken(error.problem)) from error
-    return path_of(robot, log.t, log.q)
+    try:
+        return path_of(robot, log.t, log.q)
+    except DynidError as error:
+        raise LogError(log.name, str(error)) from error
 
 
 def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[str]]:

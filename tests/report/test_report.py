@@ -15,6 +15,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Identification, Log, Motion, Robot, identify, load_robot, simulate, write_report
+from dynid.estimation.origin import UNKNOWN_ORIGIN
 from dynid.report.comparison import Compared
 from dynid.report.drawing import draw_robot, middle_posture
 from dynid.report.page import plotly_script
@@ -22,7 +23,6 @@ from dynid.report.replay import replay_logs
 from dynid.report.sections.condition import weighted_singular_values
 from dynid.report.sections.friction import friction_curve
 from dynid.report.sections.parameters import nominal_values
-from dynid.report.subject import find_origin
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction
@@ -186,7 +186,7 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
         replace(link, joint=f"{EVIL}{k}", name=f"{EVIL}{k}", label=f"{EVIL}{k}") for k, link in enumerate(robot().links)
     )
     strange = replace(robot(), links=links, name=EVIL, source=EVIL, notes=(EVIL,))
-    log = recorded(robot(), name=EVIL)
+    log = recorded(robot(), name=EVIL + "\udcff")  # a byte of a file's name that is no text
     found = identify(strange, log, friction=PLAIN)
     write_report(found, tmp_path / "r.html", logs=log, validate=recorded(robot(), seed=2, name=EVIL), command=EVIL)
     write_report([found, found], tmp_path / "c.html", names=[EVIL, EVIL + "2"], command=EVIL)
@@ -208,7 +208,7 @@ def test_without_logs_the_report_says_so(tmp_path: Path) -> None:
     write_report(Identification.load(tmp_path / "r.json"), tmp_path / "r.html")
     page = page_of(tmp_path / "r.html")
     assert "A result holds no logs" in page
-    assert "No input files are known" in page
+    assert "No file of the logs was hashed" in page
     assert len([d for d in Reader(page).all("div") if d.get("class") == "plot"]) == 3 + 3
 
 
@@ -216,14 +216,22 @@ def test_without_logs_the_report_says_so(tmp_path: Path) -> None:
 class Physical:
     names: tuple[str, ...]
     values: Array
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def test_physical_parameters_stand_beside_nominal_ones(tmp_path: Path) -> None:
-    found = Physical(robot().parameter_names, 1.01 * robot().parameters)
+    names = (*robot().parameter_names, "Fv1")
+    found = Physical(names, np.append(1.01 * robot().parameters, 3.0), ("a doubt of bodies",), ("a note of bodies",))
     write_report(result(), tmp_path / "r.html", physical=found)
     page = page_of(tmp_path / "r.html")
     assert "physical" in sections_of(page)
     assert all(name in Reader(page).text for name in robot().parameter_names)
+    assert "a doubt of bodies" in page.partition('id="warnings"')[2]
+    assert "a note of bodies" in page
+    section = page.partition('id="physical"')[2].partition("</section>")[0]
+    viscous = dict(robot().links[robot().active_links[0]].friction)["viscous"]
+    assert f'data-key="{viscous}"' in section  # friction of the robot file is nominal, too
 
 
 def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
@@ -239,12 +247,12 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_results_differ_by_combined_deviations() -> None:
     first, other = result("torque"), result("momentum")
-    compared = Compared.of([first, other], None, find_origin("", ()))
+    compared = Compared.of([first, other], None, UNKNOWN_ORIGIN)
     for name in first.names:
         k, m = first.names.index(name), other.names.index(name)
         expected = abs(first.values[k] - other.values[m]) / np.hypot(first.sigma[k], other.sigma[m])
         assert compared.dispute(name) == pytest.approx(expected, rel=1e-12)
-    plate = Compared.of([first, result("reaction")], None, find_origin("", ()))
+    plate = Compared.of([first, result("reaction")], None, UNKNOWN_ORIGIN)
     shared = set(first.names) & set(result("reaction").names)
     assert any(np.isnan(plate.dispute(name)) for name in shared)  # ZZ1: rotors are not felt by the base
 

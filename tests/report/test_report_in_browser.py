@@ -112,11 +112,18 @@ def test_the_robot_turns(report: Tab) -> None:
     camera = "document.querySelector('#robot .plot')._fullLayout.scene._scene.getCamera()"
     eye = f"(({{eye, center}}) => ['x', 'y', 'z'].map((k) => eye[k] - center[k]))({camera})"
     before, picture = report.run(eye), report.picture(clip=place)
-    report.drag(box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"], 160.0, 40.0)
+    paper = "document.querySelector('#robot .paper')"
+    report.wait(f"{paper} && {paper}.naturalWidth === 2 * 680")
+    kept = report.run(f"{paper}.src")
+    middle = box["x"] + 0.5 * box["width"], box["y"] + 0.5 * box["height"]
+    report.drag(*middle, 160.0, 40.0)
     after = report.run(eye)
     assert np.linalg.norm(np.subtract(after, before)) > 0.1
     assert np.linalg.norm(after) == pytest.approx(np.linalg.norm(before), rel=1e-3)  # turned, not zoomed
     assert report.picture(clip=place) != picture
+    report.wait(f"{paper}.src !== {kept!r}")  # it is printed as it was looked at last
+    report.swipe(*middle, -120.0, 30.0)
+    assert np.linalg.norm(np.subtract(report.run(eye), after)) > 0.1
     check_quiet(report)
 
 
@@ -142,6 +149,16 @@ def test_names_are_texts(report: Tab) -> None:
     drawn = report.run("document.querySelector('#prediction .plot .gtitle').textContent")
     assert drawn.startswith("joint <b>1</b><a href='http://x.y'>, error")
     assert not report.run("document.querySelectorAll('.plot a').length")
+
+
+def test_on_paper_tables_repeat_their_heads_and_drawings_are_pictures(report: Tab) -> None:
+    report.ask("Emulation.setEmulatedMedia", media="print")
+    shown = "getComputedStyle(document.querySelector('{}')).{}"
+    assert report.run(shown.format("th button", "display")) == "contents"  # a control would not be repeated
+    assert report.run(shown.format("#robot .plot", "display")) == "none"
+    assert report.run(shown.format("#robot .paper", "display")) == "block"
+    assert report.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    report.ask("Emulation.setEmulatedMedia", media="")
 
 
 def test_it_prints(report: Tab) -> None:

@@ -68,6 +68,14 @@ def test_a_path_is_thinned_but_keeps_its_ends() -> None:
     assert_allclose(path.at(1.0), [[np.sin(4.0)]], atol=1e-4)
 
 
+def test_samples_that_are_none_are_passed_over() -> None:
+    t = np.array([0.0, 1.0, np.nan, 1.0, 0.5, 2.0, 3.0])
+    q = np.array([0.0, 1.0, 9.0, 9.0, 9.0, np.nan, 3.0])
+    path = path_of(load_robot("one_link"), t, q[:, None])
+    assert_allclose(path.q[:, 0], path.t, atol=1e-12)
+    assert path.length == 3.0
+
+
 def test_a_path_of_nothing_is_refused() -> None:
     with pytest.raises(DynidError, match="two samples"):
         path_of(load_robot("one_link"), np.zeros(1), np.zeros((1, 1)))

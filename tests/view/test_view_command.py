@@ -97,7 +97,7 @@ def test_view_runs_without_a_browser_and_stops_by_itself(
     assert facts["address"].startswith("http://127.0.0.1:")
     assert (facts["joints"], facts["duration"], facts["shapes"]) == (["1"], None, 0)
     log = write_simulated(tmp_path / "log.parquet", "gautier3", seconds=1.0)
-    run("view", "gautier3", log, *common)
+    run("view", "gautier3", log, *common, "--column", "q=q1,q2,q3")
 
 
 @pytest.mark.parametrize(

@@ -18,11 +18,22 @@ from dynid.estimation.gate import Trial
 from dynid.estimation.identification import Bounds, Identification
 from dynid.estimation.lost import Lost
 from dynid.estimation.measure import Measure
+from dynid.estimation.origin import Origin
 from dynid.estimation.residuals import ChannelCheck, Delay
 from dynid.estimation.score import Score
 from dynid.estimation.verdict import Verdict
 from dynid.robot.files import write_text
-from dynid.robot.record import ColumnRecord, RobotRecord, rebuild_column, rebuild_robot, record_column, record_robot
+from dynid.robot.record import (
+    ColumnRecord,
+    FileRecord,
+    RobotRecord,
+    rebuild_column,
+    rebuild_files,
+    rebuild_robot,
+    record_column,
+    record_files,
+    record_robot,
+)
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -95,6 +106,14 @@ class ParameterRecord(Record):
     interval: tuple[Number, Number]
 
 
+class OriginRecord(Record):
+    """Where the result came from; the robot's files are with the robot."""
+
+    command: str = ""
+    inputs: list[FileRecord] = []
+    versions: list[tuple[str, str]] = []
+
+
 class IdentificationRecord(Record):
     """A whole result."""
 
@@ -137,6 +156,7 @@ class IdentificationRecord(Record):
     verdict: tuple[Literal["good", "usable", "do not trust"], list[str], str]
     warnings: list[str]
     factors: list[list[FactorRecord]]
+    origin: OriginRecord = OriginRecord()
 
 
 def write_identification(result: Identification, path: Path) -> None:
@@ -223,6 +243,9 @@ def record_identification(x: Identification) -> IdentificationRecord:
         verdict=(x.verdict.level, list(x.verdict.reasons), x.verdict.next_step),
         warnings=list(x.warnings),
         factors=[[record_factor(f) for f in of_log] for of_log in x.factors],
+        origin=OriginRecord(
+            command=x.origin.command, inputs=record_files(x.origin.inputs), versions=list(x.origin.versions)
+        ),
     )
 
 
@@ -300,6 +323,7 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
         warnings=tuple(r.warnings),
         factors=factors,
         version=r.dynid,
+        origin=Origin(r.origin.command, rebuild_files(r.origin.inputs), tuple(r.origin.versions)),
     )
 
 

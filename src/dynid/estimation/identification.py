@@ -13,6 +13,7 @@ from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.gate import Trial
 from dynid.estimation.lost import Lost
+from dynid.estimation.origin import UNKNOWN_ORIGIN, Origin
 from dynid.estimation.residuals import ChannelCheck, Delay
 from dynid.estimation.rows import LEAD
 from dynid.estimation.score import Score
@@ -48,7 +49,7 @@ class Identification:
     inertial parameters. rmse and nrmse per channel are on the data used, `validation` on others. noise: standard
     deviation of each channel's rows. systematic (channels of the base, parameters): the share of sigma that uncertain
     sensitivities of a force plate have, common to all its logs. factors: one triangular factor per log and channel on
-    the columns `names`.
+    the columns `names`. origin: the command, hashed logs and versions behind it.
     """
 
     equation: Equation
@@ -87,6 +88,7 @@ class Identification:
     warnings: tuple[str, ...]
     factors: tuple[tuple[ChannelFactor, ...], ...]
     version: str
+    origin: Origin = UNKNOWN_ORIGIN
 
     def __repr__(self) -> str:
         return (

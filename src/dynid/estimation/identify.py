@@ -18,12 +18,13 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.joint_parameters import refuse_lost
 from dynid.estimation.measure import Measure
 from dynid.estimation.method import Method
+from dynid.estimation.origin import find_origin
 from dynid.estimation.robust import Judge, tell
 from dynid.estimation.state import State, merge_states
 from dynid.kernel.threads import one_blas_thread
 from dynid.models.friction import find_block
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.force_sensor_file import read_sensor
+from dynid.robot.force_sensor_file import put_on_plate
 from dynid.robot.inertia import ROTOR
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
@@ -101,7 +102,7 @@ def identify(
         checked = collect_like(state, others, judge=alike, on_progress=on_progress), name
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = estimate(state, method, checked)
+    result = replace(estimate(state, method, checked), origin=find_origin((*used, *others)))
     if judge is None:
         return result
     if not others:
@@ -159,7 +160,7 @@ def identify_states(
     if estimator == "huber":
         raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
-    return estimate(merge_states(several), method, None)
+    return replace(estimate(merge_states(several), method, None), origin=find_origin(()))
 
 
 def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path | None, partial: bool) -> Robot:
@@ -169,7 +170,7 @@ def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path |
             raise IdentificationError(f"model '{measure.model}' uses no force plate; sensor= goes with reaction models")
         return robot
     if sensor is not None and not robot.floating:
-        robot = robot.with_sensor(sensor if isinstance(sensor, ForceSensor) else read_sensor(sensor))
+        robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
     if measure.model == "reaction" and not partial and not robot.floating:
         refuse_lost(robot, relate_sensors(robot))
     return robot

@@ -11,11 +11,11 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
-from dynid.report.figure import Figure, axis, numbers
+from dynid.estimation.origin import Origin
+from dynid.report.figure import Figure, axis, named, numbers
 from dynid.report.page import Section
 from dynid.report.sections.reproduce import ReproduceSection
 from dynid.report.sections.verdict import MARKS
-from dynid.report.subject import Origin
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import COLOURS, PLUS_MINUS, number, percent, plot_text
 from dynid.robot.transform import Array
@@ -133,15 +133,16 @@ class ErrorsSection:
 
     def fill(self, subject: Compared) -> Mapping[str, Any]:
         """Bars, one group per channel."""
+        channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
         traces = [
             {
-                "type": "bar", "name": plot_text(name), "x": [plot_text(c) for c in r.channels],
+                "type": "bar", "name": plot_text(name), "x": [channels.index(c) for c in r.channels],
                 "y": numbers(100.0 * np.nan_to_num(r.validation.nrmse)), "marker": {"color": COLOURS[k % len(COLOURS)]},
             }
             for k, (name, r) in enumerate(zip(subject.names, subject.results, strict=True))
         ]  # fmt: skip
         layout = {
-            "xaxis": {"type": "category", "automargin": True},
+            "xaxis": {**named(channels), "showgrid": False},
             "yaxis": axis("NRMSE on validation data [%]"),
             "barmode": "group",
         }
@@ -207,10 +208,9 @@ def _chart(subject: Compared, names: Sequence[str]) -> Figure:
             "error_x": {"type": "data", "array": numbers(np.array(half)), "thickness": 1.2, "width": 2},
             "marker": {"color": COLOURS[k % len(COLOURS)], "size": 6},
         })  # fmt: skip
-    ticks = {"tickvals": list(range(len(names))), "ticktext": [plot_text(n) for n in names], "autorange": "reversed"}
     layout = {
-        "xaxis": axis("difference from the first, in half widths of the widest interval"), "hovermode": "closest",
-        "yaxis": {**ticks, "automargin": True, "zeroline": False},
+        "xaxis": axis("difference / widest half width"), "hovermode": "closest",
+        "yaxis": {**named(names), "autorange": "reversed", "zeroline": False},
     }  # fmt: skip
     return Figure(
         "Parameters with intervals, relative to the first result", traces, layout, 90 + 22 * max(4, len(names))

@@ -14,6 +14,8 @@ from dynid.robot.transform import Array
 
 AXES = ("#d1495b", "#3a9d5d", "#3b82c4")
 LINK, REVOLUTE, PRISMATIC, PATH = "#7b8494", "#e08a00", "#9a6bb0", "#3b82c4"
+BASE = 0.15
+"""Length of the base's axes over the robot's size."""
 
 
 def tree_poses(robot: Robot, q: Array) -> Poses:
@@ -38,7 +40,7 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
     points = {k: p[0] for k, p in poses.position.items()}
     size = max(float(np.ptp(np.array(list(points.values())), axis=0).max()), 0.1)
     traces = [_links(robot, poses, points)]
-    traces += [_frame(points[-1], np.eye(3), 0.18 * size, "base")]
+    traces += [_frame(points[-1], np.eye(3), BASE * size, "base")]
     last = robot.topological_order[-1]
     traces += [
         _frame(points[last], poses.rotation[last][0], 0.14 * size, f"frame of {plot_text(robot.links[last].name)}")
@@ -47,8 +49,9 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
         traces += _joints(robot, poses, points, kind, colour, 0.09 * size)
     return Figure(
         f"Skeleton of {robot.name} in three dimensions, to be turned with the mouse or a finger",
-        traces, space(), 460, "Drag to turn, scroll or pinch to zoom. Orange: axes of revolute joints; violet: of "
-        "prismatic ones; red, green, blue: x, y, z of the base and of the last link.",
+        traces, space(np.array(list(points.values()))), 460,
+        "Drag to turn, scroll or pinch to zoom. Orange: axes of revolute joints; violet: of prismatic ones; "
+        "red, green, blue: x, y, z of the base and of the last link.",
     )  # fmt: skip
 
 
@@ -66,15 +69,24 @@ def draw_path(robot: Robot, q: Array) -> Figure | None:
     path = _line(poses.position[last], PATH, 4, f"path of {name}")
     note = f"Blue: path of the frame of {robot.links[last].name}; the skeleton stands where it begins. {start.note}"
     label = f"Path of the last link of {robot.name} in three dimensions"
-    return Figure(label, [path, *start.traces], start.layout, start.height, note)
+    layout = space(np.concatenate([poses.position[last], [p[0] for p in poses.position.values()]]))
+    return Figure(label, [path, *start.traces], layout, start.height, note)
 
 
-def space() -> dict[str, object]:
-    """Layout of a drawing in space, equal scales on all axes."""
-    axes = {f"{x}axis": {"title": {"text": f"{x} [m]"}, "showbackground": False, "nticks": 5} for x in "xyz"}
-    camera = {"eye": {"x": 1.3, "y": -1.6, "z": 0.75}, "center": {"x": 0, "y": 0, "z": -0.12}}
+def space(points: Array) -> dict[str, object]:
+    """Layout of a drawing in space: a cube around points (N, 3) and axes there, so that every robot fits."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    middle, half = (low + high) / 2.0, (0.5 + BASE) * max(float((high - low).max()), 0.1)
+    axes = {
+        f"{x}axis": {
+            "title": {"text": f"{x} [m]"}, "showbackground": False, "nticks": 5,
+            "range": [float(centre - half), float(centre + half)],
+        }
+        for x, centre in zip("xyz", middle, strict=True)
+    }  # fmt: skip
+    camera = {"eye": {"x": 1.25, "y": -1.5, "z": 0.7}, "center": {"x": 0, "y": 0, "z": -0.08}}
     return {
-        "scene": {**axes, "aspectmode": "data", "camera": camera, "dragmode": "orbit"},
+        "scene": {**axes, "aspectmode": "cube", "camera": camera, "dragmode": "orbit"},
         "margin": {"l": 0, "r": 0, "t": 0, "b": 0}, "showlegend": False,
     }  # fmt: skip
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dynid.report.words import plot_text
 from dynid.robot.transform import Array
 
 Trace = dict[str, Any]
@@ -62,6 +63,11 @@ def log_axis(title: str, lowest: float, highest: float, **more: Any) -> dict[str
     else:  # 1, 2, 5, 10, 20, ...; where these are too few, as many as fit
         ticks = {"tickformat": "~g", **({"dtick": "D2"} if decades > 0.8 else {"nticks": 6})}
     return axis(title, type="log", **ticks, **more)
+
+
+def named(names: Sequence[str]) -> dict[str, Any]:
+    """An axis of numbers 0, 1, ... that shows names, which need not differ."""
+    return {"tickvals": list(range(len(names))), "ticktext": [plot_text(name) for name in names], "automargin": True}
 
 
 def axis(title: str, **more: Any) -> dict[str, Any]:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
-from collections.abc import Iterable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Protocol
 
-from dynid.data.log import ArraySource, Log
-from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.estimation.origin import Origin
 from dynid.report.replay import Replay
 from dynid.robot.transform import Array
-
-PACKAGES = ("dynid", "numpy", "scipy", "numba", "pin", "plotly")
 
 
 class StandardValues(Protocol):
@@ -32,69 +24,37 @@ class StandardValues(Protocol):
         """One per name."""
         ...
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be read about them."""
+        ...
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """A file that took part, with its SHA-256."""
-
-    name: str
-    sha256: str
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """How to make the same again: the command, the files behind it, the versions of the software."""
-
-    command: str
-    inputs: tuple[Input, ...]
-    versions: tuple[tuple[str, str], ...]
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided on the way."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subject:
-    """A result with its logs: those it was made from, and others that it had to predict."""
+    """A result with its logs: those it was made from, and others that it had to predict.
+
+    origin: of the page; doubts: warnings that are the page's own.
+    """
 
     result: Identification
     origin: Origin
     used: tuple[Replay, ...] = ()
     held_out: tuple[Replay, ...] = ()
     physical: StandardValues | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def replays(self) -> tuple[Replay, ...]:
         """All logs."""
         return (*self.used, *self.held_out)
 
-
-def find_origin(command: str, files: Iterable[Path]) -> Origin:
-    """Hash the files, each once, and ask for the versions."""
-    once = {file.resolve(): file for file in files}
-    return Origin(command, tuple(_input(file) for file in once.values()), tuple(_versions()))
-
-
-def file_of(log: Log) -> Path | None:
-    """The file that a log is read from, None where it is in memory."""
-    source = getattr(log.source, "whole", log.source)
-    if isinstance(source, ArraySource):
-        return None
-    file = Path(source.name)
-    return file if file.is_file() else None
-
-
-def _input(file: Path) -> Input:
-    try:
-        with file.open("rb") as data:
-            return Input(str(file), hashlib.file_digest(data, "sha256").hexdigest(), file.stat().st_size)
-    except OSError as error:
-        raise DynidError(f"{file}: cannot be read: {error.strerror or error}") from error
-
-
-def _versions() -> Iterable[tuple[str, str]]:
-    yield "Python", platform.python_version()
-    for package in PACKAGES:
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            continue
-    yield "system", f"{platform.system()} {platform.machine()}"
+    @property
+    def results(self) -> tuple[Identification, ...]:
+        """The result, as one of those that a page is about."""
+        return (self.result,)

@@ -13,6 +13,9 @@ PLUS_MINUS, STAR, ARROW = "\N{PLUS-MINUS SIGN}", "\N{BLACK STAR}", "\N{RIGHTWARD
 COLOURS = ("#3b82c4", "#d1495b", "#3a9d5d", "#9a6bb0", "#e08a00", "#0e9594", "#a0703c", "#7b8494")
 """One per joint, readable on light and on dark ground."""
 
+LONGEST = 36
+"""Characters of a name that a figure has room for."""
+
 
 def number(value: float, digits: int = 4) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
@@ -31,8 +34,10 @@ def percent(share: float) -> str:
 
 
 def plot_text(text: str) -> str:
-    """A name inside a figure: Plotly reads tags in texts, so these become entities."""
-    return html.escape("".join(c if c.isprintable() else " " for c in text), quote=False)
+    """A name inside a figure: Plotly reads tags in texts, so these become entities; long ones lose their middle."""
+    half = LONGEST // 2
+    shown = text if len(text) <= LONGEST else f"{text[:half]}\N{HORIZONTAL ELLIPSIS}{text[1 - half :]}"
+    return html.escape("".join(c if c.isprintable() else " " for c in shown), quote=False)
 
 
 def short_name(text: str) -> str:
@@ -41,5 +46,6 @@ def short_name(text: str) -> str:
 
 
 def unit(text: str) -> str:
-    """A unit with raised exponents."""
-    return text.replace("^2", "\N{SUPERSCRIPT TWO}").replace("^3", "\N{SUPERSCRIPT THREE}")
+    """A unit with raised exponents, which no line break divides."""
+    raised = text.replace("^2", "\N{SUPERSCRIPT TWO}").replace("^3", "\N{SUPERSCRIPT THREE}")
+    return raised.replace(" ", "\N{NO-BREAK SPACE}")

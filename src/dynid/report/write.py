@@ -9,6 +9,7 @@ from dynid.data.log import Log
 from dynid.data.read import read_log
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.estimation.origin import find_origin
 from dynid.report.comparison import SECTIONS as COMPARISON
 from dynid.report.comparison import Compared
 from dynid.report.page import Section, render_page
@@ -26,7 +27,7 @@ from dynid.report.sections.residuals import ResidualsSection
 from dynid.report.sections.robot import RobotSection
 from dynid.report.sections.verdict import VerdictSection
 from dynid.report.sections.warnings import WarningsSection
-from dynid.report.subject import StandardValues, Subject, file_of, find_origin
+from dynid.report.subject import StandardValues, Subject
 from dynid.robot.files import write_text
 
 SECTIONS: tuple[Section[Subject], ...] = (
@@ -55,20 +56,22 @@ def write_report(
     command: str = "",
     inputs: Sequence[str | Path] = (),
     on_progress: Callable[[str, float], None] | None = None,
-) -> None:
+) -> tuple[str, ...]:
     """Write a report on a result as one HTML file; several results are put side by side.
 
     logs: those that the result was made from, in their order, and validate: others, read again to draw what was
     measured and predicted; without them the page has no such curves. physical: physically consistent standard
-    parameters, shown beside nominal ones. names: what to call several results. command and inputs: how the result was
-    made, and from which files, for the section on reproducing; files of logs are added.
+    parameters, shown beside nominal ones. names: what to call several results. command and inputs: how the page was
+    made, and from which further files, for the section on reproducing; what a result knows of its origin is added.
+    Returned is what the page warns of beyond the results' own warnings.
     """
     files = [Path(file) for file in inputs]
+    doubts: tuple[str, ...] = ()
     if not isinstance(result, Identification):
         results = tuple(result)
         if logs or validate or physical is not None:
             raise DynidError("logs and physical parameters go with a single result; a comparison draws no curves")
-        compared = Compared.of(results, names, find_origin(command, files))
+        compared = Compared.of(results, names, find_origin((), command, files))
         page = render_page(compared.title, compared, COMPARISON)
     else:
         used, held_out = _opened(result, logs), _opened(result, validate)
@@ -77,17 +80,32 @@ def write_report(
                 f"the result was made from {len(result.factors)} logs, {len(used)} were given; "
                 "others are given with validate= (--validate)"
             )
-        files += [file for log in (*used, *held_out) if (file := file_of(log)) is not None]
         count = min(len(used), 4) + min(len(held_out), 4)
+        doubts = _foreign(result, used)
         subject = Subject(
             result,
-            find_origin(command, files),
+            find_origin((*used, *held_out), command, files),
             replay_logs(result, used, fitted=True, pages=count, on_progress=on_progress),
             replay_logs(result, held_out, fitted=False, pages=count, on_progress=on_progress),
             physical,
+            doubts,
         )
         page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=lead(result))
     write_text(Path(path), page)
+    return doubts
+
+
+def _foreign(result: Identification, used: Sequence[Log]) -> tuple[str, ...]:
+    """Logs that are said to be those of the result, and whose files have other contents."""
+    known = {file.sha256 for file in result.origin.inputs}
+    if not known:
+        return ()
+    return tuple(
+        f"{file.name}: not the log that the result was made from, its contents differ; curves and errors drawn from it "
+        "are not those of the result"
+        for file in find_origin(used).inputs
+        if file.sha256 not in known
+    )
 
 
 def lead(result: Identification) -> str:

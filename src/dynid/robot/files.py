@@ -1,18 +1,39 @@
-"""Writing files so that nothing is ever half written, and names of files that were perhaps meant."""
+"""Files: written so that nothing is ever half written, told apart by their hashes, and found where misspelt."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from dynid.errors import DynidError
 
 
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """A file that took part, by the name it was given, with its SHA-256 and bytes."""
+
+    name: str
+    sha256: str
+    size: int
+
+
+def hash_file(path: Path, name: str | None = None) -> InputFile:
+    """Read a file for its SHA-256."""
+    try:
+        with path.open("rb") as data:
+            digest = hashlib.file_digest(data, "sha256").hexdigest()
+            return InputFile(str(path) if name is None else name, digest, data.tell())
+    except OSError as error:
+        raise DynidError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 beside, then rename: never a half-written file."""
-    write_bytes(path, text.encode("utf-8"))
+    """Write UTF-8 beside, then rename; names of files may hold bytes that are no text, which become escapes."""
+    write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
 
 
 def write_bytes(path: Path, data: bytes) -> None:

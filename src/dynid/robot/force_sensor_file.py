@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
 from dynid.errors import DynidError, RobotFileError
+from dynid.robot.files import hash_file
 from dynid.robot.force_sensor import ForceSensor, Rotor
+from dynid.robot.robot import Robot
 from dynid.robot.schema import SensorTable, problems_of
 from dynid.robot.transform import Array, freeze, rotation_about
 
@@ -33,6 +36,11 @@ def read_sensor(path: str | Path) -> ForceSensor:
         raise RobotFileError(str(path), problems_of(error, ("sensor",))) from error
     except DynidError as error:
         raise RobotFileError(str(path), [str(error)]) from error
+
+
+def put_on_plate(robot: Robot, path: str | Path) -> Robot:
+    """Return the robot on the force plate that a file describes."""
+    return replace(robot.with_sensor(read_sensor(path)), files=(*robot.files, hash_file(Path(path))))
 
 
 def sensor_of(table: SensorTable, *, degrees: bool) -> ForceSensor:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DynidError, RobotFileError, UnknownRobotError
-from dynid.robot.files import near
+from dynid.robot.files import hash_file, near
 from dynid.robot.locking import lock_joints
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Transform, freeze
@@ -52,9 +52,15 @@ def _read(path: Path, source: str, floating_base: bool, lock: Mapping[str, float
                 raise DynidError(f"'{source}' is a folder; name the .urdf, .xml or .toml file in it")
             raise UnknownRobotError(source, bundled_robots(), near(path))
         with resources.as_file(resources.files("dynid.robot") / "library" / f"{source}.toml") as file:
-            return _from_table(file, floating_base, lock, snap)
+            own = hash_file(file, f"{source}.toml (bundled)")
+            return replace(_from_table(file, floating_base, lock, snap), files=(own,))
     if path.stat().st_size > _LARGEST_FILE:
         raise RobotFileError(source, ["larger than 64 MiB; this is not a robot description"])
+    robot = _from_file(path, source, floating_base, lock, snap)
+    return replace(robot, files=(hash_file(path),))
+
+
+def _from_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
     match path.suffix.lower():
         case ".toml":
             return _from_table(path, floating_base, lock, snap)

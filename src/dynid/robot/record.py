@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
+from dynid.robot.files import InputFile
 from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.limits import JointLimits
@@ -109,6 +110,14 @@ class SensorRecord(_Record):
     rotors: list[RotorRecord]
 
 
+class FileRecord(_Record):
+    """A file that took part."""
+
+    name: str
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    size: Annotated[int, Field(ge=0)]
+
+
 class RobotRecord(_Record):
     """A whole robot."""
 
@@ -123,6 +132,7 @@ class RobotRecord(_Record):
     notes: list[str] = []
     sensor: SensorRecord | None = None
     unknown: list[str] = []
+    files: list[FileRecord] = []
 
 
 def record_robot(robot: Robot) -> RobotRecord:
@@ -141,7 +151,18 @@ def record_robot(robot: Robot) -> RobotRecord:
         notes=list(robot.notes),
         sensor=None if robot.sensor is None else _record_sensor(robot.sensor),
         unknown=list(robot.unknown),
+        files=record_files(robot.files),
     )
+
+
+def record_files(files: tuple[InputFile, ...]) -> list[FileRecord]:
+    """Write hashed files down."""
+    return [FileRecord(name=f.name, sha256=f.sha256, size=f.size) for f in files]
+
+
+def rebuild_files(records: list[FileRecord]) -> tuple[InputFile, ...]:
+    """Build hashed files again."""
+    return tuple(InputFile(r.name, r.sha256, r.size) for r in records)
 
 
 def _record_sensor(sensor: ForceSensor) -> SensorRecord:
@@ -259,6 +280,7 @@ def rebuild_robot(record: RobotRecord) -> Robot:
         columns=tuple(rebuild_column(c) for c in record.columns),
         sensor=None if record.sensor is None else _rebuild_sensor(record.sensor),
         unknown=tuple(record.unknown),
+        files=rebuild_files(record.files),
     )  # fmt: skip
 
 

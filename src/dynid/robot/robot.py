@@ -11,6 +11,7 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
+from dynid.robot.files import InputFile
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.joint_column import JointColumn
@@ -70,7 +71,8 @@ class Robot:
     `joint_names`, `n`, `limits`, the columns of a Motion and the torque channels are the active joints;
     joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
     size at a joint, such as a gas spring. `sensor`: the force plate under the base, if it is not in frame 0.
-    `unknown`: symbols and entries (`d3`) of the table whose values are nominal only.
+    `unknown`: symbols and entries (`d3`) of the table whose values are nominal only. `files`: what it was loaded
+    from, hashed; nothing for a robot made in memory.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Robot:
     columns: tuple[JointColumn, ...] = ()
     sensor: ForceSensor | None = None
     unknown: tuple[str, ...] = ()
+    files: tuple[InputFile, ...] = ()
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)

@@ -36,9 +36,16 @@ class Path:
 
 
 def path_of(robot: Robot, t: Array, q: Array) -> Path:
-    """Thin the active joints' positions q (N, n) for drawing, and close the loops."""
-    if len(t) < 2 or not (np.isfinite(t).all() and np.isfinite(q).all()):
-        raise DynidError("a trajectory to be shown needs two samples at least, all of finite numbers")
+    """Thin the active joints' positions q (N, n) for drawing, and close the loops.
+
+    Samples without numbers, and those whose time does not go on, are passed over.
+    """
+    there = np.isfinite(t) & np.isfinite(q).all(axis=1)
+    t, q = t[there], q[there]
+    ahead = np.diff(np.maximum.accumulate(t), prepend=-np.inf) > 0.0 if len(t) else there[:0]
+    t, q = t[ahead], q[ahead]
+    if len(t) < 2:
+        raise DynidError("a trajectory to be shown needs two samples at least, of finite numbers and growing times")
     length = float(t[-1] - t[0])
     count = int(min(np.ceil(length * RATE) + 1, MOST))
     grid = np.linspace(0.0, length, max(count, 2))

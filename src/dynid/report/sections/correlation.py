@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dynid.report.figure import Figure, numbers
+from dynid.report.figure import Figure, named, numbers
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
-from dynid.report.words import plot_text
 
-PAIRS, READABLE = 10, 45
-"""Pairs that are listed, and names that can be read along an axis."""
+PAIRS, READABLE, ROW = 10, 130, 11
+"""Pairs that are listed, names that can be read along an axis, and px of one of them."""
 
 SCALE = [[0.0, "#b3303f"], [0.5, "rgba(160,160,160,0.04)"], [1.0, "#2f7fc6"]]
 
@@ -39,22 +38,22 @@ class CorrelationSection:
         pairs = []
         for i, j in zip(rows[worst], columns[worst], strict=True):
             pairs.append([Cell(names[i]), Cell(names[j]), cell(float(R[i, j]), f"{R[i, j]:+.3f}")])
-        shown = [plot_text(name) for name in names]
+        n = len(names)
         ticks = {
-            "showticklabels": len(names) <= READABLE,
-            "tickfont": {"size": 9},
-            "ticks": "",
-            "showgrid": False,
-            "automargin": True,
-        }
+            **named(names), "showticklabels": n <= READABLE, "tickfont": {"size": 9 if n <= 60 else 8}, "ticks": "",
+            "showgrid": False, "zeroline": False,
+        }  # fmt: skip
+        places = list(range(n))
         trace = {
-            "type": "heatmap", "x": shown, "y": shown, "z": numbers(R), "zmin": -1, "zmax": 1, "colorscale": SCALE,
+            "type": "heatmap", "x": places, "y": places, "z": numbers(R), "zmin": -1, "zmax": 1, "colorscale": SCALE,
             "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>", "colorbar": {"thickness": 12, "len": 0.6},
         }  # fmt: skip
         layout = {
-            "xaxis": {**ticks, "type": "category"},
-            "yaxis": {**ticks, "type": "category", "autorange": "reversed"},
+            "xaxis": {**ticks, "tickangle": -90},
+            "yaxis": {**ticks, "autorange": "reversed"},
             "hovermode": "closest",
+            "meta": "matrix",
         }
-        figure = Figure("Correlation matrix of the parameters", [trace], layout, 560)
+        height = 560 if n > READABLE else max(560, 100 + ROW * n)
+        figure = Figure("Correlation matrix of the parameters", [trace], layout, height)
         return {"drawing": figure, "table": Table("Most correlated pairs", ("one", "other", "correlation"), pairs, 2)}

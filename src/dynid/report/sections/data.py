@@ -57,9 +57,12 @@ def _table(subject: Subject) -> Table:
 
 def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
     spectrum, result = replay.spectrum, subject.result
-    figures = [_spectrum("velocities", unit("(rad/s)^2/Hz"), spectrum.f, spectrum.velocity, subject)]
+    robot = result.robot
+    slides = any(robot.links[k].kind == "prismatic" for k in robot.active_links)
+    speed, torque = ("(rad/s, m/s)^2/Hz", "(N m, N)^2/Hz") if slides else ("(rad/s)^2/Hz", "(N m)^2/Hz")
+    figures = [_spectrum("velocities", unit(speed), spectrum.f, spectrum.velocity, subject)]
     if spectrum.torque is not None:
-        figures.append(_spectrum("torques", unit("(N m)^2/Hz"), spectrum.f, spectrum.torque, subject))
+        figures.append(_spectrum("torques", unit(torque), spectrum.f, spectrum.torque, subject))
     note = f"{short_name(replay.name)}, as recorded"
     if result.cutoff is not None:
         note += f"; dashed: the cut-off of {result.cutoff:.4g} Hz"

@@ -14,6 +14,7 @@ from dynid.estimation.identification import Identification
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import PLUS_MINUS, STAR, number, percent, unit
+from dynid.robot.robot import Robot
 
 CERTAIN, FAIR = 0.1, 0.5
 """Half width over value up to which a parameter is well known, and known at all."""
@@ -40,11 +41,15 @@ def nominal_values(result: Identification) -> dict[str, float]:
         known = dict(zip(base.names, map(float, base.values(result.robot.parameters)), strict=True))
     except DynidError:  # no nominal values in this notation
         known = {}
-    symbols = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}
-    for k in result.robot.active_links:
-        link = result.robot.links[k]
-        known |= {symbols[block] + link.label: value for block, value in link.friction if block in symbols}
+    known |= nominal_friction(result.robot)
     return {name: value for name, value in known.items() if math.isfinite(value)}
+
+
+def nominal_friction(robot: Robot) -> dict[str, float]:
+    """Friction by the robot file."""
+    symbols = {"viscous": "Fv", "coulomb": "Fc", "offset": "Fo"}
+    links = [robot.links[k] for k in robot.active_links]
+    return {symbols[block] + link.label: x for link in links for block, x in link.friction if block in symbols}
 
 
 def relative_half(result: Identification) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -92,5 +97,5 @@ def _nominal(value: float, half: float, nominal: float | None) -> list[Cell]:
         return [cell(math.nan, "-"), cell(math.nan, "-")]
     off = abs(value - nominal) / half if half > 0.0 else math.nan
     mark = "" if not math.isfinite(off) else "soft" if off <= 1.0 else "fair"
-    text = "inside" if off <= 1.0 else f"{off:.2g} half widths" if math.isfinite(off) else "-"
+    text = "inside" if off <= 1.0 else f"{number(off, 2)} half widths" if math.isfinite(off) else "-"
     return [cell(nominal, number(nominal, 5)), cell(off, text, mark)]

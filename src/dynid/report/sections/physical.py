@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dynid.report.sections.parameters import nominal_friction
 from dynid.report.subject import Subject
 from dynid.report.table import Cell, Table, cell
 from dynid.report.words import number
@@ -24,7 +25,7 @@ class PhysicalSection:
         found, robot = subject.physical, subject.result.robot
         if found is None:
             return None
-        nominal = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True))
+        nominal = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True)) | nominal_friction(robot)
         rows = []
         for name, value in zip(found.names, map(float, found.values), strict=True):
             known = nominal.get(name, math.nan)

@@ -18,7 +18,9 @@ MEASURED, PREDICTED, RESIDUAL = "#8a94a3", "#2f7fc6", "#d1495b"
 MOST_LOGS = 4
 """Logs of each kind that are drawn."""
 
-UNITS = {"torque": "N m, N", "power": "W", "energy": "J", "momentum": "N m s, N s", "force": "N", "moment": "N m"}
+UNITS = {"power": "W", "energy": "J", "force": "N", "moment": "N m"}
+OF_JOINTS = {"revolute": ("N m", "N m s"), "prismatic": ("N", "N s")}
+"""Units of torques and momenta."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class PredictionSection:
             "table": _errors(subject),
             "source": subject.result.validation.source,
             "parts": parts,
+            "seen": bool(subject.used) and not subject.held_out,
             "hidden": hidden,
         }
 
@@ -75,9 +78,12 @@ def channel_title(subject: Subject, channel: int) -> str:
 
 def unit_of(subject: Subject, channel: int) -> str:
     """Unit of a channel."""
-    kind = subject.result.equation.kinds[channel]
-    model = subject.result.model
-    return UNITS[kind if kind != "torque" else model if model in UNITS else "torque"]
+    result = subject.result
+    kind = result.equation.kinds[channel]
+    if kind != "torque" or result.model in UNITS:
+        return UNITS[result.model if kind == "torque" else kind]
+    robot, joint = result.robot, result.equation.channels[channel].joint
+    return OF_JOINTS[robot.links[robot.active_links[joint]].kind][result.model == "momentum"]
 
 
 def _figure(subject: Subject, replay: Replay, c: int) -> Figure:

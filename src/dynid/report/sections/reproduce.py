@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dynid.report.subject import Origin
+from dynid.estimation.identification import Identification
+from dynid.estimation.origin import Origin
 from dynid.report.table import Cell, Table, cell
+from dynid.robot.files import InputFile
 
 
 class HasOrigin(Protocol):
@@ -15,26 +17,43 @@ class HasOrigin(Protocol):
 
     @property
     def origin(self) -> Origin:
-        """Command, files and versions."""
+        """Of the page."""
+        ...
+
+    @property
+    def results(self) -> Sequence[Identification]:
+        """What the page is about."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReproduceSection:
-    """Command, versions, hashes of the inputs."""
+    """Commands, versions, hashes of the inputs."""
 
     name: str = "reproduce"
     title: str = "How to reproduce"
 
     def fill(self, subject: HasOrigin) -> Mapping[str, Any]:
-        """Tables of files and versions."""
-        origin = subject.origin
-        files = [
-            [Cell(file.name), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")]
-            for file in origin.inputs
+        """Commands and versions of results and page, each once; tables of files."""
+        origins = [*(result.origin for result in subject.results), subject.origin]
+        once: dict[str, tuple[str, InputFile]] = {}
+        for what, file in _files(subject):
+            once.setdefault(file.sha256, (what, file))
+        rows = [
+            [Cell(file.name), Cell(what), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")]
+            for what, file in once.values()
         ]
         return {
-            "command": origin.command,
-            "versions": origin.versions,
-            "table": Table("Input files", ("file", "SHA-256", "bytes"), files, 2) if files else None,
+            "commands": list(dict.fromkeys(origin.command for origin in origins if origin.command)),
+            "versions": list(dict.fromkeys(origin.versions for origin in origins if origin.versions)),
+            "table": Table("Input files", ("file", "part", "SHA-256", "bytes"), rows, 3) if rows else None,
+            "robots": [r.robot.name for r in subject.results if not r.robot.files],
+            "logs": any(not result.origin.inputs for result in subject.results),
         }
+
+
+def _files(subject: HasOrigin) -> Iterator[tuple[str, InputFile]]:
+    for result in subject.results:
+        yield from (("robot", file) for file in result.robot.files)
+        yield from (("log", file) for file in result.origin.inputs)
+    yield from (("given for this page", file) for file in subject.origin.inputs)

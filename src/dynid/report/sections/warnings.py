@@ -11,13 +11,14 @@ from dynid.report.subject import Subject
 
 @dataclass(frozen=True, slots=True)
 class WarningsSection:
-    """Warnings of the result, and notes on the way."""
+    """Warnings of the result, its bodies and this page, and notes on the way."""
 
     name: str = "warnings"
     title: str = "Warnings and notes"
 
     def fill(self, subject: Subject) -> Mapping[str, Any]:
         """All sentences, once each."""
-        result = subject.result
-        notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings]
-        return {"warnings": tuple(dict.fromkeys(result.warnings)), "notes": tuple(dict.fromkeys(notes))}
+        result, bodies = subject.result, subject.physical
+        warnings = [*subject.doubts, *result.warnings, *(bodies.warnings if bodies else ())]
+        notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings, *(bodies.notes if bodies else ())]
+        return {"warnings": tuple(dict.fromkeys(warnings)), "notes": tuple(dict.fromkeys(notes))}
