@@ -251,3 +251,60 @@ def test_mjcf_joint_equality_is_a_coupling(tmp_path: Path) -> None:
     robot = load_robot(write(tmp_path, text, "crane.xml"))
     assert robot.joint_names == ("along", "pitch")
     assert robot.couplings[0].factors == (("pitch", 2.0),)
+
+
+@pytest.mark.parametrize("missing", ["effort", "velocity"])
+def test_a_limit_may_lack_an_attribute(missing: str, tmp_path: Path) -> None:
+    text = ARM.replace(f'{missing}="', f'no_{missing}="')
+    assert load_robot(write(tmp_path, text)).joint_names == load_robot(write(tmp_path, ARM, "whole.urdf")).joint_names
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('xyz="0.1 0.2 0.3"', 'xyz="0.1, 0.2, 0.3"', "origin: xyz needs 3 numbers, got '0.1, 0.2, 0.3'"),
+        (
+            '<mass value="5"/>',
+            '<mass value="heavy"/>',
+            "link 'base', inertial, mass: value needs 1 number, got 'heavy'",
+        ),
+        ('ixx="0.2"', 'ixx="${i}"', "ixx is '\\$.i.', which xacro must fill in"),
+        ('axis xyz="0 0 1"', 'axis xyz="z"', "axis: xyz needs 3 numbers, got 'z'"),
+    ],
+)
+def test_what_is_no_number_is_named_with_its_place(old: str, new: str, problem: str, tmp_path: Path) -> None:
+    assert old in ARM
+    with pytest.raises(RobotFileError, match=problem):
+        load_robot(write(tmp_path, ARM.replace(old, new)))
+
+
+def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("defusedxml.ElementTree.parse", refuse)
+    with pytest.raises(RobotFileError, match="cannot be read: Permission denied"):
+        load_robot(write(tmp_path, ARM))
+
+
+def test_mjcf_included_parts_may_have_their_own_defaults(tmp_path: Path) -> None:
+    write(tmp_path, '<mujocoinclude><default><joint damping="3"/></default></mujocoinclude>', "part.xml")
+    inertial = '<inertial pos="0 0 0.1" mass="2" diaginertia="1 1 1"/><geom type="mesh" mesh="nowhere" pos="0 0 0"/>'
+    text = (
+        '<mujoco><include file="part.xml"/><default><joint armature="0.5"/><default class="a"/></default><worldbody>'
+        f'<body name="b"><joint name="j" class="a"/>{inertial}</body></worldbody></mujoco>'
+    )
+    robot = load_robot(write(tmp_path, text, "two.xml"))
+    assert robot.parameters[[robot.parameter_names.index(name) for name in ("M:b", "Ia:b")]].tolist() == [2.0, 0.5]
+    assert robot.links[0].friction == (("viscous", 3.0),)
+
+
+def test_mjcf_inertia_of_a_mesh_is_unknown(tmp_path: Path) -> None:
+    shape = '<geom type="mesh" mesh="m" mass="2"/>'
+    text = (
+        '<mujoco><asset><mesh name="m" file="m.stl"/></asset><worldbody>'
+        f'<body name="b"><joint name="j"/>{shape}</body></worldbody></mujoco>'
+    )
+    robot = load_robot(write(tmp_path, text, "mesh.xml"))
+    assert np.isnan(robot.parameters[:10]).all()
+    assert "inertia is that of a mesh" in robot.notes[0]

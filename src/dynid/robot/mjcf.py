@@ -20,6 +20,7 @@ from dynid.robot.inertia import from_pinocchio
 from dynid.robot.limits import JointLimits
 from dynid.robot.locking import lock_joints
 from dynid.robot.loops import Coupling
+from dynid.robot.mjcf_parts import bodies_of_meshes, drop_shapes, include, merge_defaults
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze
@@ -28,8 +29,6 @@ from dynid.robot.xml import numbers, read_xml
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-_DEEPEST_INCLUDE = 8
-
 
 def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
     """Read an MJCF: hinge and slide joints (several on a body too), joint equalities as couplings.
@@ -37,7 +36,8 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     A body whose axes are within 1e-4 of its parent's axes, turned by multiples of 90 degrees, is snapped to them.
     """
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
-    _include(path, root, path.resolve().parent, 0)
+    include(path, root, path.resolve().parent, 0)
+    merge_defaults(root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
     notes: list[str] = []
@@ -54,6 +54,9 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     links: list[Link] = []
     for body in moving:
         tree, base = _read_tree(path, root, body, free or floating_base)
+        unknown = bodies_of_meshes(root, body, "")
+        tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
+        notes += [f"body '{name}': its inertia is that of a mesh, which is not read; unknown" for name in unknown]
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
@@ -81,26 +84,6 @@ def _snapped(link: Link, notes: list[str]) -> Link:
             f"body '{link.name}': its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
         )
     return replace(link, placement=Transform(nearest, link.placement.translation))
-
-
-def _include(path: Path, element: Element, folder: Path, depth: int) -> None:
-    """Replace <include file="..."/> by the other file's content, inside the robot's folder only."""
-    for child in list(element):
-        if child.tag != "include":
-            _include(path, child, folder, depth)
-            continue
-        name = child.get("file", "")
-        other = (folder / name).resolve()
-        if depth >= _DEEPEST_INCLUDE:
-            raise RobotFileError(str(path), [f"include '{name}': includes are nested too deeply"])
-        if not other.is_relative_to(folder) or not other.is_file():
-            raise RobotFileError(str(path), [f"include '{name}': there is no such file in the folder of the robot"])
-        included = read_xml(other, "mujoco", "an included file is an MJCF too")
-        _include(path, included, folder, depth + 1)
-        place = list(element).index(child)
-        element.remove(child)
-        for offset, part in enumerate(included):
-            element.insert(place + offset, part)
 
 
 def _free(body: Element) -> bool:
@@ -147,6 +130,7 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
             alone.remove(part)
     for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
         top.remove(joint)
+    drop_shapes(alone, top)
     world = SubElement(alone, "worldbody")
     if not floats and top.find("joint") is None:
         world = SubElement(world, "body", {"name": "/around the root/"})
@@ -157,6 +141,9 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
         ElementTree(alone).write(file)
         try:
             model = pin.buildModelFromMJCF(str(file))
+        except IndexError as error:  # pinocchio looks up a class, mesh or material that is not there
+            problem = "a mesh, class or material that the shapes use is not found; give every body an <inertial>"
+            raise RobotFileError(str(path), [problem]) from error
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise RobotFileError(str(path), [f"pinocchio cannot read it: {reason}"]) from error
