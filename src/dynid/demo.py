@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +32,7 @@ from dynid.robot.transform import Array
 
 def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
     """Do it, write its files into a folder, and yield lines for a person."""
-    folder.mkdir(parents=True, exist_ok=True)
+    _make_folder(folder)
     yield from base_figures(robot)
     real, said = with_values(robot)
     yield from said
@@ -46,6 +47,16 @@ def show_main_job(robot: Robot, folder: Path) -> Iterator[str]:
         "robot.urdf (or .xml) beside them"
     )
     yield "next, on a robot of your own: dynid excite ROBOT --out traj.csv, record it, dynid identify ROBOT log.csv"
+
+
+def _make_folder(folder: Path) -> None:
+    """See before the work that files can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DynidError(f"--out {folder}: cannot make this folder ({error.strerror}); choose another") from error
+    if not os.access(folder, os.W_OK):
+        raise DynidError(f"--out {folder}: no permission to write there; choose another folder")
 
 
 def base_figures(robot: Robot) -> Iterator[str]:
