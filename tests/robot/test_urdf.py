@@ -282,9 +282,12 @@ def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path, monkeypatch: py
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
+    files = [write(tmp_path, ARM), write(tmp_path, "[[joint]]\n", "table.toml")]
     monkeypatch.setattr("defusedxml.ElementTree.parse", refuse)
-    with pytest.raises(RobotFileError, match="cannot be read: Permission denied"):
-        load_robot(write(tmp_path, ARM))
+    monkeypatch.setattr(Path, "read_text", refuse)
+    for file in files:
+        with pytest.raises(RobotFileError, match="cannot be read: Permission denied"):
+            load_robot(file)
 
 
 def test_mjcf_included_parts_may_have_their_own_defaults(tmp_path: Path) -> None:
@@ -308,3 +311,13 @@ def test_mjcf_inertia_of_a_mesh_is_unknown(tmp_path: Path) -> None:
     robot = load_robot(write(tmp_path, text, "mesh.xml"))
     assert np.isnan(robot.parameters[:10]).all()
     assert "inertia is that of a mesh" in robot.notes[0]
+
+
+def test_mjcf_parts_without_a_name_get_one(tmp_path: Path) -> None:
+    inertial = '<inertial pos="0 0 0.1" mass="2" diaginertia="1 1 1"/>'
+    text = (
+        f'<mujoco><worldbody><body name="body2"><joint/>{inertial}<body><joint/><joint axis="1 0 0"/>{inertial}</body>'
+        "</body></worldbody></mujoco>"
+    )
+    robot = load_robot(write(tmp_path, text, "nameless.xml"))
+    assert robot.joint_names == ("body2_joint", "body2_2_joint", "body2_2_joint_2")

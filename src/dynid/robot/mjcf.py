@@ -20,7 +20,7 @@ from dynid.robot.inertia import from_pinocchio
 from dynid.robot.limits import JointLimits
 from dynid.robot.locking import lock_joints
 from dynid.robot.loops import Coupling
-from dynid.robot.mjcf_parts import bodies_of_meshes, drop_shapes, include, merge_defaults
+from dynid.robot.mjcf_parts import bodies_of_meshes, drop_shapes, include, merge_defaults, name_parts
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze
@@ -38,6 +38,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
     include(path, root, path.resolve().parent, 0)
     merge_defaults(root)
+    name_parts(root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
     notes: list[str] = []
@@ -94,12 +95,8 @@ def _check(path: Path, root: Element, bodies: list[Element]) -> None:
     problems: list[str] = []
     names: list[str] = []
     for body in (b for top in bodies for b in top.iter("body")):
-        if not body.get("name"):
-            problems.append("a body has no name; give every body a name")
         for joint in body.findall("joint"):
             names.append(joint.get("name", ""))
-            if not joint.get("name"):
-                problems.append(f"body '{body.get('name')}': its joint has no name; give every joint a name")
             if joint.get("type") == "ball":
                 problems.append(f"joint '{joint.get('name')}': ball joints are not supported; use three hinges")
     for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):

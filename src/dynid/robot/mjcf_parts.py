@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,25 @@ def merge_defaults(root: Element) -> None:
             else:
                 same.attrib.update(part.attrib)
         root.remove(other)
+
+
+def name_parts(root: Element) -> None:
+    """Name bodies and joints that have no name, which MuJoCo allows: by number, and after their body."""
+    taken = {part.get("name") for part in root.iter()}
+
+    def free(wanted: str) -> str:
+        names = (wanted if k == 1 else f"{wanted}_{k}" for k in count(1))
+        name = next(name for name in names if name not in taken)
+        taken.add(name)
+        return name
+
+    for world in root.findall("worldbody"):
+        for number, body in enumerate(world.iter("body"), 1):
+            if not body.get("name"):
+                body.set("name", free(f"body{number}"))
+            for joint in body.findall("joint"):
+                if not joint.get("name"):
+                    joint.set("name", free(f"{body.get('name')}_joint"))
 
 
 def bodies_of_meshes(root: Element, body: Element, carrier: str) -> list[str]:
