@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -302,15 +303,44 @@ def test_mjcf_included_parts_may_have_their_own_defaults(tmp_path: Path) -> None
     assert robot.links[0].friction == (("viscous", 3.0),)
 
 
-def test_mjcf_inertia_of_a_mesh_is_unknown(tmp_path: Path) -> None:
-    shape = '<geom type="mesh" mesh="m" mass="2"/>'
-    text = (
-        '<mujoco><asset><mesh name="m" file="m.stl"/></asset><worldbody>'
-        f'<body name="b"><joint name="j"/>{shape}</body></worldbody></mujoco>'
-    )
-    robot = load_robot(write(tmp_path, text, "mesh.xml"))
-    assert np.isnan(robot.parameters[:10]).all()
-    assert "inertia is that of a mesh" in robot.notes[0]
+SHAPES = (
+    '<mujoco><default><geom density="700"/></default><worldbody><body name="a" pos="0 0 1">'
+    '<joint name="i" axis="0 1 0"/>'
+    '<geom type="capsule" fromto="0 0 0 0.1 0.2 -0.5" size="0.04"/><body name="tip" pos="0.1 0.2 -0.5">'
+    '<geom type="ellipsoid" size="0.1 0.05 0.02" euler="10 20 30"/></body><body name="b" pos="0.1 0 -0.5">'
+    '<joint name="j" axis="1 0 0"/><geom type="cylinder" size="0.05 0.2" mass="2" pos="0 0.1 0"/></body></body>'
+    "</worldbody></mujoco>"
+)
+
+
+@pytest.mark.parametrize("compiler", ["", '<compiler settotalmass="3"/>'])
+def test_mjcf_inertias_of_shapes_are_mujocos(compiler: str, tmp_path: Path) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    file = write(tmp_path, SHAPES.replace("<mujoco>", f"<mujoco>{compiler}"), "shapes.xml")
+    robot, model = load_robot(file), mujoco.MjModel.from_xml_path(str(file))
+    motion, data = random_motion(robot), mujoco.MjData(model)
+    found = (regressor(robot, motion).matrix @ robot.parameters).reshape(len(motion), -1)
+    for n in range(len(motion)):
+        data.qpos[:], data.qvel[:], data.qacc[:] = motion.q[n], motion.v[n], motion.a[n]
+        mujoco.mj_inverse(model, data)
+        np.testing.assert_allclose(found[n], data.qfrc_inverse, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("reason", ["mesh", "MuJoCo is not installed"])
+def test_mjcf_inertias_of_shapes_are_unknown_without_mujoco(
+    reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SHAPES
+    if reason == "mesh":
+        pytest.importorskip("mujoco")
+        asset = '<asset><mesh name="m" file="nowhere.stl"/></asset>'
+        text = text.replace("<worldbody>", f"{asset}<worldbody>").replace('"ellipsoid"', '"mesh" mesh="m"')
+    else:
+        monkeypatch.setitem(sys.modules, "mujoco", None)
+    robot = load_robot(write(tmp_path, text, "shapes.xml"))
+    assert np.isnan(robot.parameters[[robot.parameter_names.index(name) for name in ("M:a", "XX:b")]]).all()
+    assert "follow from their shapes and are unknown" in robot.notes[0]
+    assert reason in robot.notes[0] or "nowhere.stl" in robot.notes[0]
 
 
 def test_mjcf_parts_without_a_name_get_one(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from dynid.robot.inertia import from_pinocchio
 from dynid.robot.limits import JointLimits
 from dynid.robot.locking import lock_joints
 from dynid.robot.loops import Coupling
-from dynid.robot.mjcf_parts import bodies_of_meshes, drop_shapes, include, merge_defaults, name_parts
+from dynid.robot.mjcf_inertias import state_inertias
+from dynid.robot.mjcf_parts import drop_shapes, include, merge_defaults, name_parts
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze
@@ -49,15 +50,14 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     if not moving:
         raise RobotFileError(str(path), ["no body under <worldbody> has a joint; nothing can move"])
     _check(path, root, moving)
+    unknown = state_inertias(path, root, moving, notes)
     free = _free(moving[0])
     if (free or floating_base) and len(moving) > 1:
         raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
     links: list[Link] = []
     for body in moving:
         tree, base = _read_tree(path, root, body, free or floating_base)
-        unknown = bodies_of_meshes(root, body, "")
         tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
-        notes += [f"body '{name}': its inertia is that of a mesh, which is not read; unknown" for name in unknown]
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
@@ -101,6 +101,8 @@ def _check(path: Path, root: Element, bodies: list[Element]) -> None:
                 problems.append(f"joint '{joint.get('name')}': ball joints are not supported; use three hinges")
     for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
         problems.append(f"joint '{name}': two joints have this name")
+    if any(compiler.get("coordinate") == "global" for compiler in root.findall("compiler")):
+        problems.append("compiler: global coordinates are not read; load and save it in MuJoCo 2.3.3 or older")
     for equality in root.findall("equality"):
         for part in equality:
             if part.tag in ("connect", "weld"):

@@ -68,29 +68,6 @@ def name_parts(root: Element) -> None:
                     joint.set("name", free(f"{body.get('name')}_joint"))
 
 
-def bodies_of_meshes(root: Element, body: Element, carrier: str) -> list[str]:
-    """Moving bodies whose inertia follows from a mesh, their own or a fixed body's: pinocchio invents it."""
-    weightless = {
-        default.get("class")
-        for default in root.iter("default")
-        for geom in default.findall("geom")
-        if "0" in (geom.get("mass"), geom.get("density"))
-    }
-    if body.find("joint") is not None:
-        carrier = body.get("name", "")
-    heavy = [
-        geom
-        for geom in body.findall("geom")
-        if geom.get("mesh")
-        and "0" not in (geom.get("mass"), geom.get("density"))
-        and geom.get("class") not in weightless
-    ]
-    found = [carrier] if heavy and carrier and body.find("inertial") is None else []
-    for child in body.findall("body"):
-        found += bodies_of_meshes(root, child, carrier)
-    return list(dict.fromkeys(found))
-
-
 def drop_shapes(root: Element, top: Element) -> None:
     """Take out the shapes of bodies that state their inertia: they are not needed, and could not all be read."""
     if any(compiler.get("inertiafromgeom") == "true" for compiler in root.findall("compiler")):
