@@ -314,10 +314,13 @@ SHAPES = (
 
 
 @pytest.mark.parametrize("compiler", ["", '<compiler settotalmass="3"/>'])
-def test_mjcf_inertias_of_shapes_are_mujocos(compiler: str, tmp_path: Path) -> None:
+def test_mjcf_inertias_of_shapes_are_mujocos(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
     file = write(tmp_path, SHAPES.replace("<mujoco>", f"<mujoco>{compiler}"), "shapes.xml")
-    robot, model = load_robot(file), mujoco.MjModel.from_xml_path(str(file))
+    robot = load_robot(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["shapes.xml"]
+    model = mujoco.MjModel.from_xml_path(str(file))
     motion, data = random_motion(robot), mujoco.MjData(model)
     found = (regressor(robot, motion).matrix @ robot.parameters).reshape(len(motion), -1)
     for n in range(len(motion)):

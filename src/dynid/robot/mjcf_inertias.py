@@ -62,10 +62,13 @@ def _compiled(path: Path, root: Element) -> tuple[dict[Element, tuple[Any, ...]]
         return None, "MuJoCo is not installed (pip install 'dynid[mujoco]')"
     from xml.etree.ElementTree import tostring
 
+    mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
     try:
         model = mujoco.MjModel.from_xml_string(tostring(_weights_only(path, root), encoding="unicode"))
     except ValueError as error:
         return None, f"MuJoCo cannot load the file ({str(error).strip().splitlines()[0]})"
+    finally:
+        mujoco.set_mju_user_warning(None)
     bodies = [body for world in root.findall("worldbody") for body in world.iter("body")]
     if len(bodies) != model.nbody - 1:
         return None, "MuJoCo finds other bodies than are written in the file"
