@@ -93,6 +93,8 @@ def test_base_warns_with_exit_code_1(tmp_path: Path) -> None:
         (("--model", "heat"), "base parameters exist for"),
         (("--values", "nowhere.json"), "nowhere.json"),
         (("--tared",), "reaction"),
+        (("--seed", "-1"), "--seed"),
+        (("--json", "no/x.json"), "there is no folder 'no'"),
     ],
 )
 def test_base_with_mistakes(words: tuple[str, ...], answer: str) -> None:
@@ -120,7 +122,9 @@ def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "answer"),
     [
-        ((), "--velocity"),
+        ((), "acceleration limit; give --velocity, or put them into the robot file"),
+        (("--velocity", "1", "--rate", "0", "--out", "x.csv"), "--rate 0: give a positive number"),
+        (("--velocity", "1", "--out", "no/x.csv"), "there is no folder 'no'"),
         (("--velocity", "1,2"), "3 joints"),
         (("--velocity", "fast"), "one number"),
         (("--velocity", "1", "--duration", "0"), "duration"),
@@ -161,7 +165,8 @@ def test_mistakes_exit_2_with_one_line(tmp_path: Path) -> None:
     broken = tmp_path / "broken.toml"
     broken.write_text("[[joint]]\nalpah = 1\n")
     assert "did you mean 'alpha'" in dynid("mdh", str(broken), code=2).stderr
-    assert "cannot write" in dynid("mdh", "panda", "--out", str(tmp_path / "no" / "x.toml"), code=2).stderr
+    assert "there is no folder" in dynid("mdh", "panda", "--out", str(tmp_path / "no" / "x.toml"), code=2).stderr
+    assert "cannot make this folder" in dynid("demo", "one_link", "--out", str(broken), code=2).stderr
     assert dynid("mdh", "panda", "--out", str(tmp_path / "x.urdf"), code=2).stderr.count("\n") == 1
     dynid("mdh", code=2)
     dynid("nonsense", code=2)

@@ -59,6 +59,8 @@ def test_places_are_checked_before_the_work(dynid: CommandLine, files: tuple[Pat
     urdf, log = files
     assert "must end in .urdf" in dynid.fails("identify", urdf, log, "--urdf", tmp_path / "x.xml")
     assert "there is no folder" in dynid.fails("identify", urdf, log, "--physical", tmp_path / "no" / "x.json")
+    for option in ("--urdf", "--json"):
+        assert "this is one of the inputs" in dynid.fails("identify", urdf, log, option, urdf)
     same = tmp_path / "x.json"
     assert "two outputs name the same file" in dynid.fails("identify", urdf, log, "--physical", same, "--out", same)
 

@@ -48,6 +48,7 @@ def robots(json: JsonOption = None) -> None:
     from dynid import terminal
     from dynid.robot.load import bundled_robots, load_robot
 
+    terminal.check_place("--json", json)
     loaded = {name: load_robot(name) for name in bundled_robots()}
     if json:
         facts = {
@@ -74,11 +75,11 @@ def mdh(
     from dynid.robot.load import load_robot
     from dynid.robot.table_text import table_text
 
+    terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
+    terminal.check_place("--json", json, keep=[Path(robot)])
     table = load_robot(robot, snap=snap).to_mdh()
     screen = terminal.console()
     if out:
-        if out.suffix != ".toml":
-            raise DynidError(f"--out {out}: a robot table ends in .toml")
         write_text(out, table_text(table))
     if json:
         terminal.write_json(json, terminal.robot_facts(table))
@@ -99,7 +100,7 @@ def base(
     values: Annotated[Path | None, typer.Option(help="a robot file, or JSON {name: value}: adds values")] = None,
     latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
     barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric letters too")] = False,
-    seed: Annotated[int, typer.Option(help="of the random samples of qr and svd")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="of the random samples of qr and svd")] = 0,
     json: JsonOption = None,
 ) -> None:
     """Show which inertial parameters can be identified at all, and how the others join them.
@@ -112,6 +113,7 @@ def base(
     from dynid.base.find import base_parameters, compare_methods
     from dynid.robot.load import load_robot
 
+    terminal.check_place("--json", json, keep=[Path(robot), *([values] if values else [])])
     loaded = load_robot(robot)
     screen = terminal.console()
     terminal.show_notes(loaded, screen)
@@ -160,7 +162,7 @@ def excite(
     noise: Annotated[
         float, typer.Option(help="standard deviation of the noise on every row, for the expected errors")
     ] = 1.0,
-    seed: Annotated[int, typer.Option(help="of the random starts")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
     time_budget: Annotated[float | None, typer.Option(help="seconds; the best so far is kept")] = None,
     lock: Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")] = None,
     json: JsonOption = None,
@@ -173,12 +175,14 @@ def excite(
     from dynid.excitation.design import design_excitation
     from dynid.robot.load import load_robot
 
+    terminal.check_place("--out", out, suffixes=(".csv",))
+    if not 0.0 < rate < float("inf"):
+        raise DynidError(f"--rate {rate:g}: give a positive number of samples per second")
+    terminal.check_place("--json", json, keep=[Path(robot)])
     loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     limits = excitation_face.limits_from_options(loaded, position, velocity, acceleration)
     screen = terminal.console()
     terminal.show_notes(loaded, screen)
-    if out is not None and out.suffix != ".csv":
-        raise DynidError(f"--out {out}: a motion ends in .csv; .yaml and .html are written beside it")
     if out is not None and shape == "points":
         excitation_face.check_accelerations(loaded, limits)
     with excitation_face.progress_bar(screen) as bar:
@@ -215,7 +219,7 @@ app.command()(view)
 def demo(
     robot: Annotated[str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot)] = "puma560",
     out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
-    seed: Annotated[int, typer.Option("--seed", help="of motions and noise")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of motions and noise")] = 0,
     json: JsonOption = None,
 ) -> None:
     """Do the main job on a robot, simulated: exciting motion, noisy recording, identification, validation, report.
@@ -247,7 +251,9 @@ def main() -> None:
     try:
         code = app(prog_name="dynid", standalone_mode=False)
     except DynidError as error:
-        sys.stderr.write(f"dynid: {error}\n")
+        from dynid.terminal import spoken
+
+        sys.stderr.write(f"dynid: {spoken(str(error))}\n")
         sys.exit(2)
     except KeyboardInterrupt:
         code = 130

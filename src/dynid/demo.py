@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +43,7 @@ class MainJob:
 
     def run(self) -> Iterator[tuple[float, str]]:
         """Do it; yield the share that is done, and what is done now or was found."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        _make_folder(self.folder)
         yield 0.0, self._know()
         real, said = with_values(self.robot, seed=self.seed)
         bounds, assumed = assumed_limits(self.robot)
@@ -169,6 +170,16 @@ class MainJob:
             ("report", f"{report} (beside it: {', '.join(others)})"),
             ("model", said if model is None else f"{model}: {said}"),
         ]
+
+
+def _make_folder(folder: Path) -> None:
+    """See before the work that files can be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DynidError(f"--out {folder}: cannot make this folder ({error.strerror}); choose another") from error
+    if not os.access(folder, os.W_OK):
+        raise DynidError(f"--out {folder}: no permission to write there; choose another folder")
 
 
 def _percent(share: float) -> str:

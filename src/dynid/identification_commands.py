@@ -32,7 +32,7 @@ def simulate(
     plate: Annotated[bool, typer.Option("--plate", help="write the forces on the base, too")] = False,
     plate_noise: Annotated[str, typer.Option(help="deviation of forces and moments on the base, N and N m")] = "0",
     sensor: SensorOption = None,
-    seed: Annotated[int, typer.Option(help="of the noise")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="of the noise")] = 0,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -45,14 +45,12 @@ def simulate(
     from dynid import log_options, simulation_face, terminal
     from dynid.data.simulate import simulate as simulated
 
-    log_options.check_outputs(out, json, suffixes=simulation_face.SUFFIXES, keep=[trajectory])
+    log_options.check_outputs(out, json, suffixes=simulation_face.SUFFIXES, keep=[trajectory, Path(robot)])
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     motion = simulation_face.read_motion(trajectory, loaded)
     if rate is not None:
         motion = simulation_face.resample(motion, rate)
     deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
-    if seed < 0:
-        raise DynidError(f"--seed {seed}: give a whole number from 0 on")
     channels = 6 if loaded.sensor is None else len(loaded.sensor.channels)
     forces = terminal.parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
     log = simulated(
@@ -122,9 +120,10 @@ def identify(
     if compare and report is not None:
         raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
-    log_options.check_outputs(out, json, suffixes=(".json",), keep=files)
-    report_face.check_report(report, (out, json), [*files, Path(robot)])
-    bodies_face.check_places(physical, urdf, [path for path in (out, json, report) if path], files)
+    inputs = [*files, Path(robot)]
+    log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
+    report_face.check_report(report, (out, json), inputs)
+    bodies_face.check_places(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line():

@@ -34,7 +34,7 @@ def markers(
     from dynid.data.markers import angles_from_markers
     from dynid.robot.load import load_robot
 
-    log_options.check_outputs(out, json, suffixes=marker_face.SUFFIXES, keep=[file])
+    log_options.check_outputs(out, json, suffixes=marker_face.SUFFIXES, keep=[file, Path(robot)])
     loaded = load_robot(robot)
     posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
     read = marker_face.read_markers(file, marker or [], unit)

@@ -33,7 +33,9 @@ _SPEECH = (
     (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
     (r"\b(gain|topic|link)=(?= |$)", r"--\1"),
     (r"friction=\(\)", "--friction none"),
-    (r"\(gain=, --gain\)", "(--gain)"),
+    (r"\((gain|gear)=, --\1\)", r"(--\1)"),
+    (r"limits=\{[^{}]*\} \(command line: (--\w+)\)", r"\1"),
+    (r"\bsnap=False\b", "--no-snap"),
     (r"\bdelay=(\S+) \(--delay\)", r"--delay \1"),
 )
 """Remedies in Python's words, and in those of the command line."""
@@ -128,7 +130,7 @@ def escaped(text: str) -> str:
 def show_notes(robot: Robot, out: Console) -> None:
     """Print what was noticed while loading."""
     for note in robot.notes:
-        out.print(f"note: {escaped(note)}", highlight=False)
+        out.print(f"note: {escaped(spoken(note))}", highlight=False)
 
 
 def finish(warnings: Sequence[str]) -> None:

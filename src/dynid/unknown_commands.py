@@ -25,7 +25,7 @@ def unknown(
     ] = None,
     count_only: Annotated[bool, typer.Option("--count-only", help="only how many there are, at once")] = False,
     rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
-    seed: Annotated[int, typer.Option(help="of the random points of --count-only")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="of the random points of --count-only")] = 0,
     json: JsonOption = None,
 ) -> None:
     """Show the model parameters of a robot whose lengths or angles are not known.
@@ -36,7 +36,7 @@ def unknown(
     from dynid.robot.load import load_robot
     from dynid.unknown.find import count_model_parameters, model_parameters
 
-    terminal.check_place("--json", json)
+    terminal.check_place("--json", json, keep=[Path(robot)])
     loaded = load_robot(robot)
     screen = terminal.console()
     terminal.show_notes(loaded, screen)

@@ -39,7 +39,7 @@ def view(
     from dynid.view.server import check_installed, run
 
     check_installed()
-    terminal.check_place("--json", json, keep=[] if trajectory is None else [trajectory])
+    terminal.check_place("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
     if seconds is not None and not seconds > 0.0:
         raise DynidError(f"--seconds {seconds:g}: give a positive time")
     locks = terminal.parse_locks(lock or [])

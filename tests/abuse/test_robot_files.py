@@ -139,7 +139,10 @@ def test_billion_laughs_are_not_laughed(tmp_path: Path) -> None:
 
 MJCFS = {
     "ball joint": ('<body name="a"><joint name="j" type="ball"/><geom size="1" mass="1"/></body>', "ball joints"),
-    "nameless joint": ('<body name="a"><joint/><geom size="1" mass="1"/></body>', "no name"),
+    "global coordinates": (
+        '<body name="a"><joint name="j"/></body></worldbody><compiler coordinate="global"/><worldbody>',
+        "global coordinates are not read",
+    ),
     "nothing moves": ('<body name="a"><geom size="1" mass="1"/></body>', "nothing can move"),
 }
 

@@ -217,3 +217,41 @@ def test_a_gzip_bomb_is_inflated_piece_by_piece(tmp_path: Path, panda: Robot) ->
     (tmp_path / "log.csv.gz").write_bytes(gzip.compress(header + b"\n" + rows) + gzip.compress(rows) * 60)
     log = read_log(tmp_path / "log.csv.gz", panda)
     assert _peak(log.chunks(1000)) < 60 * len(rows) / 4
+
+
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_stamps_since_1970_are_told_by_their_size(unit: str, tmp_path: Path) -> None:
+    factor = {"ms": 10**3, "us": 10**6}[unit]
+    stamps = [1_700_000_000 * factor + k * factor // 100 for k in range(5)]
+    log = read_log(_text(tmp_path, "t,q1\n" + "".join(f"{t},1\n" for t in stamps)), load_robot("one_link"))
+    np.testing.assert_allclose(log.t, 0.01 * np.arange(5), atol=1e-9)
+    assert any(f"in {unit} since 1970" in note for note in log.notes)
+
+
+def test_a_stamp_of_seconds_and_nanoseconds_is_one_time(tmp_path: Path) -> None:
+    rows = ["1700000000,999999999,1", "1700000001,1,2", "1700000001,500000000,3"]
+    text = "\n".join(["header.stamp.sec,header.stamp.nanosec,q1", *rows]) + "\n"
+    t = read_log(_text(tmp_path, text), load_robot("one_link")).t
+    np.testing.assert_allclose(t, [0.0, 2e-9, 0.500000001], rtol=1e-15, atol=0.0)
+    t = read_log(_text(tmp_path, text + ",,4\n"), load_robot("one_link")).t
+    np.testing.assert_allclose(t, [0.0, 0.0, 0.5, np.nan], atol=1e-6)
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_lines_of_text_before_the_header_are_skipped(mark: str, tmp_path: Path) -> None:
+    rows = [mark.join(row) for row in (("t", "q1", "x"), ("0", "1.5", "7"), ("1", "2.5", "7"))]
+    text = "\n".join(["Recorder 5000", "Operator: Zoe", "", "notes, with, commas, here", *rows]) + "\n"
+    np.testing.assert_array_equal(read_log(_text(tmp_path, text), load_robot("one_link")).q[:, 0], [1.5, 2.5])
+
+
+@pytest.mark.parametrize("value", ["1e30", "-1.7976931348623157e308", "1e13"])
+def test_numbers_that_no_sensor_gives_are_missing(value: str, tmp_path: Path) -> None:
+    log = read_log(_text(tmp_path, f"t,q1,tau1\n0,1,2\n1,{value},2\n2,1,{value}\n"), load_robot("one_link"))
+    assert log.tau is not None
+    assert np.isnan(log.q[:, 0]).tolist() == [False, True, False]
+    assert np.isnan(log.tau[:, 0]).tolist() == [False, False, True]
+
+
+def _text(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "log.csv").write_text(text)
+    return tmp_path / "log.csv"

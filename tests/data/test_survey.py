@@ -55,6 +55,34 @@ def test_radians_are_no_mistake() -> None:
         assert survey(moved(v_scale=v_scale), load_robot("ur10")).notes == ()
 
 
+@pytest.mark.parametrize(("unit", "factor"), [("ms", 1e3), ("us", 1e6), ("ns", 1e9)])
+def test_time_that_is_not_in_seconds_is_found(unit: str, factor: float) -> None:
+    log = moved()
+    with pytest.raises(LogError, match=rf"s apart.*units=.*'t': '{unit}'"):
+        survey(Log(factor * T, log.q, tau=log.tau), load_robot("ur10"))
+
+
+def test_postures_with_their_number_as_time_are_no_mistake() -> None:
+    q = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 6))
+    survey(Log(np.arange(50.0), q, v=q, a=q, tau=q), load_robot("ur10"))
+
+
+def test_velocities_that_are_none_are_found() -> None:
+    for v_scale, problem in (
+        (0.0, "zero throughout while"),
+        (30.0 / np.pi, "9.55 times the slope"),
+        (0.01, "0.01 times"),
+    ):
+        with pytest.raises(LogError, match=f"{problem}.*columns=..v.: None"):
+            survey(moved(v_scale=v_scale), load_robot("ur10"))
+
+
+@pytest.mark.parametrize("scale", [4096.0 / (2.0 * np.pi), 2000.0])
+def test_counts_and_motor_positions_are_found(scale: float) -> None:
+    with pytest.raises(LogError, match=r"moves over .* rad, but its limits leave it .*--gear"):
+        survey(moved(scale=scale), load_robot("puma560"))
+
+
 def test_velocities_of_the_wrong_sign_or_joint_get_a_note_only() -> None:
     log = moved(v_scale=1.0)
     assert log.v is not None

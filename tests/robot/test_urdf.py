@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -251,3 +252,105 @@ def test_mjcf_joint_equality_is_a_coupling(tmp_path: Path) -> None:
     robot = load_robot(write(tmp_path, text, "crane.xml"))
     assert robot.joint_names == ("along", "pitch")
     assert robot.couplings[0].factors == (("pitch", 2.0),)
+
+
+@pytest.mark.parametrize("missing", ["effort", "velocity"])
+def test_a_limit_may_lack_an_attribute(missing: str, tmp_path: Path) -> None:
+    text = ARM.replace(f'{missing}="', f'no_{missing}="')
+    assert load_robot(write(tmp_path, text)).joint_names == load_robot(write(tmp_path, ARM, "whole.urdf")).joint_names
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('xyz="0.1 0.2 0.3"', 'xyz="0.1, 0.2, 0.3"', "origin: xyz needs 3 numbers, got '0.1, 0.2, 0.3'"),
+        (
+            '<mass value="5"/>',
+            '<mass value="heavy"/>',
+            "link 'base', inertial, mass: value needs 1 number, got 'heavy'",
+        ),
+        ('ixx="0.2"', 'ixx="${i}"', "ixx is '\\$.i.', which xacro must fill in"),
+        ('axis xyz="0 0 1"', 'axis xyz="z"', "axis: xyz needs 3 numbers, got 'z'"),
+    ],
+)
+def test_what_is_no_number_is_named_with_its_place(old: str, new: str, problem: str, tmp_path: Path) -> None:
+    assert old in ARM
+    with pytest.raises(RobotFileError, match=problem):
+        load_robot(write(tmp_path, ARM.replace(old, new)))
+
+
+def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    files = [write(tmp_path, ARM), write(tmp_path, "[[joint]]\n", "table.toml")]
+    monkeypatch.setattr("defusedxml.ElementTree.parse", refuse)
+    monkeypatch.setattr(Path, "read_text", refuse)
+    for file in files:
+        with pytest.raises(RobotFileError, match="cannot be read: Permission denied"):
+            load_robot(file)
+
+
+def test_mjcf_included_parts_may_have_their_own_defaults(tmp_path: Path) -> None:
+    write(tmp_path, '<mujocoinclude><default><joint damping="3"/></default></mujocoinclude>', "part.xml")
+    inertial = '<inertial pos="0 0 0.1" mass="2" diaginertia="1 1 1"/><geom type="mesh" mesh="nowhere" pos="0 0 0"/>'
+    text = (
+        '<mujoco><include file="part.xml"/><default><joint armature="0.5"/><default class="a"/></default><worldbody>'
+        f'<body name="b"><joint name="j" class="a"/>{inertial}</body></worldbody></mujoco>'
+    )
+    robot = load_robot(write(tmp_path, text, "two.xml"))
+    assert robot.parameters[[robot.parameter_names.index(name) for name in ("M:b", "Ia:b")]].tolist() == [2.0, 0.5]
+    assert robot.links[0].friction == (("viscous", 3.0),)
+
+
+SHAPES = (
+    '<mujoco><default><geom density="700"/></default><worldbody><body name="a" pos="0 0 1">'
+    '<joint name="i" axis="0 1 0"/>'
+    '<geom type="capsule" fromto="0 0 0 0.1 0.2 -0.5" size="0.04"/><body name="tip" pos="0.1 0.2 -0.5">'
+    '<geom type="ellipsoid" size="0.1 0.05 0.02" euler="10 20 30"/></body><body name="b" pos="0.1 0 -0.5">'
+    '<joint name="j" axis="1 0 0"/><geom type="cylinder" size="0.05 0.2" mass="2" pos="0 0.1 0"/></body></body>'
+    "</worldbody></mujoco>"
+)
+
+
+@pytest.mark.parametrize("compiler", ["", '<compiler settotalmass="3"/>'])
+def test_mjcf_inertias_of_shapes_are_mujocos(compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path, SHAPES.replace("<mujoco>", f"<mujoco>{compiler}"), "shapes.xml")
+    robot = load_robot(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["shapes.xml"]
+    model = mujoco.MjModel.from_xml_path(str(file))
+    motion, data = random_motion(robot), mujoco.MjData(model)
+    found = (regressor(robot, motion).matrix @ robot.parameters).reshape(len(motion), -1)
+    for n in range(len(motion)):
+        data.qpos[:], data.qvel[:], data.qacc[:] = motion.q[n], motion.v[n], motion.a[n]
+        mujoco.mj_inverse(model, data)
+        np.testing.assert_allclose(found[n], data.qfrc_inverse, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("reason", ["mesh", "MuJoCo is not installed"])
+def test_mjcf_inertias_of_shapes_are_unknown_without_mujoco(
+    reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = SHAPES
+    if reason == "mesh":
+        pytest.importorskip("mujoco")
+        asset = '<asset><mesh name="m" file="nowhere.stl"/></asset>'
+        text = text.replace("<worldbody>", f"{asset}<worldbody>").replace('"ellipsoid"', '"mesh" mesh="m"')
+    else:
+        monkeypatch.setitem(sys.modules, "mujoco", None)
+    robot = load_robot(write(tmp_path, text, "shapes.xml"))
+    assert np.isnan(robot.parameters[[robot.parameter_names.index(name) for name in ("M:a", "XX:b")]]).all()
+    assert "follow from their shapes and are unknown" in robot.notes[0]
+    assert reason in robot.notes[0] or "nowhere.stl" in robot.notes[0]
+
+
+def test_mjcf_parts_without_a_name_get_one(tmp_path: Path) -> None:
+    inertial = '<inertial pos="0 0 0.1" mass="2" diaginertia="1 1 1"/>'
+    text = (
+        f'<mujoco><worldbody><body name="body2"><joint/>{inertial}<body><joint/><joint axis="1 0 0"/>{inertial}</body>'
+        "</body></worldbody></mujoco>"
+    )
+    robot = load_robot(write(tmp_path, text, "nameless.xml"))
+    assert robot.joint_names == ("body2_joint", "body2_2_joint", "body2_2_joint_2")

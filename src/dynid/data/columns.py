@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,14 +15,19 @@ from dynid.errors import LogError
 from dynid.robot.robot import Robot
 
 CHANNELS = ("q", "v", "a", "tau")
+_NANOSECONDS = re.compile(r"^(.*?)(?:nanosecs?|nsecs?)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Where each channel is in the file: places per joint, units that the header gives (None: not said)."""
+    """Where each channel is in the file: places per joint, units that the header gives (None: not said).
+
+    nanoseconds: the column to be added to t, which is in s, where a stamp has two columns as in ROS.
+    """
 
     t: Place
     t_unit: str | None
+    nanoseconds: str | None
     channels: Mapping[str, tuple[Place, ...]]
     units: Mapping[str, tuple[str | None, ...]]
     turned: frozenset[str]
@@ -31,7 +37,8 @@ class Plan:
     @property
     def wanted(self) -> tuple[Wanted, ...]:
         """The fields to read, each once."""
-        names = [self.t.field, *(place.field for places in self.channels.values() for place in places)]
+        fine = [] if self.nanoseconds is None else [self.nanoseconds]
+        names = [self.t.field, *fine, *(place.field for places in self.channels.values() for place in places)]
         return tuple(Wanted(name, name in self.turned) for name in dict.fromkeys(names))
 
 
@@ -64,6 +71,7 @@ class _Matching:
         self.mapped: Mapped = read_mapping(log, columns, robot, self.fields)
         self.notes: list[str] = []
         self.turned: set[str] = set()
+        self.nanoseconds: str | None = None
 
     def plan(self) -> Plan:
         t = self._time()
@@ -94,7 +102,7 @@ class _Matching:
         units = {name: tuple(self._unit(place) for place in places) for name, places in channels.items()}
         current = any(self._is_current(place) for place in channels.get("tau", ()))
         notes = tuple(dict.fromkeys(self.notes))
-        return Plan(t, self._unit(t), channels, units, frozenset(self.turned), current, notes)
+        return Plan(t, self._unit(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes)
 
     def _fail(self, problem: str, key: str) -> LogError:
         return LogError(self.log, f"{problem}; say which with columns={{'{key}': ...}}")
@@ -121,12 +129,26 @@ class _Matching:
                 raise self._fail(f"the time could be any of {names}", "t")
             self.notes.append(f"the time is '{bare[0].field}'")
             found = bare
+        pairs = [] if found else self._stamps()
+        if len(pairs) == 1:
+            seconds, self.nanoseconds = pairs[0]
+            self.notes.append(f"the time is '{seconds}' and '{self.nanoseconds}' together, from the first sample on")
+            return Place(seconds)
         if not found:
             raise LogError(
                 self.log, "there is no column of time; name it with columns={'t': ...}; "
                 f"found {shortened(list(self.fields))}"
             )  # fmt: skip
         return Place(found[0].field)
+
+    def _stamps(self) -> list[tuple[str, str]]:
+        """Pairs of columns with seconds and nanoseconds, such as header.stamp.sec and header.stamp.nanosec."""
+        pairs = []
+        for name in self.fields:
+            match = _NANOSECONDS.match(name)
+            if match:
+                pairs += [(match[1] + end, name) for end in ("sec", "secs") if match[1] + end in self.fields]
+        return pairs
 
     def _length(self, t: Place) -> int | None:
         """Samples of the file where the format tells, from the time."""
@@ -176,13 +198,13 @@ class _Matching:
         missing = [name for place, name in enumerate(self.robot.joint_names) if place not in found]
         if missing:
             names = shortened([place.field for _, place in sorted(found.items())])
-            held = ", ".join(f"'{name}': 0.0" for name in missing)
-            words = " ".join(f"--lock {name}=0" for name in missing)
             problem = f"{channel} is there as {names}, but missing for the joints {', '.join(missing)}"
-            raise LogError(
-                self.log,
-                f"{problem}; say which with columns={{'{channel}': ...}}, or hold them with lock={{{held}}} ({words})",
-            )
+            remedy = f"leave {channel} out with columns={{'{channel}': None}}"
+            if channel in ("q", "tau"):
+                held = ", ".join(f"'{name}': 0.0" for name in missing)
+                words = " ".join(f"--lock {name}=0" for name in missing)
+                remedy = f"hold them, if they stood still, with lock={{{held}}} ({words})"
+            raise LogError(self.log, f"{problem}; say which with columns={{'{channel}': ...}}, or {remedy}")
         return tuple(found[place] for place in range(self.robot.n))
 
     def _spread(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 from dynid.errors import LogError
 
 HEAD = 1 << 20
+_PREAMBLE = 200
 # What stands for a missing number, besides nan and an empty cell.
 MISSING = ("null", "NULL", "Null", "None", "NA", "N/A", "n/a", "#N/A", "-nan(ind)", "nan(ind)")
 _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
@@ -48,6 +49,8 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
     head = file.read(HEAD)
     if not head:
         raise LogError(log, "the file is empty")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise LogError(log, "this text is in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 does it)")
     if b"\x00" in head:
         raise LogError(log, f"this is no text but binary data{hint}")
     if b"\n" not in head and len(head) == HEAD:
@@ -58,6 +61,7 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
         skipped += 1
     if skipped == len(lines):
         raise LogError(log, "there is no header and no sample in it")
+    skipped = _after_preamble(lines, skipped)
     first = _decode(log, lines[skipped])
     delimiter = find_delimiter(first)
     columns = split_line(first, delimiter)
@@ -73,6 +77,25 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
     cells = sample.strip().split(delimiter.encode()) if delimiter != " " else sample.split()
     stamps = frozenset(k for k, cell in enumerate(cells) if _STAMP.match(cell.strip()))
     return Header(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
+
+
+def _after_preamble(lines: list[bytes], first: int) -> int:
+    """Return the line of the header: the first one, or the last before the numbers where lines of text come before it.
+
+    These are told from a header by their number of cells, which is not that of the numbers.
+    """
+    before = first
+    for k in range(first + 1, min(first + _PREAMBLE, len(lines))):
+        if not lines[k].strip() or lines[k].startswith(b"#"):
+            continue
+        top, names, row = (lines[i].decode("latin-1").replace("\r", " ").strip() for i in (first, before, k))
+        delimiter = find_delimiter(names)
+        cells = split_line(row, delimiter)
+        if len(cells) > 1 and all(is_number(cell.replace(",", ".")) for cell in cells):
+            counts = [len(split_line(text, delimiter)) for text in (names, top)]
+            return before if counts[0] == len(cells) != counts[1] else first
+        before = k
+    return first
 
 
 def _decode(log: str, line: bytes) -> str:

@@ -16,9 +16,11 @@ from dynid.data.units import split_unit
 from dynid.errors import LogError
 from dynid.robot.transform import Array
 
-# A stamp above this is in ns since 1970 (1e17 ns is 1973); as seconds it would be the age of the universe.
-EPOCH_NS = 1e17
-_EXACT = 2**53
+# Units of a stamp since 1970 and sizes from which on it is in them: 1973 in ms, us and ns. In the next larger unit it
+# would be thousands of years later.
+EPOCHS = (("ns", 1e17), ("us", 1e14), ("ms", 1e11))
+# No position, velocity, torque or force of a robot is as large: such numbers stand for missing ones (1e30, DBL_MAX).
+LARGEST = 1e12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,7 +55,7 @@ class FileSource:
         """Read the file from its beginning, at most `rows` samples at a time."""
         first: int | float | None = None
         for batch in self.table.batches(self.plan.wanted, rows):
-            stamps = _column(batch, self.plan.t)
+            stamps = _stamps(batch, self.plan)
             if self.scale.from_first and first is None and len(stamps):
                 first = stamps[0].item()
             t = _times(stamps, self.scale.t, first)
@@ -67,9 +69,21 @@ class FileSource:
         factors = self.scale.channels.get(name)
         if factors is not None:
             block *= factors
+        block[np.abs(block) > LARGEST] = np.nan
         if name == "tau":
             return self.transmission.torque(block)
         return block if name == "reaction" else self.transmission.motion(block)
+
+
+def _stamps(batch: Batch, plan: Plan) -> Numbers:
+    """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
+    t = _column(batch, plan.t)
+    if plan.nanoseconds is None:
+        return t
+    seconds, fine = np.asarray(t, dtype=np.float64), np.asarray(batch[plan.nanoseconds], dtype=np.float64)
+    if not np.isfinite(seconds + fine).all():
+        return np.asarray(1e9 * seconds + fine)  # rounded to 0.3 us, but what is missing stays missing
+    return np.asarray(seconds.astype(np.int64) * 10**9 + fine.astype(np.int64))
 
 
 def _column(batch: Batch, place: Place) -> Numbers:
@@ -115,6 +129,8 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, bo
     first = next(iter(table.batches(plan.wanted, 1)), None)
     if first is None or not len(_column(first, plan.t)):
         raise LogError(table.name, "there are no samples in it")
+    if plan.nanoseconds is not None:
+        return "ns", True, ()
     stamp = _column(first, plan.t)[0]
     size = abs(float(stamp)) if np.isfinite(stamp) else 0.0
     notes: tuple[str, ...] = ()
@@ -122,7 +138,7 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, bo
     if asked is None and split_unit(plan.t.field)[1] not in (None, "s"):
         notes = (f"the time '{plan.t.field}' is in {plan.t_unit}",)
     if unit is None:
-        unit = "ns" if size > EPOCH_NS else "s"
-        if unit == "ns":
-            notes = (f"the time '{plan.t.field}' is in ns since 1970, by its size; t counts from the first sample",)
-    return unit, unit != "s" and size > _EXACT, notes
+        unit = next((word for word, least in EPOCHS if size > least), "s")
+        if unit != "s":
+            notes = (f"the time '{plan.t.field}' is in {unit} since 1970, by its size; t counts from the first sample",)
+    return unit, unit != "s" and size > EPOCHS[-1][1], notes

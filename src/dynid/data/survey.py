@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
+from dynid.data.motion_doubts import check_angles, check_steps
 from dynid.data.ordering import finite, join, split_at_restarts, spread
 from dynid.data.turns import Turns
 from dynid.errors import LogError
@@ -22,10 +23,6 @@ STANDING = 5e-3
 
 STANDING_LENGTH = 2e-4
 """The same for prismatic joints without limits, m."""
-
-DEGREES = 180.0 / np.pi
-TURNS = 4.0 * np.pi
-"""Room (rad) from which on a joint may be one that turns and turns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +67,8 @@ def survey(
     """
     first, complete = _first_rows(log, robot, measured)
     samples = _in_order(log, first)
-    notes = _check_angles(log, robot, samples)
+    check_steps(log, samples)
+    notes = check_angles(log, robot, samples)
     saturation = np.full(robot.n, np.inf)
     if "reaction" in measured:
         assert samples.reaction is not None
@@ -161,64 +159,6 @@ def _in_order(log: Log, samples: Samples) -> Samples:
             raise LogError(log.name, "only one row of it has no missing value")
         raise LogError(log.name, f"time is constant ({longest.t[0]:.9g} s); name the column of time")
     return spread(longest, np.inf, usual, Findings(log.name, 0.0))
-
-
-def _check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
-    """Raise for degrees given as radians; return notes on velocities that do not follow the positions.
-
-    Degrees show where positions leave the limits by far and would fit as degrees, in most of the joints that have
-    limits (a joint that may turn twice or more says nothing alone: it may be free to go on), or where velocities
-    are 57 times the slope of the positions, or the other way round.
-    """
-    revolute = np.array([robot.links[k].kind == "revolute" for k in robot.active_links])
-    q = samples.q
-    span, reach = q.max(axis=0) - q.min(axis=0), np.abs(q).max(axis=0)
-    room = robot.limits.position[:, 1] - robot.limits.position[:, 0]
-    judged = revolute & np.isfinite(room) & (span > 0.0)
-    beyond = judged & (span > np.maximum(2.0 * np.where(judged, room, 0.0), 10.0))
-    fits = (span <= 1.1 * DEGREES * room) & (reach <= DEGREES * TURNS)
-    certain = beyond.sum() > 1 or bool(np.any(beyond & (room < 0.99 * TURNS)))
-    if certain and 2 * beyond.sum() > judged.sum() and fits[judged].all():
-        j = int(np.argmax(np.where(beyond, span / room, 0.0)))
-        raise LogError(
-            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, which looks like degrees; "
-            "say units={'q': 'deg'} (--units q=deg) if it is, and the same for v"
-        )  # fmt: skip
-    free = revolute & ~np.isfinite(room)
-    wide = free & (span > TURNS)
-    notes: tuple[str, ...] = ()
-    if wide.any() and 2 * wide.sum() > revolute.sum():
-        names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(wide)[:6])
-        notes = (
-            f"the joints {names} make {span[wide].max() / (2.0 * np.pi):.2g} turns and have no limits: if these are "
-            "degrees, say units={'q': 'deg'} (--units q=deg)",
-        )
-    return (*notes, *_check_velocities(log, robot, samples, revolute & (span > 0.0)))
-
-
-def _check_velocities(log: Log, robot: Robot, samples: Samples, turning: NDArray[np.bool_]) -> tuple[str, ...]:
-    if samples.v is None or len(samples) <= 20:
-        return ()
-    wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
-    slope = (samples.q[wide:] - samples.q[:-wide]) / (samples.t[wide:] - samples.t[:-wide])[:, None]
-    middle = 0.5 * (samples.v[wide:] + samples.v[:-wide])
-    power, size = (slope * middle).sum(axis=0), (slope**2).sum(axis=0)
-    norm = np.sqrt(size * (middle**2).sum(axis=0))
-    alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)
-    together = turning & (alike > 0.8)
-    if together.any():
-        ratio = float(np.median(power[together] / size[together]))
-        for factor, q_unit, v_unit in ((DEGREES, "rad", "deg/s"), (1.0 / DEGREES, "deg", "rad/s")):
-            if abs(np.log(ratio / factor)) < 0.1:
-                raise LogError(
-                    log.name, f"velocities are {ratio:.3g} times the slope of the positions: one of them is in "
-                    f"degrees (perhaps units={{'q': '{q_unit}', 'v': '{v_unit}'}})"
-                )  # fmt: skip
-    strange = [robot.joint_names[j] for j in np.flatnonzero((alike < 0.3) & (norm > 0.0))]
-    smooth = (np.diff(samples.q, axis=0) ** 2).sum(axis=0) < 0.5 * samples.q.var(axis=0) * len(samples)
-    if not strange or not smooth.any():
-        return ()
-    return (f"velocities of {', '.join(strange)} do not follow the positions (sign, or order of the joints?)",)
 
 
 def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 BLOCK = 8 << 20
+NEWLINE = b"\n"
+_DATE = re.compile(r"\d{1,4}[-:/]\d{1,2}[-:/ T]")
 _ROW_BYTES = 512
 _WORKERS = 2
 
@@ -192,9 +194,26 @@ def _find_fault(log: str, header: Header, places: list[int], line: int, block: b
             continue
         cells = split_line(text, header.delimiter) if header.quoted else _plain_cells(text, header.delimiter)
         if len(cells) != count:
-            raise LogError(log, f"line {number} has {len(cells)} cells, the header has {count} columns")
+            raise LogError(
+                log, f"line {number} has {len(cells)} cells, the header has {count} columns"
+                f"{_guess(len(cells), count, header.delimiter, is_last=number == line + block.count(NEWLINE))}"
+            )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
             if not is_number(cell.replace(",", ".") if header.decimal_comma else cell):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
-                raise LogError(log, f"line {number}, column '{header.columns[place]}': {shown!r} is not a number")
+                units = "; if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
+                dates = "; write times as seconds" if _DATE.match(cell) else ""
+                told = units if number == header.lines + 1 and not any(map(is_number, filter(None, cells))) else ""
+                raise LogError(
+                    log, f"line {number}, column '{header.columns[place]}': {shown!r} is not a number{dates or told}"
+                )
+
+
+def _guess(cells: int, count: int, delimiter: str, *, is_last: bool) -> str:
+    """What may be wrong with a line of too few or too many cells."""
+    if is_last and cells < count:
+        return "; it is the last line, perhaps cut off: delete it"
+    if delimiter == "," and count < cells <= 2 * count:
+        return "; decimal commas need another mark between the cells, such as ;"
+    return ""

@@ -55,9 +55,9 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     surveys = tuple(survey(log, robot, measured=wanted, joints=wishes.joints) for log in logs)
     if wishes.robust:
         surveys = tuple(map(smooth_survey, surveys))
+    _refuse_standstill(robot, logs, surveys)
     treatments, reason = choose_treatments(surveys, wishes)
     measure = _with_window(wishes.measure, surveys, treatments)
-    _refuse_standstill(robot, logs, surveys)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
     equation = Equation.of(
         robot,
@@ -150,7 +150,11 @@ def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Trea
 
 def _unfiltered(seen: Survey, delay: float) -> Treatment:
     if seen.samples.v is None or seen.samples.a is None:
-        raise IdentificationError("a log without velocities or accelerations needs a cut-off")
+        raise IdentificationError(
+            "positions jump about from row to row, so velocities and accelerations cannot be found from them; "
+            "check the columns of time and positions, or record more samples per second, or velocities and "
+            "accelerations too"
+        )
     return Treatment(seen.rate, None, False, delay)
 
 

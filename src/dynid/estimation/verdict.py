@@ -149,9 +149,13 @@ def _wrong_size(evidence: Evidence) -> list[Doubt]:
 
 def _poor_prediction(evidence: Evidence) -> list[Doubt]:
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
+    if evidence.seconds < SHORT:
+        step = "record 20 s or more of exciting motion (dynid excite designs one)"
     doubts = []
     if evidence.validation.mean > GOOD_MEAN:
         text = f"validation NRMSE is {evidence.validation.mean:.2f} on average, more than {GOOD_MEAN}"
+        if evidence.seconds < SHORT:
+            text += f", from {evidence.seconds:.2g} s of recording"
         doubts.append((text, step))
     figures = list(zip(evidence.channels, evidence.validation.counted, strict=True))
     if evidence.is_plate:

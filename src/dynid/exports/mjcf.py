@@ -31,6 +31,11 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     notes = renamed(robot, names)
     if carried:
         notes.append(f"the mass of the fixed links {', '.join(carried)} is counted in the links that carry them")
+    passive = [link.joint for k, link in enumerate(robot.links) if link.friction and k not in robot.active_links]
+    if passive:
+        notes.append(
+            f"friction of the passive joints {', '.join(passive)} is left out; the model does not have it either"
+        )
     lines = [
         f'<mujoco model="{attribute(unique([robot.name])[0])}">',
         '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0"/>',
@@ -82,7 +87,7 @@ def _joint_line(link: Link, name: str, *, active: bool) -> str:
         words.append(f'actuatorfrcrange="{numbers((-link.limits.effort, link.limits.effort))}"')
     if active and link.rotor > 0.0:
         words.append(f'armature="{link.rotor!r}"')
-    friction = dict(link.friction)
+    friction = dict(link.friction) if active else {}  # the model has friction at active joints only
     for key, word in (("viscous", "damping"), ("coulomb", "frictionloss")):
         if friction.get(key, 0.0) > 0.0:
             words.append(f'{word}="{friction[key]!r}"')

@@ -20,6 +20,8 @@ from dynid.robot.inertia import from_pinocchio
 from dynid.robot.limits import JointLimits
 from dynid.robot.locking import lock_joints
 from dynid.robot.loops import Coupling
+from dynid.robot.mjcf_inertias import state_inertias
+from dynid.robot.mjcf_parts import drop_shapes, include, merge_defaults, name_parts
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze
@@ -28,8 +30,6 @@ from dynid.robot.xml import numbers, read_xml
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-_DEEPEST_INCLUDE = 8
-
 
 def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
     """Read an MJCF: hinge and slide joints (several on a body too), joint equalities as couplings.
@@ -37,7 +37,9 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     A body whose axes are within 1e-4 of its parent's axes, turned by multiples of 90 degrees, is snapped to them.
     """
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
-    _include(path, root, path.resolve().parent, 0)
+    include(path, root, path.resolve().parent, 0)
+    merge_defaults(root)
+    name_parts(root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
     notes: list[str] = []
@@ -48,12 +50,14 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     if not moving:
         raise RobotFileError(str(path), ["no body under <worldbody> has a joint; nothing can move"])
     _check(path, root, moving)
+    unknown = state_inertias(path, root, moving, notes)
     free = _free(moving[0])
     if (free or floating_base) and len(moving) > 1:
         raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
     links: list[Link] = []
     for body in moving:
         tree, base = _read_tree(path, root, body, free or floating_base)
+        tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
@@ -83,26 +87,6 @@ def _snapped(link: Link, notes: list[str]) -> Link:
     return replace(link, placement=Transform(nearest, link.placement.translation))
 
 
-def _include(path: Path, element: Element, folder: Path, depth: int) -> None:
-    """Replace <include file="..."/> by the other file's content, inside the robot's folder only."""
-    for child in list(element):
-        if child.tag != "include":
-            _include(path, child, folder, depth)
-            continue
-        name = child.get("file", "")
-        other = (folder / name).resolve()
-        if depth >= _DEEPEST_INCLUDE:
-            raise RobotFileError(str(path), [f"include '{name}': includes are nested too deeply"])
-        if not other.is_relative_to(folder) or not other.is_file():
-            raise RobotFileError(str(path), [f"include '{name}': there is no such file in the folder of the robot"])
-        included = read_xml(other, "mujoco", "an included file is an MJCF too")
-        _include(path, included, folder, depth + 1)
-        place = list(element).index(child)
-        element.remove(child)
-        for offset, part in enumerate(included):
-            element.insert(place + offset, part)
-
-
 def _free(body: Element) -> bool:
     return body.find("freejoint") is not None or any(j.get("type") == "free" for j in body.findall("joint"))
 
@@ -111,16 +95,14 @@ def _check(path: Path, root: Element, bodies: list[Element]) -> None:
     problems: list[str] = []
     names: list[str] = []
     for body in (b for top in bodies for b in top.iter("body")):
-        if not body.get("name"):
-            problems.append("a body has no name; give every body a name")
         for joint in body.findall("joint"):
             names.append(joint.get("name", ""))
-            if not joint.get("name"):
-                problems.append(f"body '{body.get('name')}': its joint has no name; give every joint a name")
             if joint.get("type") == "ball":
                 problems.append(f"joint '{joint.get('name')}': ball joints are not supported; use three hinges")
     for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
         problems.append(f"joint '{name}': two joints have this name")
+    if any(compiler.get("coordinate") == "global" for compiler in root.findall("compiler")):
+        problems.append("compiler: global coordinates are not read; load and save it in MuJoCo 2.3.3 or older")
     for equality in root.findall("equality"):
         for part in equality:
             if part.tag in ("connect", "weld"):
@@ -147,6 +129,7 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
             alone.remove(part)
     for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
         top.remove(joint)
+    drop_shapes(alone, top)
     world = SubElement(alone, "worldbody")
     if not floats and top.find("joint") is None:
         world = SubElement(world, "body", {"name": "/around the root/"})
@@ -157,6 +140,9 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
         ElementTree(alone).write(file)
         try:
             model = pin.buildModelFromMJCF(str(file))
+        except IndexError as error:  # pinocchio looks up a class, mesh or material that is not there
+            problem = "a mesh, class or material that the shapes use is not found; give every body an <inertial>"
+            raise RobotFileError(str(path), [problem]) from error
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise RobotFileError(str(path), [f"pinocchio cannot read it: {reason}"]) from error

@@ -94,7 +94,8 @@ class Robot:
             raise DynidError(f"gravity must be three finite numbers in m/s^2, got {self.gravity!r}")
         object.__setattr__(self, "gravity", freeze(gravity))
         if not self.tree_joints:
-            raise DynidError(f"robot '{self.name}' has no moving joint")
+            file = f"{self.source}: " if self.source else ""
+            raise DynidError(f"{file}robot '{self.name}' has no moving joint; nothing can be identified")
         strangers = [r.joint for r in self.sensor.rotors if r.joint not in self.joint_names] if self.sensor else []
         if strangers:
             raise DynidError(

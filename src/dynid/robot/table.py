@@ -38,6 +38,8 @@ def read_table(path: Path, *, snap: bool = True) -> Robot:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RobotFileError(str(path), [f"not a TOML file: {error}"]) from error
+    except OSError as error:
+        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
     return build_robot(data, file=str(path), name=path.stem, snap=snap)
 
 

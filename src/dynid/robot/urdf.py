@@ -36,7 +36,8 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     _check(path, root)
     notes = _snap(path, root) if snap else []
     couplings = _couplings(path, root)
-    _complete_limits(root)
+    _strip(root)
+    _check_numbers(path, root)
     try:
         model = pin.buildModelFromXML(tostring(root, encoding="unicode"))
     except (ValueError, RuntimeError) as error:
@@ -141,10 +142,11 @@ def _snap(path: Path, root: Element) -> list[str]:
         rpy = _numbers(path, where, origin, "rpy", (0.0, 0.0, 0.0))
         snapped = [snap_angle(angle) for angle in rpy]
         if any(a != b for a, b in zip(rpy, snapped, strict=True)):
+            written = origin.get("rpy", "")
             origin.set("rpy", " ".join(map(repr, snapped)))
         if any(abs(a - b) > 1e-12 for a, b in zip(rpy, snapped, strict=True)):
             shown = ", ".join(f"{math.degrees(angle):g}" for angle in snapped)
-            notes.append(f"{where}: rpy {origin.get('rpy', '')} taken for {shown} degrees; snap=False keeps it")
+            notes.append(f"{where}: rpy {written} taken for {shown} degrees; snap=False keeps it")
     return notes
 
 
@@ -177,13 +179,39 @@ def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
     return tuple(couplings)
 
 
-def _complete_limits(root: Element) -> None:
-    """Give revolute and prismatic joints without limits a neutral tag: the parser insists, we do not."""
+def _strip(root: Element) -> None:
+    """Leave to pinocchio what it needs: no shapes, and limits with all the attributes on which its parser insists."""
     from xml.etree.ElementTree import SubElement
 
+    for link in root.findall("link"):
+        for shape in [*link.findall("visual"), *link.findall("collision")]:
+            link.remove(shape)
     for joint in _joints(root):
-        if joint.get("type") in ("revolute", "prismatic") and joint.find("limit") is None:
-            SubElement(joint, "limit", {"effort": "0", "velocity": "0"})
+        limit = joint.find("limit")
+        if limit is None and joint.get("type") in ("revolute", "prismatic"):
+            limit = SubElement(joint, "limit")
+        if limit is not None:
+            for key in ("effort", "velocity"):
+                limit.set(key, limit.get(key) or "0")
+
+
+def _check_numbers(path: Path, root: Element) -> None:
+    """Say where a pose, axis, mass or inertia is no number, before pinocchio sees it."""
+    for joint in _joints(root):
+        where = f"joint '{joint.get('name')}'"
+        _numbers(path, f"{where}, origin", joint.find("origin"), "xyz", (0.0,) * 3)
+        _numbers(path, f"{where}, origin", joint.find("origin"), "rpy", (0.0,) * 3)
+        _numbers(path, f"{where}, axis", joint.find("axis"), "xyz", (1.0, 0.0, 0.0))
+    for link in root.findall("link"):
+        inertial = link.find("inertial")
+        if inertial is None:
+            continue
+        where = f"link '{link.get('name')}', inertial"
+        for key in ("xyz", "rpy"):
+            _numbers(path, f"{where}, origin", inertial.find("origin"), key, (0.0,) * 3)
+        _numbers(path, f"{where}, mass", inertial.find("mass"), "value", (0.0,))
+        for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"):
+            _numbers(path, f"{where}, inertia", inertial.find("inertia"), key, (0.0,))
 
 
 def _facts(path: Path, root: Element) -> dict[str, JointFacts]:

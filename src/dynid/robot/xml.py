@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-def read_xml(path: Path, root: str, remedy: str) -> Element:
-    """Return the root element, which must have this tag."""
+def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
+    """Return the root element, which must have this tag, or the other one that may stand for it."""
     from xml.etree.ElementTree import ParseError
 
     from defusedxml import DefusedXmlException
@@ -28,7 +28,9 @@ def read_xml(path: Path, root: str, remedy: str) -> Element:
         ) from error
     except (UnicodeError, LookupError, ValueError) as error:
         raise RobotFileError(str(path), [f"the text cannot be decoded: {error}"]) from error
-    if element is None or element.tag != root:
+    except OSError as error:
+        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
+    if element is None or element.tag not in (root, also):
         tag = "nothing" if element is None else f"<{element.tag}>"
         raise RobotFileError(str(path), [f"expected <{root}>, found {tag}; {remedy}"])
     return element
@@ -38,7 +40,13 @@ def numbers(element: Element | None, attribute: str, default: tuple[float, ...])
     """Numbers of an attribute; ValueError says which text is none."""
     if element is None or attribute not in element.attrib:
         return default
-    values = tuple(float(word) for word in element.attrib[attribute].split())
+    text = element.attrib[attribute]
+    if "${" in text or "$(" in text:
+        raise ValueError(f"{attribute} is '{text}', which xacro must fill in: xacro robot.xacro > robot.urdf")
+    try:
+        values = tuple(float(word) for word in text.split())
+    except ValueError:
+        raise ValueError(f"{attribute} needs {len(default)} number{'s' * (len(default) > 1)}, got '{text}'") from None
     if len(values) != len(default):
-        raise ValueError(f"{attribute} needs {len(default)} numbers")
+        raise ValueError(f"{attribute} needs {len(default)} numbers, got '{text}'")
     return values

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import socket
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING
 
@@ -28,11 +30,28 @@ INSTALL = "pip install 'dynid[view]'"
 def check_installed() -> None:
     """Say how to install what the viewer needs."""
     try:
-        import trimesh  # noqa: F401
-        import viser  # noqa: F401
+        with _late_interrupt():
+            import trimesh  # noqa: F401
+            import viser  # noqa: F401
     except ImportError as error:
         missing = getattr(error, "name", None) or "viser"
         raise DynidError(f"dynid view needs {missing}, which is not installed; {INSTALL}") from error
+
+
+@contextmanager
+def _late_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back until the end: trimesh takes it for a missing package while it is imported."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def run(

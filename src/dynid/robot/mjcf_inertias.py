@@ -1,0 +1,113 @@
+"""Inertias of MJCF bodies that do not state them: they follow from their shapes, and only MuJoCo knows how.
+
+Pinocchio guesses them from some shapes and takes others for nothing; its guesses are not used.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import SubElement
+
+from dynid.robot.mjcf_parts import drop_shapes
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+
+def state_inertias(path: Path, root: Element, moving: list[Element], notes: list[str]) -> set[str]:
+    """Give bodies with shapes in place of an <inertial> the one that MuJoCo finds; return the links that stay unknown.
+
+    These are the moving bodies that are such bodies or carry them.
+    """
+    all_of_them = any(
+        compiler.get("inertiafromgeom") == "true" or float(compiler.get("settotalmass", "-1")) > 0.0
+        for compiler in root.findall("compiler")
+    )
+    shaped = [
+        body
+        for top in moving
+        for body in top.iter("body")
+        if body.find("geom") is not None and (all_of_them or body.find("inertial") is None)
+    ]
+    if not shaped:
+        return set()
+    found, reason = _compiled(path, root)
+    if found is not None:
+        for body in shaped:
+            _state(body, found[body])
+        for compiler in root.findall("compiler"):
+            compiler.attrib.pop("inertiafromgeom", None)
+        notes.append(f"inertias of {len(shaped)} bodies follow from their shapes, by MuJoCo")
+        return set()
+    notes.append(f"inertias of {len(shaped)} bodies follow from their shapes and are unknown: {reason}")
+    carriers = {name for top in moving for name in _carriers(top, "", shaped)}
+    return carriers - {""}
+
+
+def _carriers(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
+    """Moving bodies to which a body of a tree with shapes in place of an inertia is fixed, or which are it."""
+    if body.find("joint") is not None:
+        carrier = body.get("name", "")
+    found = [carrier] if body in shaped else []
+    return found + [name for child in body.findall("body") for name in _carriers(child, carrier, shaped)]
+
+
+def _compiled(path: Path, root: Element) -> tuple[dict[Element, tuple[Any, ...]] | None, str]:
+    """Mass, centre, orientation and principal moments of every body by MuJoCo, or None and the reason."""
+    try:
+        import mujoco
+    except ImportError:
+        return None, "MuJoCo is not installed (pip install 'dynid[mujoco]')"
+    from xml.etree.ElementTree import tostring
+
+    mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
+    try:
+        model = mujoco.MjModel.from_xml_string(tostring(_weights_only(path, root), encoding="unicode"))
+    except ValueError as error:
+        return None, f"MuJoCo cannot load the file ({str(error).strip().splitlines()[0]})"
+    finally:
+        mujoco.set_mju_user_warning(None)
+    bodies = [body for world in root.findall("worldbody") for body in world.iter("body")]
+    if len(bodies) != model.nbody - 1:
+        return None, "MuJoCo finds other bodies than are written in the file"
+    values = zip(model.body_mass[1:], model.body_ipos[1:], model.body_iquat[1:], model.body_inertia[1:], strict=True)
+    return dict(zip(bodies, values, strict=True)), ""
+
+
+def _weights_only(path: Path, root: Element) -> Element:
+    """A copy with the shapes that weigh something and the meshes that these use: other files need not be there."""
+    alone = deepcopy(root)
+    for world in alone.findall("worldbody"):
+        drop_shapes(alone, world)
+        for part in [part for part in world if part.tag != "body"]:
+            world.remove(part)
+    for part in [part for part in alone if part.tag not in ("compiler", "option", "default", "asset", "worldbody")]:
+        alone.remove(part)
+    for parent in list(alone.iter()):
+        parent.attrib.pop("material", None)
+        for part in [part for part in parent if part.tag in ("site", "camera", "light")]:
+            parent.remove(part)
+    used = {geom.get("mesh") for geom in alone.iter("geom")}
+    for asset in alone.findall("asset"):
+        for part in list(asset):
+            if part.tag != "mesh" or (part.get("name") or Path(part.get("file", "")).stem) not in used:
+                asset.remove(part)
+    folder = path.resolve().parent
+    named = [compiler for compiler in alone.findall("compiler") if compiler.get("meshdir") or compiler.get("assetdir")]
+    for compiler in named or [SubElement(alone, "compiler")]:
+        compiler.set("meshdir", str(folder / (compiler.get("meshdir") or compiler.get("assetdir") or "")))
+    return alone
+
+
+def _state(body: Element, values: tuple[Any, ...]) -> None:
+    for old in body.findall("inertial"):
+        body.remove(old)
+    mass, centre, orientation, moments = values
+    words = {"pos": centre, "quat": orientation, "diaginertia": moments}
+    written = {key: " ".join(repr(float(x)) for x in value) for key, value in words.items()}
+    if mass > 0.0:
+        SubElement(body, "inertial", {"mass": repr(float(mass)), **written})
+    for geom in body.findall("geom"):
+        body.remove(geom)
