@@ -19,12 +19,12 @@ from dynid.errors import RobotFileError
 from dynid.robot.inertia import from_pinocchio
 from dynid.robot.limits import JointLimits
 from dynid.robot.locking import lock_joints
-from dynid.robot.loops import Coupling
+from dynid.robot.mjcf_couplings import read_couplings
 from dynid.robot.mjcf_inertias import state_inertias
-from dynid.robot.mjcf_parts import drop_shapes, include, merge_defaults, name_parts
+from dynid.robot.mjcf_parts import drop_shapes, fix_frames, include, merge_defaults, name_parts, spell_joints
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
-from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze
+from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, skew
 from dynid.robot.xml import numbers, read_xml
 
 if TYPE_CHECKING:
@@ -39,7 +39,10 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
     include(path, root, path.resolve().parent, 0)
     merge_defaults(root)
+    spell_joints(root)
+    fix_frames(path, root)
     name_parts(root)
+    zeros = _take_zeros(path, root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
     notes: list[str] = []
@@ -58,6 +61,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     for body in moving:
         tree, base = _read_tree(path, root, body, free or floating_base)
         tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
+        tree = [_counted_from(link, zeros.get(link.joint, 0.0)) for link in tree]
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
@@ -66,8 +70,8 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     robot = Robot(
         name=root.get("model") or path.stem,
         links=tuple(links),
-        gravity=freeze(_gravity(path, root)),
-        couplings=_couplings(path, root),
+        gravity=freeze(_gravity(path, root, notes)),
+        couplings=read_couplings(path, root, zeros),
         source=str(path),
         notes=tuple(notes),
     )
@@ -85,6 +89,35 @@ def _snapped(link: Link, notes: list[str]) -> Link:
             f"body '{link.name}': its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
         )
     return replace(link, placement=Transform(nearest, link.placement.translation))
+
+
+def _take_zeros(path: Path, root: Element) -> dict[str, float]:
+    """Positions `ref` that joints have as they are drawn, rad or m; they are taken out of the file."""
+    zeros: dict[str, float] = {}
+    in_degrees = all(compiler.get("angle", "degree") == "degree" for compiler in root.findall("compiler"))
+    for joint in (j for world in root.findall("worldbody") for j in world.iter("joint")):
+        try:
+            ref = numbers(joint, "ref", (0.0,))[0]
+        except ValueError as error:
+            raise RobotFileError(str(path), [f"joint '{joint.get('name')}': {error}"]) from error
+        joint.attrib.pop("ref", None)
+        if ref:
+            turns = joint.get("type", "hinge") == "hinge"
+            zeros[joint.get("name", "")] = math.radians(ref) if turns and in_degrees else ref
+    for joint in (j for default in root.findall("default") for j in default.iter("joint")):
+        joint.attrib.pop("ref", None)
+    return zeros
+
+
+def _counted_from(link: Link, zero: float) -> Link:
+    """The link, drawn where its joint is at a position `zero`."""
+    if not zero:
+        return link
+    back = Transform(np.eye(3), -zero * np.asarray(link.axis))
+    if link.kind == "revolute":
+        K = skew(link.axis)
+        back = Transform(np.eye(3) - math.sin(zero) * K + (1.0 - math.cos(zero)) * (K @ K), np.zeros(3))
+    return replace(link, placement=link.placement @ back)
 
 
 def _free(body: Element) -> bool:
@@ -188,54 +221,14 @@ def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, 
     return facts, composites
 
 
-def _gravity(path: Path, root: Element) -> tuple[float, ...]:
+def _gravity(path: Path, root: Element, notes: list[str]) -> tuple[float, ...]:
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     for option in root.findall("option"):
         try:
             gravity = numbers(option, "gravity", gravity)
+            if any(flag.get("gravity") == "disable" for flag in option.findall("flag")):
+                notes.append("the file switches gravity off; load_robot(gravity=...) or --gravity 0,0,-9.81 gives one")
+                return (0.0, 0.0, 0.0)
         except ValueError as error:
             raise RobotFileError(str(path), [f"option: {error}"]) from error
     return gravity
-
-
-def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
-    """Linear joint equalities, joint1 = polycoef[0] + polycoef[1] joint2, and fixed tendons of constant length."""
-    couplings: list[Coupling] = []
-    for part in (p for equality in root.findall("equality") for p in equality):
-        if part.tag == "tendon":
-            couplings.append(_tied(path, root, part))
-        elif part.tag == "joint":
-            name, leader = part.get("joint1", ""), part.get("joint2")
-            offset, factor, *higher = _polynomial(path, part, f"equality of joint '{name}'")
-            if leader is None or any(higher):
-                raise RobotFileError(
-                    str(path), [f"equality of joint '{name}': only linear couplings of two joints are read"]
-                )
-            couplings.append(Coupling(name, ((leader, factor),), offset))
-    return tuple(couplings)
-
-
-def _tied(path: Path, root: Element, part: Element) -> Coupling:
-    """Joints on a fixed tendon of constant length: the first one follows the others."""
-    name = part.get("tendon1", "")
-    where = f"equality of tendon '{name}'"
-    fixed = [f for tendon in root.findall("tendon") for f in tendon.findall("fixed") if f.get("name") == name]
-    length, _, *higher = _polynomial(path, part, where)
-    if len(fixed) != 1 or part.get("tendon2") is not None or any(higher):
-        raise RobotFileError(str(path), [f"{where}: only fixed tendons of constant length are read"])
-    try:
-        terms = [(j.get("joint", ""), numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
-    except ValueError as error:
-        raise RobotFileError(str(path), [f"{where}: {error}"]) from error
-    if len(terms) < 2 or terms[0][1] == 0.0:
-        raise RobotFileError(str(path), [f"{where}: it needs two joints or more, the first with a coef"])
-    (passive, own), *others = terms
-    return Coupling(passive, tuple((joint, -coef / own) for joint, coef in others), length / own)
-
-
-def _polynomial(path: Path, part: Element, where: str) -> list[float]:
-    words = (part.get("polycoef", "0 1 0 0 0") + " 0 0 0 0 0").split()[:5]
-    try:
-        return [float(word) for word in words]
-    except ValueError as error:
-        raise RobotFileError(str(path), [f"{where}: polycoef needs numbers"]) from error

@@ -1,4 +1,4 @@
-"""The parts of an MJCF: included files, several defaults, and shapes that a reader of inertias does not need."""
+"""The parts of an MJCF that MuJoCo expands: included files, defaults and classes, frames, parts without a name."""
 
 from __future__ import annotations
 
@@ -47,6 +47,59 @@ def merge_defaults(root: Element) -> None:
             else:
                 same.attrib.update(part.attrib)
         root.remove(other)
+
+
+def spell_joints(root: Element) -> None:
+    """Write into every joint what its class, or the class of its body, gives it: pinocchio overlooks some of it."""
+    classes: dict[str, dict[str, str]] = {}
+
+    def learn(default: Element, inherited: dict[str, str]) -> None:
+        own = dict(inherited)
+        for joint in default.findall("joint"):
+            own |= joint.attrib
+        classes[default.get("class", "main")] = own
+        for nested in default.findall("default"):
+            learn(nested, own)
+
+    def spell(body: Element, of_body: str) -> None:
+        of_body = body.get("childclass", of_body)
+        for joint in body.findall("joint"):
+            for key, value in classes.get(joint.get("class", of_body), {}).items():
+                joint.attrib.setdefault(key, value)
+        for child in (*body.findall("body"), *body.findall("frame")):
+            spell(child, of_body)
+
+    for default in root.findall("default"):
+        learn(default, {})
+        classes.setdefault("main", classes[default.get("class", "main")])
+    for world in root.findall("worldbody"):
+        spell(world, "main")
+
+
+def fix_frames(path: Path, root: Element) -> None:
+    """Make bodies of <frame>s, which move with the body around them; refuse what MuJoCo would multiply."""
+    for world in root.findall("worldbody"):
+        for part in world.iter():
+            if part.tag in ("replicate", "attach") and any(p.tag in ("body", "joint") for p in (part, *part.iter())):
+                problem = f"<{part.tag}> is not read; load the file in MuJoCo and save what it makes of it"
+                raise RobotFileError(str(path), [problem])
+        _fix_frames(path, world)
+
+
+def _fix_frames(path: Path, owner: Element) -> None:
+    """Frames directly in a body, and in these; shapes in them count only where the body does not state its inertia."""
+    for part in list(owner):
+        if part.tag == "frame":
+            if any(child.tag in ("joint", "freejoint", "inertial") for child in part):
+                problem = f"frame '{part.get('name', '')}': joints and inertias in it are not read; put them outside"
+                raise RobotFileError(str(path), [problem])
+            if owner.find("inertial") is not None:
+                for geom in part.findall("geom"):
+                    part.remove(geom)
+            part.tag = "body"
+            part.attrib.pop("name", None)
+        if part.tag == "body":
+            _fix_frames(path, part)
 
 
 def name_parts(root: Element) -> None:
