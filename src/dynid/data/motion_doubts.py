@@ -88,6 +88,7 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, turning: NDArray
     alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)
     moving = np.ptp(samples.q, axis=0) > 10.0 * np.abs(np.diff(samples.q, axis=0)).mean(axis=0)
     _refuse_velocities(log, robot, moving & (norm == 0.0) & (size > 0.0), "zero throughout while the joint moves")
+    _refuse_velocities(log, robot, moving & (alike < -0.95), "the slope of its position with the other sign")
     together = turning & (alike > 0.8)
     if together.any():
         ratio = float(np.median(power[together] / size[together]))

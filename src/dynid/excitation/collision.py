@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,11 @@ class CollisionChecker:
 
         try:
             model = pin.buildModelFromUrdf(str(path))
-            folders = [str(path.parent), str(path.parent.parent), str(path.parent.parent.parent)]
+            folders = [str(folder) for folder in (*path.resolve().parents[:3], *_packages())]
             geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
         except (ValueError, RuntimeError) as error:
-            return None, f"self-collision was not checked: {str(error).strip().splitlines()[-1]}"
+            reason = str(error).strip().splitlines()[-1]
+            return None, f"self-collision was not checked: {reason}; let ROS_PACKAGE_PATH name the meshes' package"
         geometry.addAllCollisionPairs()
         checker = CollisionChecker(robot, model, geometry)
         checker._forget_touching_pairs()
@@ -90,3 +92,9 @@ class CollisionChecker:
             else:
                 full[joint.idx_q] = value
         return full
+
+
+def _packages() -> list[Path]:
+    """Folders of ROS_PACKAGE_PATH, each a package or a folder of packages."""
+    named = [Path(word) for word in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if word]
+    return [folder for path in named for folder in (path, path.parent)]

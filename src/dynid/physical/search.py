@@ -84,7 +84,10 @@ def best_fit(problem: Problem, weight: float) -> Found:
         softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
         return best_fit(softer, weight * SOFTER**2)
     if answer.status != "solved":
-        raise PhysicalError(f"the search for real bodies did not converge ({answer.status}): data of extreme scale")
+        raise PhysicalError(
+            f"the search for real bodies did not converge ({answer.status}): the data or what is asked for are of "
+            "extreme scale; check the total mass and the bounds, and the units of the log"
+        )
     x = x0 + Z @ answer.v[: Z.shape[1]]
     after = residuals + len(problem.below.right)
     on_links = answer.multipliers[after:].reshape(len(problem.links), 10) @ UNIT
