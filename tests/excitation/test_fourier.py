@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -24,16 +23,6 @@ PUMA = {
 
 
 GAUTIER3 = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
-
-
-@cache
-def panda() -> Excitation:
-    return design_excitation(load_robot("panda"))
-
-
-@cache
-def puma() -> Excitation:
-    return design_excitation(load_robot("puma560"), rotor_inertia=True, limits=PUMA)
 
 
 def check_all_time(found: Excitation) -> None:
@@ -74,9 +63,12 @@ def check_motion(found: Excitation) -> None:
     assert_allclose((step / (2 * dt))[middle], motion.v[1:-1][middle], atol=1e-2 * np.abs(motion.v).max())
 
 
-@pytest.mark.xdist_group("panda")
+def small(seed: int) -> Excitation:
+    return design_excitation(load_robot("gautier3"), seed=seed, starts=2, limits=GAUTIER3)
+
+
 def test_panda_by_its_data_sheet() -> None:
-    found = panda()
+    found = design_excitation(load_robot("panda"))
     assert len(found.rows.names) == 43
     assert found.condition <= 7.9
     assert found.margin >= 0.0
@@ -85,7 +77,7 @@ def test_panda_by_its_data_sheet() -> None:
 
 
 def test_puma_560_with_rotors() -> None:
-    found = puma()
+    found = design_excitation(load_robot("puma560"), rotor_inertia=True, limits=PUMA)
     assert len(found.rows.names) == 40
     assert found.condition <= 10.3
     assert found.margin >= 0.0
@@ -94,8 +86,7 @@ def test_puma_560_with_rotors() -> None:
 
 
 def test_reproducible_by_seed() -> None:
-    options = {"starts": 2, "limits": PUMA}
-    one, two, other = (design_excitation(load_robot("puma560"), seed=s, **options) for s in (3, 3, 4))  # type: ignore[arg-type]
+    one, two, other = (small(seed) for seed in (3, 3, 4))
     assert_allclose(one.motion(50.0).q, two.motion(50.0).q, rtol=0, atol=0)
     assert one.condition != other.condition
 
@@ -244,11 +235,10 @@ def test_requests_that_make_no_sense(options: dict[str, object], words: str) -> 
         design_excitation(load_robot("puma560"), **options)  # type: ignore[arg-type]
 
 
-@pytest.mark.xdist_group("panda")
 def test_files(tmp_path: Path) -> None:
     import json
 
-    found = panda()
+    found = small(0)
     for name in ("m.csv", "m.json", "m.yaml"):
         found.save(tmp_path / name, rate=50.0)
     table = np.loadtxt(tmp_path / "m.csv", delimiter=",", skiprows=1)

@@ -126,23 +126,16 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(points_module, "ROUNDS", 1)
 
 
-@cache
-def moving_shape() -> PointsShape:
-    return design(30, limits=MOVING, starts=2)
-
-
-@pytest.mark.xdist_group("motion through the points")
 def test_the_motion_through_the_points_is_valid_at_every_instant() -> None:
-    shape = moving_shape()
+    shape = design(30, limits=MOVING, starts=2)
     assert condition_number(matrix(shape)) <= 16.0
     assert shape.duration <= 30.0
     assert use_of_limits(shape.extremes(), MOVING).max() <= 1.0
     assert root_use(shape, MOVING) <= 1.0 + 1e-9
+    goes_from_rest_to_rest_through_the_points(shape)
 
 
-@pytest.mark.xdist_group("motion through the points")
-def test_the_motion_goes_from_rest_to_rest_through_the_points() -> None:
-    shape = moving_shape()
+def goes_from_rest_to_rest_through_the_points(shape: PointsShape) -> None:
     motion = shape.motion(500.0)
     assert np.abs(motion.v[[0, -1]]).max() < 1e-12
     assert np.abs(motion.a[[0, -1]]).max() < 1e-9

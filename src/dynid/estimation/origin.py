@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -29,7 +31,7 @@ UNKNOWN_ORIGIN = Origin()
 def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = ()) -> Origin:
     """Hash files and those behind logs, each once, and ask for the versions."""
     once = {file.resolve(): file for file in (*files, *(file for log in logs for file in files_of(log)))}
-    return Origin(command, tuple(hash_file(file) for file in once.values()), tuple(_versions()))
+    return Origin(command, tuple(hash_file(file) for file in once.values()), _versions())
 
 
 def files_of(log: Log) -> list[Path]:
@@ -43,11 +45,11 @@ def files_of(log: Log) -> list[Path]:
     return [path] if path.is_file() else []
 
 
-def _versions() -> Iterable[tuple[str, str]]:
-    yield "Python", platform.python_version()
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    """Of Python, the packages that decide the figures, and the system; reading them takes longer than a small log."""
+    found = [("Python", platform.python_version())]
     for package in PACKAGES:
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            continue
-    yield "system", f"{platform.system()} {platform.machine()}"
+        with suppress(PackageNotFoundError):
+            found.append((package, version(package)))
+    return (*found, ("system", f"{platform.system()} {platform.machine()}"))
