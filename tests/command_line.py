@@ -10,8 +10,8 @@ import pytest
 
 from dynid.cli import main
 from dynid.excitation.files import csv_text
+from dynid.faces.simulation_face import write_log
 from dynid.robot.load import load_robot
-from dynid.simulation_face import write_log
 from robots import smooth_path
 
 

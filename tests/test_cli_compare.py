@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 
 from command_line import CommandLine, write_simulated
-from dynid import Log, Robot, State, compare_ways, comparison_face, load_robot, read_log
+from dynid import Log, Robot, State, compare_ways, load_robot, read_log
 from dynid.estimation import compare as module
 from dynid.estimation.collecting import Wishes
 from dynid.estimation.compare import WAYS
-from dynid.simulation_face import write_log
+from dynid.faces import comparison_face
+from dynid.faces.simulation_face import write_log
 
 PLAIN = ("--friction", "viscous,coulomb,offset")
 

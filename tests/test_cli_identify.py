@@ -14,9 +14,9 @@ from numpy.testing import assert_allclose
 from command_line import CommandLine, write_motion, write_simulated
 from dynid import Identification, base_parameters, load_robot, read_log
 from dynid.excitation.files import trajectory, yaml_text
-from dynid.log_options import split_range
+from dynid.faces.log_options import split_range
+from dynid.faces.terminal import spoken
 from dynid.robot.motion import Motion
-from dynid.terminal import spoken
 from robots import smooth_path
 
 PLAIN = ("--friction", "viscous,coulomb,offset")
@@ -84,7 +84,7 @@ def test_simulate_reads_ros_trajectories_in_another_order(dynid: CommandLine, tm
     turned = Motion(motion.t, motion.q[:, ::-1], motion.v[:, ::-1], motion.a[:, ::-1])
     names = robot.joint_names[::-1]
     path.write_text(json.dumps(trajectory(turned, names)) if suffix == "json" else yaml_text(turned, names))
-    from dynid.simulation_face import read_motion
+    from dynid.faces.simulation_face import read_motion
 
     read = read_motion(path, robot)
     assert_allclose(read.q, motion.q, rtol=1e-14)

@@ -13,7 +13,7 @@ from command_line import CommandLine
 from dynid import PhysicalParameters, identify, load_robot, physical_parameters, simulate
 from dynid import export as exported
 from dynid.errors import DynidError
-from dynid.simulation_face import write_log
+from dynid.faces.simulation_face import write_log
 from fourier import fourier_motion
 
 

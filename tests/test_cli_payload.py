@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from command_line import CommandLine
-from dynid.simulation_face import write_log
+from dynid.faces.simulation_face import write_log
 from loads import LOAD, robot_with_friction, scaled, two_logs
 
 PLAIN = ("--friction", "viscous,coulomb,offset")

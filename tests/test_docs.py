@@ -12,8 +12,8 @@ from bench.__main__ import TOPICS
 import dynid
 from dynid import load_robot, simulate
 from dynid.estimation.gate import DEFAULT, OPTIONAL
+from dynid.faces.simulation_face import write_log
 from dynid.models.friction import FRICTION
-from dynid.simulation_face import write_log
 from fourier import fourier_motion
 from mistakes import arm_urdf
 

@@ -17,8 +17,8 @@ import pytest
 from bodies import with_bodies
 from command_line import CommandLine
 from dynid import Log, PhysicalParameters, Robot, export, identify, load_robot, physical_parameters, simulate
+from dynid.faces.simulation_face import write_log
 from dynid.kernel.poses import link_poses
-from dynid.simulation_face import write_log
 from fourier import fourier_motion
 
 ROOT = Path(__file__).parents[1]

@@ -10,9 +10,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
+from dynid.faces.simulation_face import write_log
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
-from dynid.simulation_face import write_log
 from fourier import fourier_motion
 from frictions import PLAIN, SYMBOL, plain_matrix, with_friction
 from loads import LOAD, carrying, log_along, robot_with_friction, scaled, two_logs

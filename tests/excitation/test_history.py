@@ -16,7 +16,7 @@ from dynid import Excitation, design_excitation, load_robot
 from dynid.errors import ExcitationError
 from dynid.excitation.goal import Goal, Stage
 from dynid.excitation.history import MOST, Recorder, SearchHistory, read_history
-from dynid.terminal import write_json
+from dynid.faces.terminal import write_json
 
 LIMITS = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
 

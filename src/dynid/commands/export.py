@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from dynid.commands.options import JsonOption, LockOption
 from dynid.errors import DynidError
-from dynid.identification_commands import JsonOption, LockOption
 
 
 def export(
@@ -25,10 +25,10 @@ def export(
 
     Example: dynid export result.json robot.c
     """
-    from dynid import terminal
     from dynid.exports.export import SUFFIXES
     from dynid.exports.export import export as exported
     from dynid.exports.verify import verify
+    from dynid.faces import terminal
 
     terminal.check_place("OUT", out, suffixes=SUFFIXES)
     terminal.check_place("--json", json, keep=[Path(result)])

@@ -25,8 +25,8 @@ def physical(
 
     Example: dynid physical result.json --total-mass 18 --out physical.json
     """
-    from dynid import physical_face, terminal
     from dynid.estimation.identification import Identification
+    from dynid.faces import physical_face, terminal
 
     terminal.check_place("--out", out, suffixes=(".json",), keep=[result])
     terminal.check_place("--json", json, keep=[result])
@@ -55,7 +55,7 @@ def check(
 
     Example: dynid check my_robot.urdf
     """
-    from dynid import physical_face, terminal
+    from dynid.faces import physical_face, terminal
     from dynid.physical.check import check_robot
     from dynid.robot.files import write_text
     from dynid.robot.table_text import table_text

@@ -7,15 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.completion import complete_robot
-
-RobotArgument = Annotated[
-    str,
-    typer.Argument(
-        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
-    ),
-]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
+from dynid.commands.options import JsonOption, RobotArgument
 
 
 def unknown(
@@ -32,7 +24,7 @@ def unknown(
 
     Example: dynid unknown puma560 --unknown d,r
     """
-    from dynid import terminal, unknown_face
+    from dynid.faces import terminal, unknown_face
     from dynid.robot.load import load_robot
     from dynid.unknown.find import count_model_parameters, model_parameters
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.terminal import escaped
+from dynid.faces.terminal import escaped
 from dynid.unknown.finite_field import Count
 from dynid.unknown.parameters import ModelParameters
 

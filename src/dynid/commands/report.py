@@ -28,8 +28,8 @@ def report(
 
     Example: dynid report result.json --log log.csv@0%:65% --validate log.csv@65%:
     """
-    from dynid import identification_face, log_options, report_face, terminal
     from dynid.estimation.identification import Identification
+    from dynid.faces import identification_face, log_options, report_face, terminal
     from dynid.report.write import write_report
 
     words = [*(log or ()), *(validate or ())]

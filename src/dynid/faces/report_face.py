@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from dynid import terminal
 from dynid.data.log import Log
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_back
+from dynid.faces import terminal
 from dynid.physical.physical import PhysicalParameters
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynid import physical_face, terminal
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.faces import physical_face, terminal
 from dynid.physical.physical import PhysicalParameters
 
 if TYPE_CHECKING:

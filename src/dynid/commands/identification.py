@@ -7,20 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dynid.completion import complete_robot
+from dynid.commands.options import GravityOption, JsonOption, LockOption, RobotArgument, SensorOption, SnapOption
 from dynid.errors import DynidError
-
-RobotArgument = Annotated[
-    str,
-    typer.Argument(
-        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
-    ),
-]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
-LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
-GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]
-SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
-SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]
 
 
 def simulate(
@@ -42,8 +30,8 @@ def simulate(
 
     Example: dynid simulate puma560 traj.csv --noise 0.1 --out log.csv
     """
-    from dynid import log_options, simulation_face, terminal
     from dynid.data.simulate import simulate as simulated
+    from dynid.faces import log_options, simulation_face, terminal
 
     log_options.check_outputs(out, json, suffixes=simulation_face.SUFFIXES, keep=[trajectory, Path(robot)])
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
@@ -113,8 +101,8 @@ def identify(
 
     Example: dynid identify puma560 log.csv@0%:65% --validate log.csv@65%: --out result.json
     """
-    from dynid import bodies_face, comparison_face, identification_face, log_options, report_face, terminal
     from dynid.estimation.identify import identify as identified
+    from dynid.faces import bodies_face, comparison_face, identification_face, log_options, report_face, terminal
 
     comparison_face.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     if compare and report is not None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid import identification_face, terminal
 from dynid.data.log import Log
 from dynid.errors import DynidError
 from dynid.estimation.compare import SHARE, compare_ways
 from dynid.estimation.comparison import Comparison, Way
-from dynid.terminal import escaped, spoken
+from dynid.faces import identification_face, terminal
+from dynid.faces.terminal import escaped, spoken
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,8 +13,8 @@ from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.joint_parameters import joint_parameters
 from dynid.estimation.score import Score
+from dynid.faces.terminal import escaped, spoken
 from dynid.models.friction import find_block
-from dynid.terminal import escaped, spoken
 
 if TYPE_CHECKING:
     from rich.console import Console

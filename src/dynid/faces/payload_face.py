@@ -8,8 +8,8 @@ import numpy as np
 
 from dynid.estimation.gains import Gains
 from dynid.estimation.payload import ELEMENTS, Payload
-from dynid.identification_face import number
-from dynid.terminal import escaped, spoken
+from dynid.faces.identification_face import number
+from dynid.faces.terminal import escaped, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

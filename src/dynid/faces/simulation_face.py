@@ -18,10 +18,10 @@ from dynid.data.naming import reaction_channels
 from dynid.data.read import read_log
 from dynid.errors import DynidError, LogError, MotionError
 from dynid.excitation.quintics import Quintics
+from dynid.faces.terminal import escaped
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.terminal import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,14 +11,14 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
-from dynid.identification_face import line, number
+from dynid.faces.identification_face import line, number
+from dynid.faces.terminal import escaped
 from dynid.physical.check import Check
 from dynid.physical.demands import Interval
 from dynid.physical.find import physical_parameters
 from dynid.physical.physical import PhysicalParameters
 from dynid.robot.inertia import to_body
 from dynid.robot.robot import Robot
-from dynid.terminal import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from dynid.data.read import read_log
 from dynid.errors import DynidError, LogError
-from dynid.log_options import parse_columns
+from dynid.faces.log_options import parse_columns
+from dynid.faces.simulation_face import read_motion
+from dynid.faces.terminal import escaped, spoken
 from dynid.robot.robot import Robot
-from dynid.simulation_face import read_motion
-from dynid.terminal import escaped, spoken
 from dynid.view.path import Path as JointPath
 from dynid.view.path import path_of
 from dynid.view.visuals import Shape, read_shapes

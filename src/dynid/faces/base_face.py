@@ -13,10 +13,10 @@ import numpy as np
 from dynid.base.find import Comparison
 from dynid.base.parameters import BaseParameters
 from dynid.errors import DynidError
+from dynid.faces.terminal import escaped
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.terminal import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -12,9 +12,9 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.excitation.excitation import Excitation, limits_of
+from dynid.faces.terminal import escaped
 from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
-from dynid.terminal import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,8 +11,8 @@ from dynid.base.barycentric import Barycentric, barycentric
 from dynid.base.find import base_parameters
 from dynid.base.parameters import BaseParameters
 from dynid.base.plate import SensorRelation, relate_sensors, sufficient_channels
+from dynid.faces.terminal import escaped
 from dynid.robot.robot import Robot
-from dynid.terminal import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,16 +7,11 @@ from typing import Annotated
 
 import typer
 
-from dynid.completion import complete_robot
+from dynid.commands.options import JsonOption, RobotArgument
 
 
 def markers(
-    robot: Annotated[
-        str,
-        typer.Argument(
-            help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
-        ),
-    ],
+    robot: RobotArgument,
     file: Annotated[Path, typer.Argument(help="CSV: t, and NAME_x NAME_y NAME_z per marker, empty where hidden")],
     marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
     start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",
@@ -24,14 +19,14 @@ def markers(
     unit: Annotated[str, typer.Option(help="of the markers' positions: m, cm or mm")] = "m",
     refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
-    json: Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")] = None,
+    json: JsonOption = None,
 ) -> None:
     """Find joint positions from markers on the links, seen in frame 0 by cameras.
 
     Example: dynid markers puma562 seen.csv --marker a=1 --marker b=2 --marker c=3 --start 0,0,0 --still 1 --out log.csv
     """
-    from dynid import log_options, marker_face, terminal
     from dynid.data.markers import angles_from_markers
+    from dynid.faces import log_options, marker_face, terminal
     from dynid.robot.load import load_robot
 
     log_options.check_outputs(out, json, suffixes=marker_face.SUFFIXES, keep=[file, Path(robot)])

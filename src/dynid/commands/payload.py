@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dynid.commands.options import GravityOption, JsonOption, LockOption, RobotArgument, SnapOption
 from dynid.errors import DynidError, IdentificationError
-from dynid.identification_commands import GravityOption, JsonOption, LockOption, RobotArgument, SnapOption
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,9 +61,9 @@ def payload(
 
     Example: dynid payload puma560 --loaded with.csv --unloaded without.csv --json payload.json
     """
-    from dynid import identification_face, log_options, payload_face, terminal
     from dynid.estimation.identify_payload import identify_payload
     from dynid.estimation.payload_between import payload_between
+    from dynid.faces import identification_face, log_options, payload_face, terminal
 
     _check_files(loaded, unloaded, json)
     known = log_options.load(robot, gravity, lock or [], snap)
@@ -113,9 +113,9 @@ def gains(
 
     Example: dynid gains puma560 --loaded with.csv --unloaded without.csv --mass 2.5 --com 0,0,0.1
     """
-    from dynid import identification_face, log_options, payload_face, terminal
     from dynid.estimation.identify_gains import identify_gains
     from dynid.estimation.load import load_parameters
+    from dynid.faces import identification_face, log_options, payload_face, terminal
 
     _check_files(loaded, unloaded, json)
     centre = _numbers(com, "--com", "three numbers x,y,z in m", 3)
@@ -139,7 +139,7 @@ def gains(
 
 def _finish(found: Payload | Gains, screen: Console, json: Path | None) -> None:
     """Write what was found, and leave."""
-    from dynid import terminal
+    from dynid.faces import terminal
 
     if json:
         terminal.write_json(json, found.facts())
@@ -148,7 +148,7 @@ def _finish(found: Payload | Gains, screen: Console, json: Path | None) -> None:
 
 
 def _check_files(loaded: list[str], unloaded: list[str], json: Path | None) -> None:
-    from dynid import log_options, terminal
+    from dynid.faces import log_options, terminal
 
     words = [*loaded, *unloaded]
     terminal.check_place("--json", json, keep=[log_options.file_of(word) for word in words])
@@ -176,7 +176,7 @@ def _result(word: str, robot: Robot) -> Identification:
 
 
 def _numbers(text: str, option: str, what: str, count: int) -> list[float]:
-    from dynid import terminal
+    from dynid.faces import terminal
 
     numbers = terminal.parse_numbers(text, option, what)
     if len(numbers) != count:
@@ -187,7 +187,7 @@ def _numbers(text: str, option: str, what: str, count: int) -> list[float]:
 @contextmanager
 def _spoken() -> Iterator[None]:
     """Remedies in the words of the command line."""
-    from dynid import terminal
+    from dynid.faces import terminal
 
     try:
         yield

@@ -7,15 +7,8 @@ from typing import Annotated
 
 import typer
 
-from dynid.completion import complete_robot
+from dynid.commands.options import LockOption, RobotArgument
 from dynid.errors import DynidError
-
-RobotArgument = Annotated[
-    str,
-    typer.Argument(
-        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
-    ),
-]
 
 
 def view(
@@ -27,14 +20,14 @@ def view(
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
-    lock: Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")] = None,
+    lock: LockOption = None,
     json: Annotated[Path | None, typer.Option("--json", help="write what is shown, and where, for machines")] = None,
 ) -> None:
     """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
 
     Example: dynid view panda traj.csv
     """
-    from dynid import terminal, view_face
+    from dynid.faces import terminal, view_face
     from dynid.robot.load import load_robot
     from dynid.view.server import check_installed, run
 

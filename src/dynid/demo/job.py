@@ -11,7 +11,7 @@ import numpy as np
 
 from dynid.base.find import base_parameters
 from dynid.data.log import Log
-from dynid.demo_recording import ENCODER, RATE, TORQUE_NOISE, record
+from dynid.demo.recording import ENCODER, RATE, TORQUE_NOISE, record
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify

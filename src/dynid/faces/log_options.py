@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dynid import terminal
 from dynid.data.log import Log
 from dynid.data.read import GearLike, read_log
 from dynid.errors import DynidError, LogError
+from dynid.faces import terminal
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 

@@ -1,0 +1,1 @@
+"""The main job on a simulated robot, as `dynid demo` shows it."""
