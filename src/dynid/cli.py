@@ -6,6 +6,7 @@ Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import typer
 
@@ -30,11 +31,28 @@ app = typer.Typer(
     rich_markup_mode=None,
     help="Identification of robot dynamics: a robot file and a log in, trustworthy parameters out.",
 )
-for command in (
-    robots, mdh, base, excite, simulate, identify, payload, gains, markers, unknown, export, physical, check, report,
-    view, demo,
-):  # fmt: skip
-    app.command()(command)
+COMMANDS: dict[Callable[..., None], str] = {
+    robots: "List the bundled robots.",
+    mdh: "Any robot as a Denavit-Hartenberg table.",
+    base: "Which parameters can be known at all.",
+    excite: "Design a motion that reveals them.",
+    simulate: "Make the log of a motion.",
+    identify: "Find parameters from logs, with intervals.",
+    payload: "What a link carries.",
+    gains: "Gains of the drives, by a known payload.",
+    markers: "Joint positions from markers on the links.",
+    unknown: "Parameters without lengths or angles.",
+    physical: "Masses and inertias that can exist.",
+    check: "Links of a robot file that cannot exist.",
+    export: "Write a URDF, MJCF, TOML, C or JSON file.",
+    report: "One HTML page on a result, or on several.",
+    view: "See a robot move in the browser.",
+    demo: "The main job on a simulated robot.",
+}
+"""In the order of the work, with what the list of commands says of each."""
+
+for command, words in COMMANDS.items():
+    app.command(short_help=words)(command)
 
 
 def main() -> None:
