@@ -15,8 +15,9 @@ from dynid.data.survey import Survey, survey
 from dynid.data.treatment import Treatment
 from dynid.errors import LogError
 from dynid.estimation.collecting import measured_channels
-from dynid.estimation.equation import ChannelColumns, Equation
+from dynid.estimation.equation import Equation
 from dynid.estimation.identification import Identification
+from dynid.estimation.layout import ChannelColumns
 from dynid.estimation.rows import Rows, rows_of
 from dynid.models.friction import STOP
 from dynid.report.spectrum import Spectrum, find_spectrum
