@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import dynid
-from bodied import bodied, identified
+from bodies import bodied, identified
 from dynid.errors import PhysicalError
 from dynid.physical.physical import PhysicalParameters
 from fourier import fourier_motion
