@@ -10,8 +10,8 @@ from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
 from dynid.base.digits import many_digits
 from dynid.base.find import base_parameters
 from dynid.base.recursion import Sight, find_conditions
+from dynid.base.relations import relations
 from dynid.base.rules import find_by_rules
-from dynid.base.symbols import relation_texts
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
@@ -91,7 +91,7 @@ def found(robot: Robot, method: str, *, model: str = "torque", relations: bool =
 def symbolic_rules(robot: Robot) -> int:
     """Find the relations in the symbols of the table, and write them down."""
     result = find_by_rules(robot, rotor_inertia=True, symbolic=True)
-    if not relation_texts(result, robot.parameter_names):
+    if not relations(result.regrouping.kept, result.coefficients, robot.parameter_names):
         raise RuntimeError(f"'{robot.name}' has no relations: their time would say nothing")
     return len(result.regrouping.kept)
 

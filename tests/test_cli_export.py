@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import dynid as package
-from bodies import URDF, with_bodies
+from bodies import with_bodies
 from command_line import CommandLine, write_simulated
 from dynid.exports.compiled import find_compiler
 from dynid.robot.load import load_robot
+from urdf_texts import URDF
 
 try:
     GCC = find_compiler()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dynid as package
-from bodied import bodied, identified
+from bodies import bodied, identified
 from command_line import CommandLine
 from dynid.robot.table_text import table_text
 

@@ -29,9 +29,7 @@ from dynid import Robot
 from dynid.base.nullspace import find_by_nullspace
 from dynid.base.regrouping import Regrouping
 from dynid.base.rules import find_by_rules
-
-RIGHT = math.pi / 2
-DOWN, NONE, ACROSS, TILTED = (0.0, 0.0, -9.81), (0.0, 0.0, 0.0), (9.81, 0.0, 0.0), (1.5, -2.5, -9.0)
+from rule_tables import ACROSS, DOWN, NONE, RIGHT, TILTED, fixed, row, slide
 
 Method = Callable[[Robot, bool], Regrouping]
 """Regrouping of a robot, with or without rotor inertias."""
@@ -52,7 +50,7 @@ RULES = (
     Fault(
         "rules",
         "relation (16): inertia does not join",
-        "symbol in _ELEMENTS:\n        l",
+        "symbol in ELEMENTS:\n        l",
         "symbol in (XX,):\n        l",
     ),
     Fault("rules", "relation (6): no factor 2", "ledger.numbers.two * dot(origin, axis)", "dot(origin, axis)"),
@@ -100,10 +98,10 @@ RULES = (
         "(ledger.column(j, YZ), -height)",
         "(ledger.column(j, XZ), -height)",
     ),
-    Fault("rules", "carried moment: no factor 2", "twice = numbers.two * dot(p, v)", "twice = dot(p, v)"),
-    Fault("rules", "carried moment: a product left out", " - p[a] * v[b] - p[b] * v[a]", " - p[a] * v[b]"),
-    Fault("rules", "carried mass: sign of a product", "else zero) - p[a] * p[b]", "else zero) + p[a] * p[b]"),
-    Fault("rules", "carried product of inertia: half", "else u[a] * v[b] + u[b] * v[a]", "else u[a] * v[b]"),
+    Fault("ledger", "carried moment: no factor 2", "twice = numbers.two * dot(p, v)", "twice = dot(p, v)"),
+    Fault("ledger", "carried moment: a product left out", " - p[a] * v[b] - p[b] * v[a]", " - p[a] * v[b]"),
+    Fault("ledger", "carried mass: sign of a product", "else zero) - p[a] * p[b]", "else zero) + p[a] * p[b]"),
+    Fault("ledger", "carried product of inertia: half", "else u[a] * v[b] + u[b] * v[a]", "else u[a] * v[b]"),
     Fault("rules", "fixed link: mass stays behind", "for symbol in range(10):", "for symbol in range(9):"),
     Fault(
         "rules",
@@ -218,18 +216,6 @@ RECURSION = (
 )
 
 
-def row(kind: str = "revolute", **letters: float) -> dict[str, Any]:
-    return {"type": kind, **letters}
-
-
-def slide(**letters: float) -> dict[str, Any]:
-    return row("prismatic", **letters)
-
-
-def fixed(**letters: float) -> dict[str, Any]:
-    return row("fixed", **letters)
-
-
 def corners() -> Iterator[Robot]:
     """Robots on which one rule or one condition decides."""
     tables: tuple[tuple[tuple[float, ...], tuple[dict[str, Any], ...]], ...] = (
@@ -326,7 +312,7 @@ def with_fault(fault: Fault | None, *names: str) -> types.ModuleType:
 
 
 def rules_with(fault: Fault | None) -> Method:
-    rules = with_fault(fault, "axes", "rules")
+    rules = with_fault(fault, "axes", "ledger", "rules")
     return lambda robot, rotors: rules.find_by_rules(robot, rotor_inertia=rotors).regrouping
 
 

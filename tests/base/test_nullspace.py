@@ -12,7 +12,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import Robot, load_robot, regressor
-from dynid.base.digits import Angle, cosine_sine, read_angle, reads_exactly
+from dynid.base.digits import cosine_sine
+from dynid.base.exact_reading import Angle, read_angle, reads_exactly
 from dynid.base.finite_field import find_over_finite_field
 from dynid.base.nullspace import find_by_nullspace
 from dynid.errors import DynidError

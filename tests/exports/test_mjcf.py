@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from bodies import URDF, with_bodies
+from bodies import with_bodies
 from dynid.exports.bodies import quaternion
 from dynid.robot.limits import UNLIMITED
 from dynid.robot.load import load_robot
@@ -20,6 +20,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import freeze
 from loops_in_space import four_bar, slider_crank
 from robots import coupled_tree, random_motion, random_rotation, random_tree
+from urdf_texts import URDF
 
 mujoco = pytest.importorskip("mujoco")
 

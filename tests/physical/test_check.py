@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from bodied import bodied
+from bodies import bodied
 from dynid.physical.check import check_robot, problems_of
 from dynid.physical.mjcf_bodies import written_bodies
 from dynid.robot.inertia import Body, change_of_frame, from_body, pseudo_inertia

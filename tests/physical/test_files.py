@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import dynid
-from bodied import bodied, identified
+from bodies import bodied, identified
 from dynid.errors import PhysicalError
 from dynid.physical.physical import PhysicalParameters
 from fourier import fourier_motion
@@ -44,7 +44,7 @@ def _without(data: dict[str, Any], key: str) -> None:
 
 
 def _no_body(data: dict[str, Any]) -> None:
-    from dynid.estimation.files import ArrayRecord, finite_numbers, record_array
+    from dynid.estimation.records import ArrayRecord, finite_numbers, record_array
 
     values = finite_numbers(ArrayRecord(**data["values"]), len(data["parameters"]))
     values[9] = -1.0

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from bodied import identified
+from bodies import identified
 from dynid.errors import PhysicalError
 from dynid.physical.geometry import around, link_ellipsoids, read_vertices
 from dynid.robot.inertia import pseudo_inertia

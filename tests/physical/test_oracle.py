@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from bodied import blind, identified
+from bodies import blind, identified
 from dynid.estimation.identification import Identification
 from dynid.physical.demands import Demands
 from dynid.physical.prior import Prior, prior_of

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from bodied import blind, bodied, identified, smallest_eigenvalue, torque_error
+from bodies import blind, bodied, identified, smallest_eigenvalue, torque_error
 from dynid.errors import PhysicalError
 from dynid.physical.cone import link_basis, smallest_share, smat, svec
 from dynid.physical.search import MARGIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dynid
-from bodied import smallest_eigenvalue
+from bodies import smallest_eigenvalue
 from recordings import CASES, PLAIN, judge, logs
 
 

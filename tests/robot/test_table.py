@@ -84,6 +84,18 @@ def test_known_zeros_survive_a_change_of_notation_or_are_refused(tmp_path: Path)
         load_text(tmp_path, head + '[link.1]\nzero = ["MX"]\n')
 
 
+def test_notes_and_mistakes_of_a_number_are_told_once(tmp_path: Path) -> None:
+    standard = 'convention = "standard"\n[[joint]]\na = 0.1\nalpha = {}\n[[joint]]\n'
+    assert len(load_text(tmp_path, standard.format("1.5707963")).notes) == 1
+    for text in (
+        standard.format('"Q"'),
+        '[[joint]]\n[[joint]]\n[[coupling]]\npassive = "2"\nof = {"1" = 1.0}\noffset = "Q"\n',
+    ):
+        with pytest.raises(RobotFileError) as caught:
+            load_text(tmp_path, text)
+        assert len(caught.value.problems) == 1
+
+
 def test_almost_right_angles_are_snapped_with_a_note(tmp_path: Path) -> None:
     text = "[[joint]]\n[[joint]]\nalpha = 1.5708\n"
     robot = load_text(tmp_path, text)

@@ -8,168 +8,13 @@ meet. A revolute joint's own theta only shifts its q and is left out.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
-from functools import lru_cache
 
-from dynid.base.symbols import Form, Ring, length_generators, signed_text
+from dynid.base.exact_numbers import Number, Numbers, Vector, dot
+from dynid.base.exact_reading import read_gravity
 from dynid.robot.expression import Expression
 from dynid.robot.robot import Link, Robot
-
-DIGITS = 120
-ZERO = Decimal("1e-60")
-"""What is smaller than this (m, or a cosine) is zero."""
-
-_ROUNDING = 1e-14
-"""Parts of gravity below this share of it are rounding."""
-
-_QUARTERS = ((1, 0), (0, 1), (-1, 0), (0, -1))
-
-
-@contextmanager
-def exact_digits() -> Iterator[None]:
-    """Compute with 120 digits inside this block."""
-    with localcontext() as context:
-        context.prec = DIGITS
-        yield
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A coefficient or coordinate: its value to 120 digits and, in symbolic work, its form."""
-
-    value: Decimal
-    form: Form | None = None
-
-    def __add__(self, other: Number) -> Number:
-        if self.form is None or other.form is None:
-            return Number(self.value + other.value)
-        return Number(self.value + other.value, self.form + other.form)
-
-    def __neg__(self) -> Number:
-        return Number(-self.value, None if self.form is None else -self.form)
-
-    def __sub__(self, other: Number) -> Number:
-        return self + -other
-
-    def __mul__(self, other: Number) -> Number:
-        if self.form is None or other.form is None:
-            return Number(self.value * other.value)
-        return Number(self.value * other.value, self.form * other.form)
-
-    def __truediv__(self, other: Number) -> Number:
-        if self.form is None or other.form is None:
-            return Number(self.value / other.value)
-        return Number(self.value / other.value, self.form / other.form)
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to write down: a form may be zero only for these values of the symbols."""
-        return abs(self.value) >= ZERO if self.form is None else bool(self.form)
-
-
-Vector = tuple[Number, Number, Number]
-
-
-def quarter_turns(angle: float) -> int | None:
-    """Multiple of 90 degrees that the angle (rad) stands for, None where it is another one."""
-    quarter = round(angle / (math.pi / 2))
-    return quarter % 4 if angle == quarter * (math.pi / 2) else None
-
-
-@lru_cache(maxsize=1)
-def _pi() -> Decimal:
-    """Pi by Machin's formula, 16 atan(1/5) - 4 atan(1/239)."""
-    with exact_digits():
-        total = Decimal(0)
-        for factor, n in ((16, 5), (-4, 239)):
-            power, k = Decimal(factor) / n, 1
-            while abs(power) > Decimal(10) ** -(DIGITS + 5):
-                total += power / k if k % 4 == 1 else -power / k
-                power, k = power / (n * n), k + 2
-        return total
-
-
-def exact_angle(angle: float) -> Decimal:
-    """Angle (rad) that a float stands for: whole millidegrees within two units in the last place, else as printed."""
-    whole = round(angle * 180_000 / math.pi)
-    if abs(angle - whole * math.pi / 180_000) <= 2.0 * math.ulp(angle):
-        return whole * _pi() / 180_000
-    return Decimal(repr(float(angle)))
-
-
-@lru_cache(maxsize=1024)
-def _series_cos_sin(angle: float) -> tuple[Decimal, Decimal]:
-    """Cosine and sine of the exact angle that a float (rad) stands for."""
-    with exact_digits():
-        x = exact_angle(angle)
-        sums, term, k = [Decimal(1), Decimal(0)], Decimal(1), 0
-        while abs(term) > Decimal(10) ** -(DIGITS + 5):
-            k += 1
-            term = term * x / k
-            sums[k % 2] += term if k % 4 < 2 else -term
-        return sums[0], sums[1]
-
-
-class Numbers:
-    """Where numbers come from, and when they are zero; with a ring they carry their forms."""
-
-    def __init__(self, ring: Ring | None = None, smallest: Decimal = ZERO) -> None:
-        self.ring, self.smallest = ring, smallest
-        self.zero, self.one, self.two = self.whole(0), self.whole(1), self.whole(2)
-        self.null: Vector = (self.zero, self.zero, self.zero)
-        self.z: Vector = (self.zero, self.zero, self.one)
-
-    def whole(self, k: int) -> Number:
-        """Return an integer."""
-        return Number(Decimal(k), None if self.ring is None else self.ring.constant(k))
-
-    def is_zero(self, x: Number) -> bool:
-        """Whether a coordinate (m, or a cosine) is zero for the values of the symbols."""
-        return abs(x.value) < self.smallest
-
-    def along_z(self, v: Vector) -> bool:
-        """Whether a vector is parallel to z; the null vector is."""
-        return self.is_zero(v[0]) and self.is_zero(v[1])
-
-    def length(self, length: Expression) -> Number:
-        """Return the decimal number that a length (m) is written as; one that is 0 is 0 in its form, too."""
-        value = Decimal(repr(float(length.value)))
-        if not value:
-            return self.zero
-        return Number(value, None if self.ring is None else self.ring.length(length))
-
-    def cos_sin(self, angle: Expression) -> tuple[Number, Number]:
-        """Cosine and sine; the floating-point multiples of 90 degrees are meant exactly."""
-        quarter = quarter_turns(angle.value)
-        if quarter is not None:
-            c, s = _QUARTERS[quarter]
-            return self.whole(c), self.whole(s)
-        cosine, sine = _series_cos_sin(angle.value)
-        if self.ring is None:
-            return Number(cosine), Number(sine)
-        forms = self.ring.cos_sin(angle)
-        return Number(cosine, forms[0]), Number(sine, forms[1])
-
-
-def numbers_for(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) -> Numbers:
-    """Return plain numbers, or numbers with forms in the symbols and angles of the robot's table."""
-    if not symbolic:
-        return Numbers(smallest=smallest)
-    lengths: dict[str, None] = {}
-    angles: dict[str, None] = {}
-    for link in robot.links:
-        assert link.mdh is not None
-        for length in (link.mdh.d, link.mdh.r, link.mdh.b):
-            lengths |= dict.fromkeys(length_generators(length))
-        for angle in (link.mdh.gamma, link.mdh.alpha, link.mdh.theta):
-            if quarter_turns(angle.value) is None:
-                text = signed_text(angle)[0]
-                angles |= dict.fromkeys((f"cos({text})", f"sin({text})"))
-    known = [name for name in robot.symbols if name in lengths]
-    return Numbers(Ring([*dict.fromkeys([*known, *lengths]), *angles]), smallest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +34,6 @@ class Pose:
         """Coordinates in the link of a point given in the parent."""
         a, b = p, self.origin
         return self.turn_back((a[0] - b[0], a[1] - b[1], a[2] - b[2]))
-
-
-def dot(u: Vector, v: Vector) -> Number:
-    """Scalar product."""
-    return u[0] * v[0] + u[1] * v[1] + u[2] * v[2]
 
 
 def link_pose(link: Link, numbers: Numbers) -> Pose:
@@ -276,7 +116,7 @@ class _Walk:
 
 
 def axis_facts(robot: Robot, poses: Mapping[int, Pose], numbers: Numbers) -> dict[int, AxisFacts]:
-    """Facts for every moving link of a robot in modified Denavit-Hartenberg frames; call with `exact_digits`."""
+    """Facts for every moving link of a robot in modified Denavit-Hartenberg frames; call with `many_digits`."""
     walks, facts = {-1: _Walk(numbers, _gravity(robot, numbers))}, {}
     for k in robot.topological_order:
         link = robot.links[k]
@@ -291,9 +131,8 @@ def axis_facts(robot: Robot, poses: Mapping[int, Pose], numbers: Numbers) -> dic
 
 def _gravity(robot: Robot, numbers: Numbers) -> Vector:
     """Gravity in frame 0 without what rounding left of zeros."""
-    largest = max(abs(float(x)) for x in robot.gravity)
-    x, y, z = (0.0 if abs(g) <= _ROUNDING * largest else float(g) for g in robot.gravity)
-    return numbers.length(Expression(x)), numbers.length(Expression(y)), numbers.length(Expression(z))
+    x, y, z = (numbers.length(Expression(float(g))) for g in read_gravity(robot.gravity))
+    return x, y, z
 
 
 def _turn(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:

@@ -1,182 +1,30 @@
-"""Exact reading of a robot's geometry, and arithmetic with 120 digits for rank decisions.
-
-What a float stands for is decided here, once for every exact method:
-
-- an angle that equals k pi/2 in floating point is that multiple of 90 degrees, one within two units in the last
-  place of a whole number of millidegrees is that number; any other is the decimal that Python prints, in rad;
-- a length or a component of gravity is the decimal that Python prints (0.1 is 1/10);
-- a link without a table row (URDF, MJCF) is read as roll, pitch and yaw of its rotation matrix and a translation,
-  in the parent's axes or, where only there it has at most twelve decimals, in its own; its axis as azimuth and
-  inclination. Angles within 4e-15 rad of whole millidegrees or twelve decimals, and lengths within 4e-16 m of
-  twelve decimals, are these. `reads_exactly` says whether that was enough.
-"""
+"""Arithmetic with 120 digits: cosines, poses, and sparse rows for rank decisions."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from typing import TypeAlias
 
-from dynid.robot.robot import Link, MdhRow, Robot
-from dynid.robot.transform import Array, cos_sin
+from dynid.base.exact_reading import FULL_TURN, Angle, Motions, O, Turn, Vector, X, Y
 
 DIGITS = 120
 ZERO = Decimal("1e-60")
 """Numbers below this are zero (the papers' lengths and angles are far above it, rounding far below)."""
 
-FULL_TURN = 360_000
-"""Millidegrees in a turn."""
-
-Vector: TypeAlias = tuple[Decimal, Decimal, Decimal]
 Matrix: TypeAlias = tuple[Vector, Vector, Vector]
 Row: TypeAlias = dict[int, Decimal]
 """A sparse row: column and nonzero entry."""
 
-O, I = Decimal(0), Decimal(1)  # noqa: E741
+I = Decimal(1)  # noqa: E741
 UNIT_MATRIX: Matrix = ((I, O, O), (O, I, O), (O, O, I))
-X, Y, Z = 0, 1, 2
 
 
 def many_digits(digits: int = DIGITS) -> AbstractContextManager[Context]:
     """Context in which decimals have 120 digits; it leaves the caller's context alone."""
     return localcontext(Context(prec=digits))
-
-
-@dataclass(frozen=True, slots=True)
-class Angle:
-    """An exact angle: a whole number of millidegrees, or a decimal number of radians."""
-
-    millidegrees: int | None
-    radians: Decimal = O
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A rotation about x, y or z (0, 1, 2)."""
-
-    axis: int
-    angle: Angle
-
-
-@dataclass(frozen=True, slots=True)
-class Slide:
-    """A translation (m)."""
-
-    by: Vector
-
-
-Motions: TypeAlias = tuple[Turn | Slide, ...]
-"""A pose as a product of elementary motions, from left to right."""
-
-
-def read_length(value: float) -> Decimal:
-    """Decimal that Python prints for the float."""
-    return Decimal(repr(float(value)))
-
-
-def read_gravity(gravity: Array) -> Vector:
-    """Components as decimals; those below 1e-15 of the largest are what rounding left of zero."""
-    largest = max(abs(float(x)) for x in gravity)
-    x, y, z = (read_length(float(x)) if abs(x) > 1e-15 * largest else O for x in gravity)
-    return (x, y, z)
-
-
-def read_angle(value: float, *, tolerance: float = 0.0) -> Angle:
-    """Exact angle that a float (rad) stands for."""
-    whole = round(value * (FULL_TURN / 2) / math.pi)
-    distance = abs(value - whole * math.pi / (FULL_TURN / 2))
-    if whole % (FULL_TURN // 4) == 0:
-        exact = 0.0 in cos_sin(value)
-    else:
-        exact = distance <= 2.0 * math.ulp(value)
-    if exact or distance <= tolerance:
-        return Angle(whole % FULL_TURN)
-    nearest = round(value, _DECIMALS)
-    return Angle(None, read_length(nearest if nearest and abs(value - nearest) <= tolerance else value))
-
-
-def read_placement(link: Link) -> Motions:
-    """Pose of a link in its parent at q = 0, as exact elementary motions."""
-    if link.mdh is not None:
-        return _read_row(link.mdh)
-    R, p = link.placement.rotation, link.placement.translation
-    turns, before, after = _read_rotation(R), _read_translation(p), _read_translation(R.T @ p)
-    return (*turns, after) if _is_short(after) and not _is_short(before) else (before, *turns)
-
-
-def reads_exactly(robot: Robot) -> bool:
-    """Whether no link's pose or axis is known to the precision of a float only.
-
-    Where it is, coincidences (an axis through another, two parallel ones) may be lost to rounding, and an exact
-    method then sees parameters that nobody can measure.
-    """
-    bare = [link for link in robot.links if link.mdh is None and link.kind != "floating"]
-    return all(
-        _is_short(motion) for x in bare for motion in (*read_placement(x), *(read_axis(x.axis) if x.moves else ()))
-    )
-
-
-def read_axis(axis: Array) -> Motions:
-    """Turns that take z to a unit axis: Rz(azimuth) Ry(inclination)."""
-    x, y, z = (float(u) for u in axis)
-    across = math.hypot(x, y)
-    return _turns((Z, math.atan2(y, x) if across > _ROUNDING else 0.0), (Y, math.atan2(across, z)))
-
-
-_ROUNDING = 4e-15
-"""Angles (rad) recovered from rotation matrices carry such errors."""
-
-_DECIMALS = 12
-"""More than these, nobody writes into a file by hand."""
-
-
-def _read_row(row: MdhRow) -> Motions:
-    """Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r)."""
-    gamma, alpha, theta = (read_angle(angle.value) for angle in (row.gamma, row.alpha, row.theta))
-    b, d, r = (read_length(length.value) for length in (row.b, row.d, row.r))
-    return (Turn(Z, gamma), Slide((O, O, b)), Turn(X, alpha), Slide((d, O, r)), Turn(Z, theta))
-
-
-def _read_rotation(R: Array) -> Motions:
-    """Rz(yaw) Ry(pitch) Rx(roll); each angle is taken from what the later ones leave, so errors do not add up."""
-    across = math.hypot(R[2, 1], R[2, 2])
-    roll = math.atan2(R[2, 1], R[2, 2]) if across > _ROUNDING else 0.0
-    pitch = math.atan2(-R[2, 0], across)
-    c, s = cos_sin(roll)
-    yaw = math.atan2(s * R[0, 2] - c * R[0, 1], c * R[1, 1] - s * R[1, 2])
-    return _turns((Z, yaw), (Y, pitch), (X, roll))
-
-
-def _turns(*pairs: tuple[int, float]) -> tuple[Turn, ...]:
-    turns = (Turn(axis, read_angle(angle, tolerance=_ROUNDING)) for axis, angle in pairs)
-    return tuple(turn for turn in turns if turn.angle.millidegrees != 0)
-
-
-def _read_translation(p: Array) -> Slide:
-    x, y, z = (_clean_length(float(value)) for value in p)
-    return Slide((x, y, z))
-
-
-def _clean_length(value: float) -> Decimal:
-    nearest = round(value, _DECIMALS)
-    if not nearest and abs(value) > math.ulp(1.0):
-        return read_length(value)
-    return read_length(nearest if abs(value - nearest) <= 2.0 * math.ulp(1.0) else value)
-
-
-def _is_short(motion: Turn | Slide) -> bool:
-    """Whether at most twelve decimals, or whole millidegrees, describe a motion."""
-    if isinstance(motion, Turn):
-        return motion.angle.millidegrees is not None or _has_few_decimals(motion.angle.radians)
-    return all(_has_few_decimals(x) for x in motion.by)
-
-
-def _has_few_decimals(x: Decimal) -> bool:
-    return x == round(x, _DECIMALS)
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.base.digits import FULL_TURN, Angle, Motions, Turn, read_angle, read_axis, read_placement
+from dynid.base.exact_reading import FULL_TURN, Angle, Motions, Turn, read_angle, read_axis, read_placement
 from dynid.errors import ModelError
 from dynid.robot.robot import Robot
 

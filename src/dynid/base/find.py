@@ -68,7 +68,7 @@ def _with_doubts(found: BaseParameters) -> BaseParameters:
 
 def _certified(question: Question, seed: int) -> BaseParameters:
     """By nullspace; samples decide where a frame is known to the precision of a float only and they disagree."""
-    from dynid.base.digits import reads_exactly
+    from dynid.base.exact_reading import reads_exactly
 
     exact = _with_doubts(_by_nullspace(question))
     if reads_exactly(question.robot):

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dynid.base.digits import read_angle, read_axis, read_gravity, read_length, read_placement
+from dynid.base.exact_reading import read_angle, read_axis, read_gravity, read_length, read_placement
 from dynid.base.field import Field, Numbers
 from dynid.base.gears import find_gears
 from dynid.errors import ModelError

@@ -11,7 +11,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from dynid.base.digits import EchelonForm, I, O, Row, combine, many_digits
+from dynid.base.digits import EchelonForm, I, Row, combine, many_digits
+from dynid.base.exact_reading import O
 from dynid.base.recursion import CHANNELS, IA, Conditions, Sight, find_conditions, weight_rows
 from dynid.base.regrouping import Regrouping
 from dynid.errors import ModelError

@@ -17,8 +17,9 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
+    from dynid.base.relations import Coefficients
     from dynid.base.scaling import ScaledRows
-    from dynid.base.symbols import Coefficients, Form
+    from dynid.base.symbols import Form
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,7 @@ class BaseParameters:
     @cached_property
     def coefficients(self) -> Coefficients:
         """Kept column to its terms; coefficients with the geometry's symbols where it has some."""
-        from dynid.base.symbols import coefficients_of
+        from dynid.base.relations import coefficients_of
 
         if self.robot.symbols and rules_apply(self.question):
             symbolic = _symbolic(self.question, self.regrouping)
@@ -113,14 +114,14 @@ class BaseParameters:
     @cached_property
     def relations(self) -> tuple[str, ...]:
         """Relations of the kept parameters that absorb others: `ZZR1 = ZZ1 + ...` (Gautier 1991, Table V)."""
-        from dynid.base.symbols import relations
+        from dynid.base.relations import relations
 
         return relations(self.kept, self.coefficients, self.columns)
 
     @cached_property
     def latex(self) -> tuple[str, ...]:
         """The relations in LaTeX."""
-        from dynid.base.symbols import relations_latex
+        from dynid.base.relations import relations_latex
 
         return relations_latex(self.kept, self.coefficients, self.columns)
 

@@ -20,20 +20,16 @@ from dynid.base.digits import (
     EchelonForm,
     I,
     Matrix,
-    O,
     Row,
-    Vector,
     apply,
     combine,
     dot,
     multiply,
     pose,
-    read_axis,
-    read_gravity,
-    read_placement,
     sparse,
     transpose,
 )
+from dynid.base.exact_reading import O, Vector, read_axis, read_gravity, read_placement
 from dynid.robot.robot import JointKind, Link, Robot
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")

@@ -6,41 +6,27 @@ them over (Khalil & Bennis 1994, relation 3). Beyond the paper: trees, fixed joi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
-from dynid.base.axes import (
-    ZERO,
-    AxisFacts,
-    Number,
-    Numbers,
-    Pose,
-    Vector,
-    axis_facts,
-    dot,
-    exact_digits,
-    link_pose,
-    numbers_for,
-)
+from dynid.base.digits import ZERO, many_digits
+from dynid.base.exact_numbers import Number, Numbers, Vector, dot, numbers_for
+from dynid.base.ledger import ELEMENTS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, Ledger, M, Row, add_multiple
 from dynid.base.regrouping import Regrouping
-from dynid.base.symbols import Coefficient
+from dynid.base.relations import Coefficient
 from dynid.errors import ModelError
-from dynid.models.columns import ColumnSet, standard_columns
+from dynid.models.columns import standard_columns
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import change_of_frame
 from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Transform, freeze
 
-XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = range(10)
-_ELEMENTS = {XX: (0, 0), XY: (0, 1), XZ: (0, 2), YY: (1, 1), YZ: (1, 2), ZZ: (2, 2)}
 FRAME_ROUNDING = Decimal("1e-12")
 """Zero for a robot that is not given as a table: its frames come from floating-point poses."""
-
-Row = dict[int, Number]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,8 +50,8 @@ def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = 
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     table = robot.to_mdh()
     zero = ZERO if table is robot else FRAME_ROUNDING
-    with exact_digits():
-        ledger = _Ledger(table, columns, numbers_for(table, symbolic=symbolic, smallest=zero))
+    with many_digits():
+        ledger = Ledger(table, columns, numbers_for(table, symbolic=symbolic, smallest=zero))
         apply_rules(ledger)
         rows = ledger.rows if table is robot else _rows_in_own_frames(robot, table, ledger)
         known = {k for k, name in enumerate(columns.names) if name in robot.known_zeros}
@@ -73,94 +59,27 @@ def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = 
     return _result(rows, len(columns), known)
 
 
-class _Ledger:
-    """What each column that is still there stands for: rows of coefficients of the original columns."""
-
-    def __init__(self, robot: Robot, columns: ColumnSet, numbers: Numbers) -> None:
-        self.robot, self.columns, self.numbers = robot, columns, numbers
-        self.poses: dict[int, Pose] = {k: link_pose(link, numbers) for k, link in enumerate(robot.links)}
-        self.facts: dict[int, AxisFacts] = axis_facts(robot, self.poses, numbers)
-        self.rows: dict[int, Row] = {k: {k: numbers.one} for k in range(len(columns))}
-
-    def column(self, link: int, symbol: int) -> int:
-        """Index of a link's inertial column."""
-        return self.columns.first_of_link[link] + symbol
-
-    def eliminate(self, column: int, heirs: Iterable[tuple[int, Number]] = ()) -> None:
-        """Remove a column; each heir takes it over with a coefficient (Khalil & Bennis 1994, relation 3)."""
-        row = self.rows.pop(column)
-        for heir, coefficient in heirs:
-            add_multiple(self.rows[heir], coefficient, row)
-
-    def drop(self, link: int, *symbols: int) -> None:
-        """Eliminate parameters without effect."""
-        for symbol in symbols:
-            self.eliminate(self.column(link, symbol))
-
-    def carried(self, link: int, *symbols: int) -> list[tuple[int, Number]]:
-        """Columns of the parent that see the sum of some unit parameters of a link: none on the base."""
-        parent = self.robot.links[link].parent
-        if parent < 0:
-            return []
-        return [
-            (self.column(parent, place), x)
-            for symbol in symbols
-            for place, x in enumerate(carried_unit(self.poses[link], symbol, self.numbers))
-            if x
-        ]
-
-
-def add_multiple(row: Row, factor: Number, other: Row) -> None:
-    """Row += factor * other."""
-    for column, x in other.items():
-        total = row[column] + factor * x if column in row else factor * x
-        if total:
-            row[column] = total
-        else:
-            row.pop(column, None)
-
-
-def carried_unit(pose: Pose, symbol: int, numbers: Numbers) -> list[Number]:
-    """Ten parameters in the parent's frame of a unit parameter in the link's frame.
-
-    With R, p the pose: J' = R J R', MS' = R MS + p M, and J' += 2 (p.v) 1 - p v' - v p' for v = R MS, p M / 2.
-    """
-    zero = numbers.zero
-    axes, p = (pose.x, pose.y, pose.z), pose.origin
-    if symbol in _ELEMENTS:
-        u, v = (axes[k] for k in _ELEMENTS[symbol])
-        J = [u[a] * v[b] if symbol in (XX, YY, ZZ) else u[a] * v[b] + u[b] * v[a] for a, b in _ELEMENTS.values()]
-        return [*J, zero, zero, zero, zero]
-    if symbol == M:
-        J = [(dot(p, p) if a == b else zero) - p[a] * p[b] for a, b in _ELEMENTS.values()]
-        return [*J, *p, numbers.one]
-    v = axes[symbol - MX]
-    twice = numbers.two * dot(p, v)
-    J = [(twice if a == b else zero) - p[a] * v[b] - p[b] * v[a] for a, b in _ELEMENTS.values()]
-    return [*J, *v, zero]
-
-
-def apply_rules(ledger: _Ledger) -> None:
+def apply_rules(ledger: Ledger) -> None:
     """All rules, link by link from the tips to the base; inside a link, rule 2 comes before rule 3."""
     for j in reversed(ledger.robot.topological_order):
         for rule in _RULES[ledger.robot.links[j].kind]:
             rule(ledger, j)
 
 
-def rule_fixed(ledger: _Ledger, j: int) -> None:
+def rule_fixed(ledger: Ledger, j: int) -> None:
     """A fixed link is part of its parent: all ten parameters join it."""
     for symbol in range(10):
         ledger.eliminate(ledger.column(j, symbol), ledger.carried(j, symbol))
 
 
-def rule_rotor_revolute(ledger: _Ledger, j: int) -> None:
+def rule_rotor_revolute(ledger: Ledger, j: int) -> None:
     """Ia joins ZZ at r1, and at r2 where a_r2 is perpendicular to a_r1 (not in the paper)."""
     facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
     if rotor is not None and (facts.is_r1 or (facts.is_r2 and facts.perpendicular)):
         ledger.eliminate(rotor, [(ledger.column(j, ZZ), ledger.numbers.one)])
 
 
-def rule_rotor_prismatic(ledger: _Ledger, j: int) -> None:
+def rule_rotor_prismatic(ledger: Ledger, j: int) -> None:
     """Ia joins M, less a point mass on the parent, where nothing else pulls along a still axis (not in the paper)."""
     facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
     if rotor is not None and facts.still_slide:
@@ -168,7 +87,7 @@ def rule_rotor_prismatic(ledger: _Ledger, j: int) -> None:
         ledger.eliminate(rotor, [(ledger.column(j, M), ledger.numbers.one), *mass])
 
 
-def rule_1a(ledger: _Ledger, j: int) -> None:
+def rule_1a(ledger: Ledger, j: int) -> None:
     """YY, MZ, M of a revolute link join its parent (Khalil & Bennis 1994, rule 1a; Gautier & Khalil 1990, 15)."""
     minus = -ledger.numbers.one
     ledger.eliminate(ledger.column(j, YY), [(ledger.column(j, XX), minus), *ledger.carried(j, XX, YY)])
@@ -176,13 +95,13 @@ def rule_1a(ledger: _Ledger, j: int) -> None:
     ledger.eliminate(ledger.column(j, M), ledger.carried(j, M))
 
 
-def rule_1b(ledger: _Ledger, j: int) -> None:
+def rule_1b(ledger: Ledger, j: int) -> None:
     """The inertia of a prismatic link joins its parent (Khalil & Bennis 1994, rule 1b; Gautier & Khalil 1990, 16)."""
-    for symbol in _ELEMENTS:
+    for symbol in ELEMENTS:
         ledger.eliminate(ledger.column(j, symbol), ledger.carried(j, symbol))
 
 
-def rule_2(ledger: _Ledger, j: int) -> None:
+def rule_2(ledger: Ledger, j: int) -> None:
     """A slide parallel to a_r1: MZ goes, MX and MY join parent and ZZ_i (Khalil & Bennis 1994, rule 2)."""
     facts = ledger.facts[j]
     if not (facts.between and facts.parallel):
@@ -193,14 +112,14 @@ def rule_2(ledger: _Ledger, j: int) -> None:
         ledger.eliminate(ledger.column(j, symbol), _relation_6(ledger, j, i, axis, pose.origin))
 
 
-def _relation_6(ledger: _Ledger, j: int, i: int, axis: Vector, origin: Vector) -> list[tuple[int, Number]]:
+def _relation_6(ledger: Ledger, j: int, i: int, axis: Vector, origin: Vector) -> list[tuple[int, Number]]:
     """First moment along an axis of link j: the same on the parent, 2 p.axis on ZZ_i (relation 6, for trees)."""
     parent = ledger.robot.links[j].parent
     moments = [(ledger.column(parent, MX + k), x) for k, x in enumerate(axis) if x]
     return [*moments, (ledger.column(i, ZZ), ledger.numbers.two * dot(origin, axis))]
 
 
-def rule_3(ledger: _Ledger, j: int) -> None:
+def rule_3(ledger: Ledger, j: int) -> None:
     """A slide not parallel to a_r1: the last moment that has a part along a_r1 goes (rule 3, Table 1)."""
     facts = ledger.facts[j]
     if not facts.between or facts.parallel or facts.axis is None:
@@ -211,25 +130,25 @@ def rule_3(ledger: _Ledger, j: int) -> None:
     ledger.eliminate(ledger.column(j, MX + last), heirs)
 
 
-def rule_4(ledger: _Ledger, j: int) -> None:
+def rule_4(ledger: Ledger, j: int) -> None:
     """A revolute link parallel to r1 turns about z only (Khalil & Bennis 1994, rule 4); YY went by rule 1."""
     if ledger.facts[j].between:
         ledger.drop(j, XX, XY, XZ, YZ)
 
 
-def rule_5(ledger: _Ledger, j: int) -> None:
+def rule_5(ledger: Ledger, j: int) -> None:
     """MX, MY of a revolute link on a line that stays, along gravity (Khalil & Bennis 1994, rule 5)."""
     if ledger.facts[j].on_still_line:
         ledger.drop(j, MX, MY)
 
 
-def rule_6(ledger: _Ledger, j: int) -> None:
+def rule_6(ledger: Ledger, j: int) -> None:
     """First moments of a link that never turns (Khalil & Bennis 1994, rule 6)."""
     if ledger.facts[j].before_r1:
         ledger.drop(j, MX, MY, MZ)
 
 
-def rule_concurrent(ledger: _Ledger, j: int) -> None:
+def rule_concurrent(ledger: Ledger, j: int) -> None:
     """Without gravity, all axes through one point: MX, MY join XZ, YZ (not in the paper)."""
     height = ledger.facts[j].height
     if height is not None:
@@ -237,14 +156,14 @@ def rule_concurrent(ledger: _Ledger, j: int) -> None:
         ledger.eliminate(ledger.column(j, MY), [(ledger.column(j, YZ), -height)])
 
 
-_RULES: Mapping[str, tuple[Callable[[_Ledger, int], None], ...]] = {
+_RULES: Mapping[str, tuple[Callable[[Ledger, int], None], ...]] = {
     "fixed": (rule_fixed,),
     "revolute": (rule_rotor_revolute, rule_1a, rule_concurrent, rule_4, rule_5),
     "prismatic": (rule_rotor_prismatic, rule_1b, rule_2, rule_3, rule_6),
 }
 
 
-def _rows_in_own_frames(robot: Robot, table: Robot, ledger: _Ledger) -> dict[int, Row]:
+def _rows_in_own_frames(robot: Robot, table: Robot, ledger: Ledger) -> dict[int, Row]:
     """Rows over the columns in the robot's own link frames: X_mdh = A X_own, link by link."""
     images: dict[int, Row] = {k: {k: ledger.numbers.one} for k in ledger.columns.rotor_of_link.values()}
     for k, T in _own_frames(robot, table).items():

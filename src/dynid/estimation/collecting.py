@@ -101,12 +101,7 @@ def collect_like(
     """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows."""
     equation, wanted = state.equation, measured_channels(state.equation.measure)
     surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
-    treatments = tuple(
-        _unfiltered(s, state.delay)
-        if state.cutoff is None
-        else _filtered(s, choose_cutoff(s), state.cutoff, state.delay)
-        for s in surveys
-    )
+    treatments = tuple(treat_like(s, state.cutoff, state.delay) for s in surveys)
     told = _told(on_progress, "validating")
     length = block_length(surveys, state.equation.measure)
     return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
@@ -142,6 +137,11 @@ def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tupl
         cutoff, reason = best.cutoff, best.reason
     pairs = zip(surveys, choices, strict=True)
     return tuple(_filtered(s, choice, cutoff, wishes.delay) for s, choice in pairs), reason
+
+
+def treat_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
+    """Treatment of a further log with the cut-off and the delay of those before it."""
+    return _unfiltered(seen, delay) if cutoff is None else _filtered(seen, choose_cutoff(seen), cutoff, delay)
 
 
 def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Treatment:

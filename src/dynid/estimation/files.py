@@ -2,69 +2,47 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from dynid.errors import DynidError, IdentificationError
+from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
-from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.gate import Trial
 from dynid.estimation.identification import Bounds, Identification
 from dynid.estimation.lost import Lost
-from dynid.estimation.measure import Measure
 from dynid.estimation.origin import Origin
+from dynid.estimation.records import (
+    DAMAGE,
+    ArrayRecord,
+    EquationRecord,
+    FactorRecord,
+    Record,
+    describe_damage,
+    finite_numbers,
+    read_json,
+    read_numbers,
+    rebuild_equation,
+    rebuild_factor,
+    record_array,
+    record_equation,
+    record_factor,
+)
 from dynid.estimation.residuals import ChannelCheck, Delay
 from dynid.estimation.score import Score
 from dynid.estimation.verdict import Verdict
 from dynid.robot.files import write_text
-from dynid.robot.record import (
-    ColumnRecord,
-    FileRecord,
-    RobotRecord,
-    rebuild_column,
-    rebuild_files,
-    rebuild_robot,
-    record_column,
-    record_files,
-    record_robot,
-)
-from dynid.robot.robot import Robot
-from dynid.robot.transform import Array
+from dynid.robot.record import FileRecord, RobotRecord, rebuild_files, rebuild_robot, record_files, record_robot
 
 FORMAT: Literal["dynid identification"] = "dynid identification"
 VERSION: Literal[1] = 1
-LARGEST = 500_000_000
-"""Bytes of a file that is still read."""
 
 Number = float | None
 """None stands for NaN and infinity, which JSON does not have; where it matters a word says which."""
-
-
-class Record(BaseModel):
-    """What all records share: no unknown keys, no numbers that JSON does not have."""
-
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
-
-
-class ArrayRecord(Record):
-    """Numbers as the bytes of little-endian doubles, base64: exact and compact."""
-
-    shape: Annotated[list[Annotated[int, Field(ge=0, lt=10**9)]], Field(min_length=1, max_length=2)]
-    float64: str
-
-
-class FactorRecord(Record):
-    """A channel's factor."""
-
-    R: ArrayRecord
-    count: Annotated[int, Field(ge=0)]
-    total: float
 
 
 class ScoreRecord(Record):
@@ -78,22 +56,6 @@ class ScoreRecord(Record):
     source: str
     samples: int
     quiet: list[bool] | None = None
-
-
-class EquationRecord(Record):
-    """What is needed to write the rows again."""
-
-    rotor_inertia: bool
-    friction: list[str]
-    scale: ArrayRecord
-    columns: list[ColumnRecord]
-    transmission: ArrayRecord
-    joints: list[int]
-    rigid: ArrayRecord | None
-    model: str = "torque"
-    window: float | None = None
-    quadrature: str = "smooth"
-    unknown: list[str] | None = None
 
 
 class ParameterRecord(Record):
@@ -110,8 +72,8 @@ class OriginRecord(Record):
     """Where the result came from; the robot's files are with the robot."""
 
     command: str = ""
-    inputs: list[FileRecord] = []
-    versions: list[tuple[str, str]] = []
+    inputs: list[FileRecord] = Field(default_factory=list)
+    versions: list[tuple[str, str]] = Field(default_factory=list)
 
 
 class IdentificationRecord(Record):
@@ -149,7 +111,7 @@ class IdentificationRecord(Record):
     essential: list[str]
     essential_values: ArrayRecord
     lost: list[tuple[str, str, str]]
-    lost_shares: list[list[tuple[str, float]]] = []
+    lost_shares: list[list[tuple[str, float]]] = Field(default_factory=list)
     checks: list[tuple[str, float, float, float]]
     findings: list[tuple[str, list[str]]]
     notes: list[str]
@@ -170,32 +132,8 @@ def read_identification(path: Path) -> Identification:
     data = read_json(path, FORMAT, VERSION, "`dynid identify` writes one with --out result.json")
     try:
         return rebuild_identification(IdentificationRecord.model_validate(data))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(p) for p in first["loc"])
-        raise IdentificationError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
-    except (DynidError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-        raise IdentificationError(f"{path}: the file is damaged: {error}") from error
-
-
-def read_json(path: Path, form: str, version: int, remedy: str) -> dict[str, Any]:
-    """Read a file that says of itself to have this format and version."""
-    try:
-        if path.stat().st_size > LARGEST:
-            raise IdentificationError(f"{path}: larger than {LARGEST // 1_000_000} MB, which no such file is")
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise IdentificationError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, RecursionError) as error:
-        raise IdentificationError(f"{path}: this is no JSON file ({error})") from error
-    if not isinstance(data, dict) or data.get("format") != form:
-        raise IdentificationError(f"{path}: this is no file of the format '{form}'; {remedy}")
-    if data.get("version") != version:
-        found = str(data.get("version"))[:20]
-        raise IdentificationError(
-            f"{path}: the file has version {found}, this dynid reads version {version}; update dynid"
-        )
-    return data
+    except DAMAGE as error:
+        raise IdentificationError(f"{path}: {describe_damage(error)}") from error
 
 
 def record_identification(x: Identification) -> IdentificationRecord:
@@ -249,35 +187,6 @@ def record_identification(x: Identification) -> IdentificationRecord:
     )
 
 
-def record_equation(equation: Equation) -> EquationRecord:
-    """Write an equation down; its robot is recorded apart."""
-    return EquationRecord(
-        rotor_inertia=equation.base.question.rotor_inertia,
-        friction=list(equation.friction),
-        scale=record_array(equation.shapes.scale),
-        columns=[record_column(column) for column in equation.extra],
-        transmission=record_array(equation.transmission),
-        joints=list(equation.joints),
-        rigid=None if equation.rigid is None else record_array(equation.rigid),
-        model=equation.measure.model,
-        window=equation.measure.window,
-        quadrature=equation.measure.quadrature,
-        unknown=None if equation.unknown is None else list(equation.unknown),
-    )
-
-
-def record_factor(factor: ChannelFactor) -> FactorRecord:
-    """Write a factor down."""
-    return FactorRecord(R=record_array(factor.R), count=factor.count, total=factor.total)
-
-
-def rebuild_factor(record: FactorRecord) -> ChannelFactor:
-    """Build a factor again, of whatever width was written."""
-    if len(record.R.shape) != 2:
-        raise IdentificationError("a factor must have rows and columns")
-    return ChannelFactor(finite_numbers(record.R, *record.R.shape), record.count, record.total)
-
-
 def rebuild_identification(r: IdentificationRecord) -> Identification:
     """Build a result again, checked."""
     equation = rebuild_equation(rebuild_robot(r.robot), r.equation)
@@ -327,32 +236,6 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
     )
 
 
-def _systematic(record: ArrayRecord, parameters: int) -> Array:
-    return finite_numbers(record, record.shape[0], parameters)
-
-
-def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
-    """Build an equation again."""
-    if not e.joints or e.joints != sorted(set(e.joints)) or not set(e.joints) <= set(range(robot.n)):
-        raise IdentificationError("equation.joints are not joints of the robot in order")
-    equation = Equation.of(
-        robot,
-        friction=tuple(e.friction),
-        rotor_inertia=e.rotor_inertia,
-        scale=finite_numbers(e.scale, robot.n),
-        extra=tuple(rebuild_column(column) for column in e.columns),
-        transmission=finite_numbers(e.transmission, robot.n, robot.n),
-        joints=tuple(e.joints),
-        measure=Measure(e.model, e.window, e.quadrature),
-        unknown=None if e.unknown is None else tuple(e.unknown),
-    )
-    if (equation.shapes.scale <= 0.0).any():
-        raise IdentificationError("equation.scale must be positive")
-    if e.rigid is not None:
-        equation = equation.with_rigid(finite_numbers(e.rigid, equation.rigid_count))
-    return equation
-
-
 def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
     """What was lost; files of old do not say which share went where."""
     shares = r.lost_shares or [[] for _ in r.lost]
@@ -390,28 +273,6 @@ def _check_names(r: IdentificationRecord, equation: Equation) -> None:
         raise IdentificationError(f"model '{r.model}' is not the equation's '{equation.measure.model}'")
     if not r.factors or any(len(of_log) != len(equation.channels) for of_log in r.factors):
         raise IdentificationError("factors must be given for every log and channel")
-
-
-def record_array(x: Array) -> ArrayRecord:
-    """Write an array down."""
-    data = np.ascontiguousarray(x, dtype="<f8")
-    return ArrayRecord(shape=list(data.shape), float64=base64.b64encode(data.tobytes()).decode("ascii"))
-
-
-def read_numbers(record: ArrayRecord, *shape: int) -> Array:
-    """Numbers of an array that must have this shape."""
-    if tuple(record.shape) != shape:
-        raise IdentificationError(f"an array has shape {tuple(record.shape)}, not {shape}")
-    raw = base64.b64decode(record.float64, validate=True)
-    return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(shape)
-
-
-def finite_numbers(record: ArrayRecord, *shape: int) -> Array:
-    """The same, all finite."""
-    numbers = read_numbers(record, *shape)
-    if not np.isfinite(numbers).all():
-        raise IdentificationError("an array holds numbers that are not finite")
-    return numbers
 
 
 def _finite(x: Any) -> float | None:

@@ -11,9 +11,9 @@ from functools import cached_property
 import numpy as np
 import scipy.linalg
 
-from dynid.estimation.equation import Indices
 from dynid.estimation.gathering import Block
 from dynid.estimation.jackknife import grouped
+from dynid.estimation.layout import Indices
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from dynid.base.parameters import BaseParameters
 from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import Question
-from dynid.estimation.equation import CHUNK, Equation, Indices
+from dynid.estimation.equation import CHUNK, Equation
+from dynid.estimation.layout import Indices
 from dynid.models.columns import Column
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.estimation.equation import Equation, Indices
+from dynid.estimation.equation import Equation
 from dynid.estimation.folds import Folds
 from dynid.estimation.gathering import Block
+from dynid.estimation.layout import Indices
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from dynid.data.read import IN_CURRENT
-from dynid.estimation.equation import Indices
 from dynid.estimation.essential import eliminate
 from dynid.estimation.factor import ChannelFactor
 from dynid.estimation.gain import gain_shifts
@@ -17,6 +16,7 @@ from dynid.estimation.gate import Trial
 from dynid.estimation.identification import NORMAL, Bounds, Identification
 from dynid.estimation.inertias import mean_inertias
 from dynid.estimation.jackknife import Jackknife
+from dynid.estimation.layout import Indices
 from dynid.estimation.least_squares import Factors, Solution, channel_noise, stacked
 from dynid.estimation.lost import Lost
 from dynid.estimation.method import Method

@@ -6,23 +6,25 @@ import json
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from dynid.data.findings import Findings
-from dynid.errors import DynidError, IdentificationError
+from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.files import (
+from dynid.estimation.gathering import Block
+from dynid.estimation.records import (
+    DAMAGE,
     EquationRecord,
     FactorRecord,
     Record,
+    describe_damage,
     read_json,
     rebuild_equation,
     rebuild_factor,
     record_equation,
     record_factor,
 )
-from dynid.estimation.gathering import Block
 from dynid.estimation.state import State
 from dynid.robot.files import write_text
 from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
@@ -112,12 +114,8 @@ def read_state(path: Path) -> State:
         settling = tuple(_factors(equation, of_log) for of_log in record.settling)
         if any(block.log >= len(settling) for block in blocks) or len(record.findings) != len(settling):
             raise IdentificationError("blocks and logs do not belong together")
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(p) for p in first["loc"])
-        raise IdentificationError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
-    except (DynidError, ValueError, KeyError, IndexError) as error:
-        raise IdentificationError(f"{path}: the file is damaged: {error}") from error
+    except DAMAGE as error:
+        raise IdentificationError(f"{path}: {describe_damage(error)}") from error
     findings = tuple(
         Findings(
             f.log, f.rate, samples=f.samples, notes=list(f.sentences),

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from dynid.errors import DynidError, ExportError
-from dynid.estimation.files import read_json
+from dynid.errors import ExportError
+from dynid.estimation.records import DAMAGE, describe_damage, read_json
 from dynid.exports.subject import Subject
 from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
 from dynid.robot.robot import Robot
@@ -40,9 +38,5 @@ def read_robot_json(path: Path) -> Robot:
     data = read_json(path, FORMAT, VERSION, "`dynid export` writes one")
     try:
         return rebuild_robot(RobotRecord.model_validate(data.get("robot")))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(p) for p in first["loc"])
-        raise ExportError(f"{path}: robot.{place}: {first['msg']}; the file is damaged") from error
-    except (DynidError, ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-        raise ExportError(f"{path}: the file is damaged: {error}") from error
+    except DAMAGE as error:
+        raise ExportError(f"{path}: {describe_damage(error, inside='robot.')}") from error

@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from dynid.errors import DynidError, PhysicalError
-from dynid.estimation.files import (
+from dynid.errors import IdentificationError, PhysicalError
+from dynid.estimation.files import IdentificationRecord, rebuild_identification, record_identification
+from dynid.estimation.records import (
+    DAMAGE,
     ArrayRecord,
-    IdentificationRecord,
     Record,
+    describe_damage,
     finite_numbers,
     read_json,
     read_numbers,
-    rebuild_identification,
     record_array,
-    record_identification,
 )
 from dynid.physical.binding import Binding
 from dynid.physical.physical import PhysicalParameters
@@ -100,16 +100,12 @@ def read_physical(path: Path) -> PhysicalParameters:
     """Read and check; raise PhysicalError with place and remedy."""
     try:
         data = read_json(path, FORMAT, VERSION, "`dynid physical` writes one with --out physical.json")
+    except IdentificationError as error:
+        raise PhysicalError(str(error)) from error
+    try:
         return _rebuild(PhysicalRecord.model_validate(data))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        place = ".".join(str(p) for p in first["loc"])
-        raise PhysicalError(f"{path}: {place}: {first['msg']}; the file is damaged") from error
-    except DynidError as error:
-        text = str(error)
-        raise PhysicalError(text if str(path) in text else f"{path}: the file is damaged: {text}") from error
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-        raise PhysicalError(f"{path}: the file is damaged: {error}") from error
+    except DAMAGE as error:
+        raise PhysicalError(f"{path}: {describe_damage(error)}") from error
 
 
 def _rebuild(r: PhysicalRecord) -> PhysicalParameters:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.data.cutoff import choose_cutoff
 from dynid.data.findings import Findings
 from dynid.data.log import Log
 from dynid.data.survey import Survey, survey
 from dynid.data.treatment import Treatment
 from dynid.errors import LogError
-from dynid.estimation.collecting import measured_channels
-from dynid.estimation.equation import ChannelColumns, Equation
+from dynid.estimation.collecting import measured_channels, treat_like
+from dynid.estimation.equation import Equation
 from dynid.estimation.identification import Identification
+from dynid.estimation.layout import ChannelColumns
 from dynid.estimation.rows import Rows, rows_of
 from dynid.models.friction import STOP
 from dynid.report.spectrum import Spectrum, find_spectrum
@@ -78,17 +78,15 @@ def is_of_velocity(block: str) -> bool:
 
 
 def _treatment(result: Identification, log: Log, seen: Survey) -> Treatment:
-    """As the identification treats further logs."""
+    """As the identification treats further logs; one that cannot be treated so is refused by name."""
     if result.cutoff is None:
         if seen.samples.v is None or seen.samples.a is None:
             raise LogError(log.name, "it has no velocities or accelerations, which this result was made from")
-        return Treatment(seen.rate, None, False, result.delay)
-    if result.cutoff >= 0.5 * seen.rate:
+    elif result.cutoff >= 0.5 * seen.rate:
         raise LogError(
             log.name, f"its {seen.rate:.4g} Hz are too slow for the result's cut-off of {result.cutoff:.4g} Hz"
         )  # fmt: skip
-    choice = choose_cutoff(seen)
-    return Treatment(seen.rate, result.cutoff, not choice.clean, result.delay, choice.motion_cutoff(result.cutoff))
+    return treat_like(seen, result.cutoff, result.delay)
 
 
 def _replay(

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 from dynid.robot.schema import RobotTable
 
-_LETTERS = {"modified": ("gamma", "b", "alpha", "d", "theta", "r"), "standard": ("a", "alpha", "d", "theta")}
+LETTERS = {"modified": ("gamma", "b", "alpha", "d", "theta", "r"), "standard": ("a", "alpha", "d", "theta")}
+"""Letters of a row, by convention."""
+
 _ENTRY = re.compile(r"([a-z]+)([0-9]*)")
 
 
@@ -18,7 +20,7 @@ def read_unknown(
 
     A row's a and alpha of the standard convention are d and alpha of the joints after it.
     """
-    letters = _LETTERS[table.convention]
+    letters = LETTERS[table.convention]
     found: list[str] = []
     for word in table.unknown:
         match = _ENTRY.fullmatch(word)

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.base.digits import read_gravity
+from dynid.base.exact_reading import read_gravity
 from dynid.base.field import Field
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.unknown.geometry import ANGLES, Length, PartlyKnown, Row, Turning

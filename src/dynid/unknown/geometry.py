@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from dynid.base.digits import Angle, read_angle, read_length
+from dynid.base.exact_reading import Angle, read_angle, read_length
 from dynid.errors import UnknownGeometryError
 from dynid.robot.expression import Expression, parse_expression, symbols_of
 from dynid.robot.robot import Robot

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dynid.base.digits import Angle, read_gravity
+from dynid.base.exact_reading import Angle, read_gravity
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.unknown.geometry import ANGLES, Length, PartlyKnown, Row, Turning, is_right
 
