@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ T = np.arange(N) * 0.01
 Q = np.random.default_rng(1).standard_normal((N, 3))
 
 
-def match(shapes: dict[str, tuple[int, ...]], **columns: str) -> Plan:
+def match(shapes: Mapping[str, tuple[int, ...]], **columns: str) -> Plan:
     return match_columns("log", [Field(name, shape) for name, shape in shapes.items()], ROBOT, columns)
 
 
@@ -42,7 +43,7 @@ def test_the_time_decides_between_several_recordings() -> None:
 
 
 def test_the_folder_of_a_joint_names_the_joint() -> None:
-    shapes: dict[str, tuple[int, ...]] = {f"joint{k}.{name}": (N,) for k in (1, 2, 3) for name in ("t", "q")}
+    shapes = {f"joint{k}.{name}": (N,) for k in (1, 2, 3) for name in ("t", "q")}
     assert [place.field for place in match(shapes, t="joint2.t").channels["q"]] == ["joint1.q", "joint2.q", "joint3.q"]
 
 
@@ -56,7 +57,7 @@ def test_the_folder_of_a_joint_names_the_joint() -> None:
     ],
     ids=["complex", "text", "objects", "3-D"],
 )
-def test_an_array_of_no_numbers_says_why(array: np.ndarray, problem: str, tmp_path: Path) -> None:  # type: ignore[type-arg]
+def test_an_array_of_no_numbers_says_why(array: np.ndarray, problem: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "log.npz", t=T, q=array, tau=Q)
     with pytest.raises(LogError, match=problem):
         read_log(tmp_path / "log.npz", ROBOT)
