@@ -23,6 +23,7 @@ from dynid.robot.loops import Closure, Coupling
 from dynid.robot.mdh import Z_AXIS, mdh_transform, moved_zeros
 from dynid.robot.robot import Link, MdhRow, Robot
 from dynid.robot.schema import ClosureTable, CouplingTable, JointTable, LinkTable, RobotTable, check_table
+from dynid.robot.snapping import Snapped, tell_snapped
 from dynid.robot.transform import Transform, freeze, rotation_x, snap_angle
 from dynid.robot.unknown_entries import loose_letters, read_unknown
 
@@ -75,6 +76,7 @@ class _Builder:
     snap: bool
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    snapped: list[Snapped] = field(default_factory=list)
 
     def build(self, name: str) -> Robot | list[str]:
         table = self.table
@@ -125,7 +127,7 @@ class _Builder:
             closures=closures,
             symbols=dict(table.symbols),
             source=table.source,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *tell_snapped(self.snapped)),
             columns=columns,
             sensor=sensor,
             unknown=nominal,
@@ -265,9 +267,8 @@ class _Builder:
         angle = _radians(number.value) if degrees else number.value
         if self.snap and (snapped := snap_angle(angle)) != angle:
             if abs(snapped - angle) > 1e-12:
-                self.notes.append(
-                    f"{where}: {angle:.9g} rad taken for {math.degrees(snapped):g} degrees; snap=False keeps it"
-                )
+                note = f"{where}: {angle:.9g} rad taken for {math.degrees(snapped):g} degrees; snap=False keeps it"
+                self.snapped.append(Snapped(where, abs(snapped - angle), note))
             angle = snapped
         return Expression(angle, number.text, degrees and number.text is not None)
 
