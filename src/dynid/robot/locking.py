@@ -14,7 +14,6 @@ from dynid.robot.loops import Closure, Coupling
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Transform, freeze, rotation_about
 
-
 SLACK = 1e-3
 """How far beyond its limits a joint may be held without a note, rad or m: limits are rounded."""
 
