@@ -7,7 +7,7 @@ from typing import Any
 
 import typer.main
 
-from dynid.cli import app
+from dynid.commands.app import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Command line

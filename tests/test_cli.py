@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,8 +34,40 @@ def test_import_is_light() -> None:
 
 
 def test_help_is_light() -> None:
-    code = "from typer.testing import CliRunner; from dynid.cli import app; CliRunner().invoke(app, ['--help'])"
+    code = (
+        "from typer.testing import CliRunner; from dynid.commands.app import app; CliRunner().invoke(app, ['--help'])"
+    )
     assert not loaded_modules(code) & {*HEAVY, "numpy"}
+
+
+def test_the_entry_loads_the_commands_only_when_it_runs() -> None:
+    """Ctrl-C while they load is caught."""
+    assert not loaded_modules("import dynid.cli, dynid.__init__") & {"typer", "click", "rich", "dynid.commands"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ImportError("a library failed to import")])
+def test_ctrl_c_while_loading_is_quiet(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a library turns it into an error of its own."""
+    from dynid.cli import main
+
+    def app(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise error from None
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setitem(sys.modules, "dynid.commands.app", SimpleNamespace(app=app))
+    try:
+        with pytest.raises(SystemExit) as left:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "dynid: interrupted\n"
 
 
 @pytest.mark.parametrize("command", ["robots", "mdh", "base", "excite", "demo"])

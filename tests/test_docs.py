@@ -83,7 +83,7 @@ def test_make_targets_of_the_docs_exist() -> None:
 
 
 def test_commands_of_the_docs_exist() -> None:
-    from dynid.cli import app
+    from dynid.commands.app import app
 
     commands = {command.callback.__name__ for command in app.registered_commands if command.callback}
     for page in PAGES:

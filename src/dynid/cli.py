@@ -1,63 +1,26 @@
-"""The command line: all commands, and what happens to mistakes.
+"""The command line, and what happens to mistakes.
 
-Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault.
+Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault; 130: Ctrl-C.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable
 
-import typer
-
-from dynid.commands.base import base
-from dynid.commands.demo import demo
-from dynid.commands.excitation import excite
-from dynid.commands.export import export
-from dynid.commands.identification import identify, simulate
-from dynid.commands.markers import markers
-from dynid.commands.payload import gains, payload
-from dynid.commands.physical import check, physical
-from dynid.commands.report import report
-from dynid.commands.robots import mdh, robots
-from dynid.commands.unknown import unknown
-from dynid.commands.view import view
 from dynid.errors import DynidError
-
-app = typer.Typer(
-    add_completion=True,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Identification of robot dynamics: a robot file and a log in, trustworthy parameters out.",
-)
-COMMANDS: dict[Callable[..., None], str] = {
-    robots: "List the bundled robots.",
-    mdh: "Any robot as a Denavit-Hartenberg table.",
-    base: "Which parameters can be known at all.",
-    excite: "Design a motion that reveals them.",
-    simulate: "Make the log of a motion.",
-    identify: "Find parameters from logs, with intervals.",
-    payload: "What a link carries.",
-    gains: "Gains of the drives, by a known payload.",
-    markers: "Joint positions from markers on the links.",
-    unknown: "Parameters without lengths or angles.",
-    physical: "Masses and inertias that can exist.",
-    check: "Links of a robot file that cannot exist.",
-    export: "Write a URDF, MJCF, TOML, C or JSON file.",
-    report: "One HTML page on a result, or on several.",
-    view: "See a robot move in the browser.",
-    demo: "The main job on a simulated robot.",
-}
-"""In the order of the work, with what the list of commands says of each."""
-
-for command, words in COMMANDS.items():
-    app.command(short_help=words)(command)
 
 
 def main() -> None:
-    """Run the command line; a mistake of the user becomes a line or two and exit code 2."""
+    """Run the command line; a mistake of the user becomes a line or two and exit code 2.
+
+    The commands load in here: Ctrl-C ends their loading as it ends their work.
+    """
+    interrupts = _Interrupts()
     try:
+        interrupts.watch()
+        from dynid.commands.app import app
+
         code = app(prog_name="dynid", standalone_mode=False)
     except DynidError as error:
         from dynid.faces.terminal import spoken
@@ -67,10 +30,31 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
-        sys.exit(_misused(error))
+        code = 130 if interrupts.seen else _misused(error)
     if code == 130:
         sys.stderr.write("dynid: interrupted\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(130)  # Python would die of the signal where it came while a library compiled code
     sys.exit(code or 0)
+
+
+class _Interrupts:
+    """Notes Ctrl-C: a library that is loading may turn it into an error of its own."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def watch(self) -> None:
+        """Begin, unless Ctrl-C means nothing here, as in the background of a script."""
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, number: int, frame: object) -> None:
+        self.seen = True
+        raise KeyboardInterrupt
 
 
 def _misused(error: Exception) -> int:

@@ -43,6 +43,20 @@ def urdf(path: Path, **changes: str) -> Path:
     return path
 
 
+def test_a_fixed_link_of_zeros_is_a_frame(tmp_path: Path) -> None:
+    """Such as tool0 of many files; a moving link of zeros is a fault."""
+    zeros = GOOD.replace("0.02", "0")
+    path = urdf(tmp_path / "frames.urdf", foot=zeros, a=zeros, tool=zeros)
+    text = path.read_text()
+    for name in ("foot", "a", "tool"):
+        before, link, after = text.partition(f'<link name="{name}">')
+        text = before + link + after.replace('mass value="2"', 'mass value="0"', 1)
+    path.write_text(text)
+    found = check_robot(path)
+    assert found.bodies == ("a", "b")
+    assert [fault.link for fault in found.faults] == ["a"]
+
+
 def test_a_good_file_has_no_faults(tmp_path: Path) -> None:
     found = check_robot(urdf(tmp_path / "good.urdf"))
     assert found.faults == ()

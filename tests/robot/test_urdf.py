@@ -114,6 +114,26 @@ def _set(joint: object, q: np.ndarray, v: np.ndarray, a: np.ndarray, qj: float, 
     v[iv], a[iv] = vj, aj
 
 
+def test_many_rounded_angles_are_one_note(tmp_path: Path) -> None:
+    joints = "".join(
+        f'<link name="l{k + 1}"/><joint name="j{k + 1}" type="revolute"><parent link="l{k}"/><child link="l{k + 1}"/>'
+        f'<origin rpy="{1.5708 if k != 2 else 1.5707} 0 0"/><axis xyz="0 0 1"/>'
+        '<limit lower="-1" upper="2" effort="1" velocity="1"/></joint>'
+        for k in range(5)
+    )
+    robot = load_robot(write(tmp_path, f'<robot name="r"><link name="l0"/>{joints}</robot>'))
+    assert len(robot.notes) == 1
+    assert "angles in 5 places (joint 'j1'; joint 'j2'; joint 'j3'; ...)" in robot.notes[0]
+    assert "at most 0.0001 rad away (joint 'j3'); snap=False" in robot.notes[0]
+
+
+def test_a_joint_held_outside_its_limits_is_noted(tmp_path: Path) -> None:
+    path = write(tmp_path, ARM)
+    assert not any("is held at" in note for note in load_robot(path, lock={"elbow": 2.0, "shoulder": 90.0}).notes)
+    noted = [note for note in load_robot(path, lock={"elbow": 90.0}).notes if "is held at" in note]
+    assert noted == ["'elbow' is held at 90 rad, outside its limits of -1 to 2 rad; is the position in rad?"]
+
+
 def test_limits_friction_and_notes(tmp_path: Path) -> None:
     robot = load_robot(write(tmp_path, ARM))
     elbow, shoulder = robot.joint_names.index("elbow"), robot.joint_names.index("shoulder")

@@ -147,6 +147,7 @@ def identify(
             matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
             report_face.report_identified(result, report, read, held_out, tell, physical=bodies, files=matrix)
     written = [*(str(path) for path in (out, json, report) if path), *files_of_bodies]
-    if written:
-        screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
+    done = f"wrote {terminal.escaped(', '.join(written))}" if written else "nothing was written"
+    done += "" if out else "; --out result.json keeps the result for dynid physical, export and report"
+    screen.print(done, highlight=False, soft_wrap=True)
     terminal.finish([terminal.spoken(warning) for warning in (*result.warnings, *warnings)])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dynid.data.folders import read_names
 from dynid.data.joints import Choice, choose_joints
 from dynid.data.mapping import Mapped, Place, read_mapping
 from dynid.data.naming import REACTION, Meaning, Names, reaction_channels
@@ -65,10 +66,10 @@ class _Matching:
         self, log: str, fields: Sequence[Field], robot: Robot, columns: Mapping[str, object] | None, motor_side: bool
     ) -> None:
         self.log, self.robot, self.fields = log, robot, {field.name: field for field in fields}
-        names = Names(robot, motor_side=motor_side)
-        read = (names.read(field.name) for field in fields)
-        self.meanings = {meaning.field: meaning for meaning in read if meaning is not None}
         self.mapped: Mapped = read_mapping(log, columns, robot, self.fields)
+        given = self.mapped.whole.get("t")
+        time = given if given is None or isinstance(given, str) else given[0].field
+        self.meanings = read_names(log, self.fields, Names(robot, motor_side=motor_side), time)
         self.notes: list[str] = []
         self.turned: set[str] = set()
         self.nanoseconds: str | None = None
@@ -82,7 +83,11 @@ class _Matching:
             if places:
                 channels[channel] = places
         if "q" not in channels:
-            strange = [m.field for m in self._of("q") if m.words or m.number is not None]
+            useless = [self.fields[m.field] for m in self._of("q") if not m.words and self.fields[m.field].problem]
+            if useless:
+                raise LogError(self.log, f"there are no positions: '{useless[0].name}' {useless[0].problem}")
+            columns = [m for m in self._of("q") if self.fields[m.field].is_column]
+            strange = [m.field for m in columns if m.words or m.number is not None]
             if strange:
                 raise LogError(
                     self.log, f"its positions are of other joints ({shortened(strange, 6)}) than those of "
@@ -194,6 +199,7 @@ class _Matching:
             alike = [meaning.field for meaning in self._of(channel)]
             if alike:
                 self.notes.append(f"no {channel} was found, though these look alike: {shortened(alike, 5)}")
+            self.notes += [f"'{name}' {self.fields[name].problem}" for name in alike if self.fields[name].problem][:1]
             return ()
         missing = [name for place, name in enumerate(self.robot.joint_names) if place not in found]
         if missing:

@@ -179,6 +179,12 @@ class Log:
         """Which of v, a, tau, reaction were recorded."""
         return self.source.channels
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """What else is in the file of the log, for messages."""
+        whole = self.source.whole if isinstance(self.source, _Part) else self.source
+        return tuple(getattr(whole, "unused", ()))
+
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""
         return self.source.chunks(rows)

@@ -10,9 +10,9 @@ from dynid.robot.robot import Robot
 
 TIMES = frozenset({"t", "time", "times", "timestamp", "timestamps", "stamp"})
 _CHANNELS = {
-    "q": ("q", "position", "positions", "pos"),
-    "v": ("v", "qd", "dq", "velocity", "velocities", "vel", "qdot"),
-    "a": ("a", "qdd", "ddq", "acceleration", "accelerations", "acc", "qddot"),
+    "q": ("q", "position", "positions", "pos", "qpos"),
+    "v": ("v", "qd", "dq", "velocity", "velocities", "vel", "qdot", "qvel"),
+    "a": ("a", "qdd", "ddq", "acceleration", "accelerations", "acc", "qddot", "qacc"),
     "tau": ("tau", "torque", "torques", "effort", "efforts", "current", "currents"),
 }
 WORDS = {word: channel for channel, words in _CHANNELS.items() for word in words}
@@ -73,9 +73,10 @@ class Names:
         self._noise = _NOISE | _MOTOR if motor_side else _NOISE
         self._other = _OTHER if motor_side else _OTHER | _MOTOR
 
-    def read(self, field: str) -> Meaning | None:
-        """Return what a name says, None where it names no channel."""
-        name, unit = split_unit(field)
+    def read(self, text: str, field: str | None = None) -> Meaning | None:
+        """Return what a name says, None where it names no channel; `field`: the field that it stands for."""
+        field = text if field is None else field
+        name, unit = split_unit(text)
         lower = name.lower()
         if "joint_states" in lower:
             name = name[lower.rfind("joint_states") + len("joint_states") :]

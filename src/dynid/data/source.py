@@ -51,6 +51,16 @@ class FileSource:
         """Which of v, a, tau, reaction there are."""
         return frozenset(name for name in CHANNELS if name in self.plan.channels)
 
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """What else is in the file, with the reason where it holds no numbers."""
+        used = {field.name for field in self.plan.wanted}
+        return tuple(
+            f"'{field.name}'" + (f" ({field.problem})" if field.problem else "")
+            for field in self.table.fields
+            if field.name not in used
+        )
+
     def chunks(self, rows: int) -> Iterator[Samples]:
         """Read the file from its beginning, at most `rows` samples at a time."""
         first: int | float | None = None

@@ -103,7 +103,12 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
         missing = [name for name in measured if getattr(samples, name) is None]
         if missing:
             what = "joint torques" if missing[0] == "tau" else "forces on the base"
-            raise LogError(log.name, f"it has no {what}; name the columns with columns={{'{missing[0]}': [...]}}")
+            others = log.unused
+            beside = ", ".join(others[:20]) + (f", ... ({len(others)} in all)" if len(others) > 20 else "")
+            raise LogError(
+                log.name, f"it has no {what}; name the columns with columns={{'{missing[0]}': [...]}}"
+                f"{f'; beside those in use it has {beside}' if others else ''}"
+            )  # fmt: skip
         good = finite(samples)
         rows += len(samples)
         if good.any():

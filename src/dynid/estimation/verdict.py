@@ -98,7 +98,7 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict("usable", tuple(text for text, _ in doubts), doubts[0][1])
     worst = float(np.nanmax(evidence.validation.counted))
     praise = f"validation NRMSE {evidence.validation.mean:.3f} on average, {worst:.3f} at worst"
-    return Verdict("good", (praise,), "use it: predict torques, or keep it in a file")
+    return Verdict("good", (praise,), "use it: predict torques, find its bodies, export it")
 
 
 Doubt = tuple[str, str]

@@ -36,6 +36,7 @@ _SPEECH = (
     (r"\((gain|gear)=, --\1\)", r"(--\1)"),
     (r"limits=\{[^{}]*\} \(command line: (--\w+)\)", r"\1"),
     (r"\bsnap=False\b", "--no-snap"),
+    (r", or use robot\.with_parameters\(values\)", "; dynid demo ROBOT runs the whole job with invented ones"),
     (r"\bdelay=(\S+) \(--delay\)", r"--delay \1"),
 )
 """Remedies in Python's words, and in those of the command line."""
@@ -130,7 +131,7 @@ def escaped(text: str) -> str:
 def show_notes(robot: Robot, out: Console) -> None:
     """Print what was noticed while loading."""
     for note in robot.notes:
-        out.print(f"note: {escaped(spoken(note))}", highlight=False)
+        out.print(f"note: {escaped(spoken(note))}", highlight=False, soft_wrap=not out.is_terminal)
 
 
 def finish(warnings: Sequence[str]) -> None:

@@ -37,9 +37,9 @@ def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
     for element, carrier, T in carried_links(path, robot):
         name = element.get("name", "")
         inertial = element.find("inertial")
-        if inertial is None and (carrier < 0 or robot.links[carrier].name != name):
-            continue  # a frame without a body, held by another link
         x = np.zeros(10) if inertial is None else _inertia(path, name, inertial)
+        if not x.any() and (carrier < 0 or robot.links[carrier].name != name):
+            continue  # a frame without a body, held by another link
         bodies.append(StatedBody(name, x, carrier, T))
     return bodies
 

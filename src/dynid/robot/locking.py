@@ -14,6 +14,9 @@ from dynid.robot.loops import Closure, Coupling
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Transform, freeze, rotation_about
 
+SLACK = 1e-3
+"""How far beyond its limits a joint may be held without a note, rad or m: limits are rounded."""
+
 
 def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     """Return the robot with some joints held at a position: they become fixed, and drop out of couplings."""
@@ -35,7 +38,24 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     sensor = robot.sensor
     if sensor is not None:
         sensor = replace(sensor, rotors=tuple(rotor for rotor in sensor.rotors if rotor.joint not in held))
-    return replace(robot, links=links, couplings=couplings, closures=closures, columns=columns, sensor=sensor)
+    notes = (*robot.notes, *_outside(robot, lock))
+    return replace(
+        robot, links=links, couplings=couplings, closures=closures, columns=columns, sensor=sensor, notes=notes
+    )
+
+
+def _outside(robot: Robot, lock: Mapping[str, float]) -> list[str]:
+    """Notes on joints that are held where they cannot be: the position may be in degrees."""
+    notes = []
+    for link in robot.links:
+        at, limits = lock.get(link.joint), link.limits
+        if link.moves and at is not None and not limits.lower - SLACK <= at <= limits.upper + SLACK:
+            unit = "rad" if link.kind == "revolute" else "m"
+            notes.append(
+                f"'{link.joint}' is held at {at:g} {unit}, outside its limits of {limits.lower:.4g} to "
+                f"{limits.upper:.4g} {unit}; is the position in {unit}?"
+            )
+    return notes
 
 
 def _reduced(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[Coupling, ...]:

@@ -24,6 +24,7 @@ from dynid.robot.mjcf_inertias import state_inertias
 from dynid.robot.mjcf_parts import drop_shapes, fix_frames, include, merge_defaults, name_parts, spell_joints
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
+from dynid.robot.snapping import Snapped, tell_snapped
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, skew
 from dynid.robot.xml import numbers, read_xml
 
@@ -58,6 +59,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     if (free or floating_base) and len(moving) > 1:
         raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
     links: list[Link] = []
+    snapped: list[Snapped] = []
     for body in moving:
         tree, base = _read_tree(path, root, body, free or floating_base)
         tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
@@ -65,7 +67,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
-            tree = [_snapped(link, notes) for link in tree]
+            tree = [_snapped(link, snapped) for link in tree]
         links += [replace(k, parent=k.parent + len(links) if k.parent >= 0 else -1) for k in tree]
     robot = Robot(
         name=root.get("model") or path.stem,
@@ -73,21 +75,21 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         gravity=freeze(_gravity(path, root, notes)),
         couplings=read_couplings(path, root, zeros),
         source=str(path),
-        notes=tuple(notes),
+        notes=(*notes, *tell_snapped(snapped)),
     )
     return merge_fixed(lock_joints(robot, lock))
 
 
-def _snapped(link: Link, notes: list[str]) -> Link:
+def _snapped(link: Link, snapped: list[Snapped]) -> Link:
     R = link.placement.rotation
     nearest = np.round(R)
     off = float(np.abs(R - nearest).max())
     if off == 0.0 or off > SNAP_TOLERANCE:
         return link
     if off > 1e-12:
-        notes.append(
-            f"body '{link.name}': its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
-        )
+        where = f"body '{link.name}'"
+        note = f"{where}: its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
+        snapped.append(Snapped(where, off, note))
     return replace(link, placement=Transform(nearest, link.placement.translation))
 
 

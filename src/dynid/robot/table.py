@@ -113,7 +113,7 @@ class _Builder(Sheet):
             closures=closures,
             symbols=dict(table.symbols),
             source=table.source,
-            notes=tuple(self.notes),
+            notes=self.all_notes,
             columns=columns,
             sensor=sensor,
             unknown=nominal,

@@ -10,6 +10,7 @@ from functools import cached_property
 from dynid.errors import ExpressionError
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
 from dynid.robot.schema import RobotTable
+from dynid.robot.snapping import Snapped, tell_snapped
 from dynid.robot.transform import snap_angle
 
 LARGEST_TURN = 8 * math.pi
@@ -24,11 +25,17 @@ class Sheet:
     snap: bool
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    snapped: list[Snapped] = field(default_factory=list)
 
     @cached_property
     def names(self) -> list[str]:
         """Names of the joints, numbers where the file gives none."""
         return [joint.name or str(j) for j, joint in enumerate(self.table.joint, 1)]
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Notes for the user, those on snapped angles last."""
+        return (*self.notes, *tell_snapped(self.snapped))
 
     @property
     def turn(self) -> float:
@@ -69,9 +76,8 @@ class Sheet:
         angle = _radians(number.value) if degrees else number.value
         if self.snap and (snapped := snap_angle(angle)) != angle:
             if abs(snapped - angle) > 1e-12:
-                self.notes.append(
-                    f"{where}: {angle:.9g} rad taken for {math.degrees(snapped):g} degrees; snap=False keeps it"
-                )
+                note = f"{where}: {angle:.9g} rad taken for {math.degrees(snapped):g} degrees; snap=False keeps it"
+                self.snapped.append(Snapped(where, abs(snapped - angle), note))
             angle = snapped
         return Expression(angle, number.text, degrees and number.text is not None)
 

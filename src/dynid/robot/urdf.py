@@ -17,6 +17,7 @@ from dynid.robot.locking import lock_joints
 from dynid.robot.loops import Coupling
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Robot
+from dynid.robot.snapping import Snapped, tell_snapped
 from dynid.robot.transform import freeze, snap_angle
 from dynid.robot.xml import numbers, read_xml
 
@@ -130,8 +131,8 @@ def _numbers(
 
 
 def _snap(path: Path, root: Element) -> list[str]:
-    """Set rpy angles that are almost multiples of 90 degrees to them; return a note for each place."""
-    notes: list[str] = []
+    """Set rpy angles that are almost multiples of 90 degrees to them; return notes on that."""
+    found: list[Snapped] = []
     owners = [(f"joint '{j.get('name')}'", j) for j in _joints(root)]
     for link in root.findall("link"):
         owners += [(f"link '{link.get('name')}', inertial", inertial) for inertial in link.findall("inertial")]
@@ -144,10 +145,12 @@ def _snap(path: Path, root: Element) -> list[str]:
         if any(a != b for a, b in zip(rpy, snapped, strict=True)):
             written = origin.get("rpy", "")
             origin.set("rpy", " ".join(map(repr, snapped)))
-        if any(abs(a - b) > 1e-12 for a, b in zip(rpy, snapped, strict=True)):
+        off = max(abs(a - b) for a, b in zip(rpy, snapped, strict=True))
+        if off > 1e-12:
             shown = ", ".join(f"{math.degrees(angle):g}" for angle in snapped)
-            notes.append(f"{where}: rpy {written} taken for {shown} degrees; snap=False keeps it")
-    return notes
+            note = f"{where}: rpy {written} taken for {shown} degrees; snap=False keeps it"
+            found.append(Snapped(where, off, note))
+    return tell_snapped(found)
 
 
 def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
