@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-import dynid.excitation.points as points
+import dynid.excitation.points_search as points_search
 from command_line import CommandLine
 from dynid import Excitation, design_excitation, load_robot
 from dynid.errors import ExcitationError
@@ -76,7 +76,7 @@ def test_torque_limits_are_counted_in() -> None:
 def test_points_keep_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)]
     monkeypatch.setattr(Goal, "stages", lambda self: stages)
-    monkeypatch.setattr(points, "ITERATIONS", 40)
+    monkeypatch.setattr(points_search, "ITERATIONS", 40)
     found = design(shape="points", points=20, starts=2)
     check(found, near=0.1)
     assert history_of(found).best.end == pytest.approx(found.condition, rel=1e-12)

@@ -13,11 +13,15 @@ import pytest
 from dynid import Excitation, Robot, design_excitation, regressor
 from dynid.errors import ExcitationError
 from dynid.excitation import goal as goal_module
-from dynid.excitation import points as points_module
+from dynid.excitation import points_search as search_module
 from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.criteria import condition_number, scaling_number
+from dynid.excitation.effort import Effort
 from dynid.excitation.goal import Goal, Stage
-from dynid.excitation.points import PointsShape, Search, Unknowns, design_points
+from dynid.excitation.points import design_points
+from dynid.excitation.points_search import Search, within_effort
+from dynid.excitation.points_shape import PointsShape
+from dynid.excitation.points_unknowns import Unknowns
 from dynid.excitation.quintics import Quintics, turning_points
 from dynid.excitation.shape import use_of_limits
 from dynid.excitation.walks import Box, random_points
@@ -123,7 +127,7 @@ def test_condition_and_scaling_together(points: int, target: tuple[float, float]
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that stops early, for laws that any end of it must keep."""
     monkeypatch.setattr(goal_module, "SHARPNESS", (2.0, 8.0))
-    monkeypatch.setattr(points_module, "ROUNDS", 1)
+    monkeypatch.setattr(search_module, "ROUNDS", 1)
 
 
 def test_the_motion_through_the_points_is_valid_at_every_instant() -> None:
@@ -160,11 +164,20 @@ def test_the_seed_decides(limits: Limits) -> None:
     assert not np.array_equal(first.q, other.q)
 
 
-@pytest.mark.parametrize("stage", [Stage(4.0, 0.0, 10.0), Stage(2.0, 0.01, 1.0), Stage(2.0, np.inf, 1.0)])
-def test_slopes_are_exact(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("stage", "torque"),
+    [
+        (Stage(4.0, 0.0, 10.0), np.inf),
+        (Stage(2.0, 0.01, 1.0), np.inf),
+        (Stage(2.0, np.inf, 1.0), np.inf),
+        (Stage(2.0, 0.0, 10.0), 20.0),
+    ],
+)
+def test_slopes_are_exact(stage: Stage, torque: float) -> None:
     rows = rows_of("gautier3")
     goal = Goal.of("condition+scaling", (1.0, 0.1), rows, 16, None)
-    search = Search(rows, goal, Unknowns(Box.of(rows.robot, MOVING), 17), np.ones((3, 3)))
+    effort = Effort.of(rows.robot, replace(MOVING, effort=np.full(3, torque)))
+    search = Search(rows, goal, Unknowns(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
     rng = np.random.default_rng(5)
     z = search.unknowns.start(rng)
     z += rng.normal(0.0, 0.2, z.size)
@@ -282,16 +295,29 @@ def test_too_few_points_and_unlimited_slides() -> None:
         design(12, limits=limits, rows=rows_of("scara"))
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("brief")
-def test_torque_limits_hold_through_the_points_too() -> None:
-    robot = load_robot("gautier3")
-    box = {"position": A.position, "velocity": A.velocity, "acceleration": MOVING.acceleration}
-    free = design_excitation(robot, shape="points", points=20, starts=1, limits=box)
-    effort = 0.7 * np.abs(_torques(robot, free)).max(axis=0) + 1.0
-    held = design_excitation(robot, shape="points", points=20, starts=1, limits={**box, "effort": effort})
+def test_the_search_keeps_torque_limits_and_the_condition() -> None:
+    """Without torques in the search this motion is shrunk afterwards, and its condition is in the hundreds."""
+    robot, effort = load_robot("gautier3"), np.full(3, 60.0)
+    box = {"position": A.position, "velocity": A.velocity, "acceleration": MOVING.acceleration, "effort": effort}
+    held = design_excitation(robot, shape="points", points=20, starts=1, seed=1, limits=box)
     assert (np.abs(_torques(robot, held)) <= effort).all()
     assert held.margin >= 0.0
+    assert held.condition <= 30.0
+
+
+def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
+    rows = rows_of("gautier3")
+    limits = replace(MOVING, effort=np.full(3, 60.0))
+    effort = Effort.of(rows.robot, limits)
+    assert effort is not None
+    unknowns = Unknowns(Box.of(rows.robot, limits), 21)
+    shape = unknowns.place(unknowns.start(np.random.default_rng(2)))
+    assert effort.use(shape.motion(200.0)).max() > 1.0
+    held = within_effort(shape, effort)
+    assert held is not None
+    assert effort.use(held.motion(400.0)).max() <= 1.0
+    assert within_effort(shape, replace(effort, limit=np.full(3, 1e-3))) is None
 
 
 def _torques(robot: Robot, found: Excitation) -> Array:

@@ -12,7 +12,7 @@ from dynid.errors import ExcitationError
 from dynid.models.columns import standard_columns
 from dynid.models.friction import friction_columns, friction_rows
 from dynid.models.regressor import find_model
-from dynid.models.scene import Stage
+from dynid.models.scene import Scene, Stage
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -70,30 +70,17 @@ class BaseRows:
         offsets = self.names[len(self.kept) + len(friction) :]
         return (*base, *friction, *("N" if name.startswith("OF") else "N m" for name in offsets))
 
+    def along(self, motion: Motion) -> RowsAlong:
+        """The rows of one motion: closed loops are solved once for W and its adjoint."""
+        return RowsAlong(self, motion, self.stage.scene(find_model(self.model).seen(motion)))
+
     def matrix(self, motion: Motion) -> Array:
         """W (rows, b), sample by sample."""
-        model = find_model(self.model)
-        rows = model.rows(self.stage.scene(model.seen(motion)))[:, :, self.kept]
-        if self.friction:
-            rows = np.concatenate([rows, friction_rows(motion, self.friction)], axis=2)
-        offsets = len(self.names) - rows.shape[2]
-        if offsets:
-            rows = np.concatenate([rows, np.broadcast_to(np.eye(offsets), (len(rows), offsets, offsets))], axis=2)
-        return rows.reshape(-1, rows.shape[2])
+        return self.along(motion).matrix()
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * W) by q, v, a; the slope of sign(v) counts as zero."""
-        model = find_model(self.model)
-        scene = self.stage.scene(model.seen(motion))
-        parts = weights.reshape(-1, self.channels, weights.shape[1])
-        full = np.zeros((*parts.shape[:2], len(self.stage.columns)))
-        full[:, :, self.kept] = parts[:, :, : len(self.kept)]
-        gq, gv, ga = model.adjoint(scene, full)
-        if "viscous" in self.friction:
-            first = len(self.kept) + self.friction.index("viscous") * self.robot.n
-            for j in range(self.robot.n):
-                gv[:, j] += parts[:, j, first + j]
-        return gq, gv, ga
+        return self.along(motion).adjoint(weights)
 
     def mask(self, rows: int) -> NDArray[np.bool_]:
         """Entries of a matrix of so many rows that are not structurally zero."""
@@ -105,3 +92,36 @@ class BaseRows:
         W = self.matrix(Motion(np.arange(40.0), q, v, a))
         size = np.abs(W.reshape(-1, self.channels, W.shape[1])).max(axis=0)
         return np.asarray(size > 1e-12 * size.max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsAlong:
+    """W along one motion and its adjoint, on the same scene."""
+
+    rows: BaseRows
+    motion: Motion
+    scene: Scene
+
+    def matrix(self) -> Array:
+        """W (rows, b), sample by sample."""
+        rows = self.rows
+        W = find_model(rows.model).rows(self.scene)[:, :, rows.kept]
+        if rows.friction:
+            W = np.concatenate([W, friction_rows(self.motion, rows.friction)], axis=2)
+        offsets = len(rows.names) - W.shape[2]
+        if offsets:
+            W = np.concatenate([W, np.broadcast_to(np.eye(offsets), (len(W), offsets, offsets))], axis=2)
+        return W.reshape(-1, W.shape[2])
+
+    def adjoint(self, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * W) by q, v, a; the slope of sign(v) counts as zero."""
+        rows = self.rows
+        parts = weights.reshape(-1, rows.channels, weights.shape[1])
+        full = np.zeros((*parts.shape[:2], len(rows.stage.columns)))
+        full[:, :, rows.kept] = parts[:, :, : len(rows.kept)]
+        gq, gv, ga = find_model(rows.model).adjoint(self.scene, full)
+        if "viscous" in rows.friction:
+            first = len(rows.kept) + rows.friction.index("viscous") * rows.robot.n
+            for j in range(rows.robot.n):
+                gv[:, j] += parts[:, j, first + j]
+        return gq, gv, ga

@@ -17,7 +17,8 @@ from dynid.excitation.excitation import Excitation, check_noise, limits_of
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.multistart import Candidates, run_starts
-from dynid.excitation.points import PointsShape, design_points
+from dynid.excitation.points import design_points
+from dynid.excitation.points_shape import PointsShape
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.search import FoundSeries, FourierProblem, fine_rate, random_coefficients, search_from, settle
 from dynid.excitation.shape import check_limits, middle_and_half
@@ -248,13 +249,12 @@ def _by_points(
         raise ExcitationError(f"{r} rows cannot reveal {len(rows.names)} base parameters; take at least as many points")
     deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
     courses: list[SearchHistory] = []
+    effort = Effort.of(rows.robot, limits) if np.isfinite(limits.acceleration).any() else None
     shape = design_points(
-        rows, criterion=criterion, weights=weights, limits=limits, points=r, starts=starts or STARTS, seed=seed,
-        noise=noise, time_left=lambda: deadline - time.monotonic(), on_progress=on_progress,
+        rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=effort, starts=starts or STARTS,
+        seed=seed, noise=noise, time_left=lambda: deadline - time.monotonic(), on_progress=on_progress,
         on_history=courses.append,
     )  # fmt: skip
-    effort = Effort.of(rows.robot, limits) if shape.path is not None else None
-    shape = _within_effort(shape, effort, limits, rows.robot.joint_names)
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings = ["stopped early: the best so far is given"] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
@@ -269,21 +269,6 @@ def _by_points(
     value, first = judge.value(W), judge.value(at_random)
     history = replace(courses[0].ending(value), stopped=stopped)
     return Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise)
-
-
-def _within_effort(shape: PointsShape, effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> PointsShape:
-    """The points' motion, shrunk about mid-range until torques fit."""
-    if effort is None:
-        return shape
-    middle, _ = middle_and_half(limits)
-    use = effort.use(shape.motion(200.0))
-    for _ in range(60):
-        if use.max() <= 1.0:
-            return shape
-        shape = shape.shrunk(np.full(len(names), 0.95), middle)
-        use = effort.use(shape.motion(200.0))
-    worst = names[int(np.argmax(use))]
-    raise ExcitationError(f"the effort limit of joint '{worst}' stops every motion, even a small one about mid-range")
 
 
 def _check_collisions(robot: Robot, shape: PointsShape) -> list[str]:

@@ -136,8 +136,8 @@ class Quintics:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Excess:
-    """How far a motion is beyond its bounds (sum of squared relative excesses), with slopes by u, q, v, a."""
+class Slopes:
+    """A figure along a path, with its slopes by segment times u (S,) and by the nodes' q, v, a (S + 1, n)."""
 
     value: float
     by_u: Array
@@ -145,26 +145,48 @@ class Excess:
     by_v: Array
     by_a: Array
 
+    def __add__(self, other: Slopes) -> Slopes:
+        parts = zip(
+            (self.by_u, self.by_q, self.by_v, self.by_a), (other.by_u, other.by_q, other.by_v, other.by_a), strict=True
+        )
+        return Slopes(self.value + other.value, *(x + y for x, y in parts))
 
-def find_excess(path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple[Array, Array, Array, Array]) -> Excess:
-    """Excess at the instants of a Hermite basis; bounds are mid-range, reach, speed and acceleration, (n,) each."""
+
+def find_excess(path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple[Array, Array, Array, Array]) -> Slopes:
+    """How far a path is beyond its bounds at the instants of a Hermite basis: sum of squared relative excesses.
+
+    Bounds are mid-range, reach, speed and acceleration, (n,) each.
+    """
     middle, *limits = bounds
-    u = path.u[:, None]
-    ends = path.ends()
-    by_ends = np.zeros_like(ends)
-    by_u = np.zeros_like(path.u)
-    value = 0.0
-    for order, (B, limit) in enumerate(zip(basis, limits, strict=True)):
-        x = ends @ B / u[..., None] ** order
+    states = states_at(path, basis)
+    value, slopes = 0.0, []
+    for order, (x, limit) in enumerate(zip(states, limits, strict=True)):
         y = (x - middle[:, None] if order == 0 else x) / limit[:, None]
         over = np.maximum(np.abs(y) - 1.0, 0.0)
         value += float(np.vdot(over, over))
-        g = 2.0 * over * np.sign(y) / limit[:, None]
+        slopes.append(2.0 * over * np.sign(y) / limit[:, None])
+    return pull_to_nodes(path, basis, value, states, slopes)
+
+
+def states_at(path: Quintics, basis: tuple[Array, Array, Array]) -> list[Array]:
+    """Positions, velocities and accelerations at the M instants of a Hermite basis in each segment, (S, n, M) each."""
+    ends, u = path.ends(), path.u[:, None, None]
+    return [ends @ B / u**order for order, B in enumerate(basis)]
+
+
+def pull_to_nodes(
+    path: Quintics, basis: tuple[Array, Array, Array], value: float, states: list[Array], slopes: list[Array]
+) -> Slopes:
+    """Slopes by times and nodes from slopes by the states at the instants of a basis, (S, n, M) each."""
+    u = path.u[:, None]
+    by_ends = np.zeros((len(u), path.q.shape[1], len(HERMITE)))
+    by_u = np.zeros_like(path.u)
+    for order, (B, x, g) in enumerate(zip(basis, states, slopes, strict=True)):
         by_ends += g @ B.T / u[..., None] ** order
         by_u -= order * np.einsum("ijk,ijk->i", g, x) / path.u
     q0, q1, v0, v1, a0, a1 = np.moveaxis(by_ends, 2, 0)
     by_u += (v0 * path.v[:-1] + v1 * path.v[1:] + 2.0 * u * (a0 * path.a[:-1] + a1 * path.a[1:])).sum(axis=1)
-    return Excess(value, by_u, _join(q0, q1), _join(u * v0, u * v1), _join(u**2 * a0, u**2 * a1))
+    return Slopes(value, by_u, _join(q0, q1), _join(u * v0, u * v1), _join(u**2 * a0, u**2 * a1))
 
 
 def _join(left: Array, right: Array) -> Array:

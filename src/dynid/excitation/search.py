@@ -106,9 +106,10 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         x = flat.reshape(shape)
         y, _ = bounded.apply(x, tight)
         motion = problem.motion(y, basis, t)
-        value, slope, figure = judge.smooth(problem.rows.matrix(motion), sharp)
+        rows = problem.rows.along(motion)
+        value, slope, figure = judge.smooth(rows.matrix(), sharp)
         recorder.see(of_more_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
-        gradient = problem.rows.adjoint(motion, slope)
+        gradient = rows.adjoint(slope)
         if problem.effort is not None:
             extra, more = problem.effort.penalty(motion)
             value += 100.0 * extra

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynid.base.find import base_parameters
 from dynid.excitation.excitation import Excitation, check_noise
-from dynid.excitation.points import PointsShape
+from dynid.excitation.points_shape import PointsShape
 from dynid.report.drawing import draw_path
 from dynid.report.figure import Figure, Trace, axis, corner_title, line, log_axis
 from dynid.report.page import Section, render_page

@@ -1,0 +1,33 @@
+"""Rows along one motion: W and its adjoint share a scene, so that closed loops are solved once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dynid import load_robot
+from dynid.excitation.base_rows import BaseRows
+from dynid.kernel.loops import LoopMap, TreeMotion
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+
+def test_a_closed_loop_is_solved_once_for_matrix_and_adjoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = BaseRows.of(load_robot("slider_crank"), model="torque", rotor_inertia=False, friction=("viscous",))
+    rng = np.random.default_rng(4)
+    motion = Motion(np.arange(6.0), *rng.uniform(-0.2, 0.2, (3, 6, rows.robot.n)))
+    weights = rng.normal(size=(6 * rows.channels, len(rows.names)))
+    apart = rows.matrix(motion), rows.adjoint(motion, weights)
+    solved: list[int] = []
+    solve = LoopMap.solve
+
+    def counted(loops: LoopMap, q: Array, v: Array, a: Array) -> TreeMotion:
+        solved.append(len(q))
+        return solve(loops, q, v, a)
+
+    monkeypatch.setattr(LoopMap, "solve", counted)
+    along = rows.along(motion)
+    assert_array_equal(along.matrix(), apart[0])
+    assert_array_equal(along.adjoint(weights), apart[1])
+    assert solved == [6]
