@@ -5,7 +5,6 @@ Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault
 
 from __future__ import annotations
 
-import os
 import sys
 
 from dynid.errors import DynidError
@@ -33,9 +32,6 @@ def main() -> None:
         code = 130 if interrupts.seen else _misused(error)
     if code == 130:
         sys.stderr.write("dynid: interrupted\n")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(130)  # Python would die of the signal where it came while a library compiled code
     sys.exit(code or 0)
 
 
