@@ -82,14 +82,21 @@ class BaseRows:
         """Gradient of sum(weights * W) by q, v, a; the slope of sign(v) counts as zero."""
         return self.along(motion).adjoint(weights)
 
+    def warm_up(self) -> None:
+        """Run rows and adjoint once, so that they are compiled before a search counts its time or forks."""
+        along = self.along(self._some_motion(0))
+        along.adjoint(np.ones_like(along.matrix()))
+
     def mask(self, rows: int) -> NDArray[np.bool_]:
         """Entries of a matrix of so many rows that are not structurally zero."""
         return np.tile(self.support, (rows // self.channels, 1))
 
+    def _some_motion(self, seed: int) -> Motion:
+        q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 40, self.robot.n))
+        return Motion(np.arange(40.0), q, v, a)
+
     def _find_support(self, seed: int) -> NDArray[np.bool_]:
-        rng = np.random.default_rng(seed)
-        q, v, a = rng.uniform(-1.0, 1.0, (3, 40, self.robot.n))
-        W = self.matrix(Motion(np.arange(40.0), q, v, a))
+        W = self.matrix(self._some_motion(seed))
         size = np.abs(W.reshape(-1, self.channels, W.shape[1])).max(axis=0)
         return np.asarray(size > 1e-12 * size.max())
 
