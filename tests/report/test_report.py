@@ -243,6 +243,9 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
     assert all(f"gautier3, {model}, wls" in text for model in ("torque", "momentum", "power", "reaction"))
     assert all(name in text for found in several for name in found.names)
     assert "not directly comparable" in text
+    overview = Reader(page.partition('id="overview"')[2].partition("</section>")[0]).text
+    assert overview.count(", ".join(PLAIN)) == 3  # the base feels no friction
+    assert "friction" in overview
 
 
 def test_results_differ_by_combined_deviations() -> None:
