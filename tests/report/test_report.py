@@ -23,6 +23,7 @@ from dynid.report.replay import replay_logs
 from dynid.report.sections.condition import weighted_singular_values
 from dynid.report.sections.friction import friction_curve
 from dynid.report.sections.parameters import nominal_values
+from dynid.report.words import plot_text, unit, visible
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction
@@ -201,6 +202,18 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
             assert not set("<>&") & set(figure)
             # Plotly reads tags in texts: they come as entities, whose ampersand is escaped in JSON
             assert "\\u003c" not in figure.replace("\\u003cextra\\u003e", "").replace("\\u003c/extra\\u003e", "")
+
+
+def test_names_cannot_steer_how_they_are_read(tmp_path: Path) -> None:
+    """Right-to-left override and its kin become blanks in texts as in figures; no-break spaces of units stay."""
+    steering = "".join(map(chr, (0x202E, 0x2066, 0x200B, 0x061C, 0x1B)))
+    name = f"arm{steering}gpj"
+    write_report([result(), result("power")], tmp_path / "c.html", names=[name, "b"], command=name)
+    page = page_of(tmp_path / "c.html")
+    assert not set(steering) & set(page)
+    assert f"arm{' ' * 5}gpj" in page
+    assert visible(unit("kg m^2") + "\n") == unit("kg m^2") + "\n"
+    assert all(plot_text(c) == visible(c) == " " for c in steering)
 
 
 def test_without_logs_the_report_says_so(tmp_path: Path) -> None:
