@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,24 @@ def test_names_cannot_steer_how_they_are_read(tmp_path: Path) -> None:
     assert f"arm{' ' * 5}gpj" in page
     assert visible(unit("kg m^2") + "\n") == unit("kg m^2") + "\n"
     assert all(plot_text(c) == visible(c) == " " for c in steering)
+
+
+def test_a_robot_file_that_has_changed_is_told(tmp_path: Path) -> None:
+    with resources.as_file(resources.files("dynid.robot") / "library" / "gautier3.toml") as library:
+        text = library.read_text(encoding="utf-8")
+    file = tmp_path / "arm.toml"
+    file.write_text(text, encoding="utf-8")
+    found = identify(load_robot(file), logs()[0], friction=PLAIN)
+    assert write_report(found, tmp_path / "r.html") == ()
+    file.write_text(text + "\n", encoding="utf-8")
+    said = f"{file}: the robot's file has changed since the identification"
+    for subject, section in ((found, "warnings"), ([found, found], "overview")):
+        (doubt,) = write_report(subject, tmp_path / "r.html")
+        assert doubt.startswith(said)
+        part = page_of(tmp_path / "r.html").partition(f'id="{section}"')[2].partition("</section>")[0]
+        assert said in Reader(part).text
+    file.unlink()
+    assert write_report(found, tmp_path / "r.html") == ()
 
 
 def test_without_logs_the_report_says_so(tmp_path: Path) -> None:

@@ -29,11 +29,12 @@ AGREE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Results with their names; the first is the one that others are compared with."""
+    """Results with their names; the first is the one that others are compared with. doubts: the page's own warnings."""
 
     results: tuple[Identification, ...]
     names: tuple[str, ...]
     origin: Origin
+    doubts: tuple[str, ...] = ()
 
     @staticmethod
     def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> Compared:
@@ -122,7 +123,7 @@ class OverviewSection:
             for n, r in zip(subject.names, subject.results, strict=True)
         ]
         alike = len({(r.model, r.cutoff, r.validation.source) for r in subject.results}) == 1
-        return {"table": Table("Results", head, rows, 6), "reasons": reasons, "alike": alike}
+        return {"table": Table("Results", head, rows, 6), "reasons": reasons, "alike": alike, "doubts": subject.doubts}
 
 
 @dataclass(frozen=True, slots=True)
