@@ -108,6 +108,14 @@ def test_the_page_has_all_sections_and_the_verdict_comes_first(tmp_path: Path) -
     # two logs of three channels, as many spectra, friction curves, drawing, correlation, singular values
     assert len([d for d in read.all("div") if d.get("class") == "plot"]) == 2 * 3 + 2 + 3 + 1 + 1 + 1
     assert list(tmp_path.iterdir()) == [tmp_path / "r.html"]
+    assert read.text.count("first.csv, as recorded (the first of 2 logs only)") == 2
+    assert "logs only, first.csv" not in read.text  # clouds are of the logs used, of which there is one
+
+
+def test_clouds_of_one_of_several_logs_say_so(tmp_path: Path) -> None:
+    found = identify(robot(), logs(), friction=PLAIN)
+    write_report(found, tmp_path / "r.html", logs=logs())
+    assert "They are of one of the 2 logs only, first.csv." in Reader(page_of(tmp_path / "r.html")).text
 
 
 def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
