@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ import dynid.excitation.points_search as points_search
 from command_line import CommandLine
 from dynid import Excitation, design_excitation, load_robot
 from dynid.errors import ExcitationError
+from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.goal import Goal, Stage
 from dynid.excitation.history import MOST, Recorder, SearchHistory, read_history
+from dynid.excitation.multistart import run_starts
 from dynid.faces.terminal import write_json
 
 LIMITS = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
@@ -176,3 +180,22 @@ def test_expected_errors_weigh_channels_by_their_noise() -> None:
     assert_allclose(np.std(trials, axis=0), list(found.expected_errors(sigma).values()), rtol=0.08)
     with pytest.raises(ExcitationError, match="noise must be positive"):
         found.expected_errors(-1.0)
+
+
+def test_preparation_is_told_beside_the_time_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are compiled before the search forks and its time counts."""
+    order: list[str] = []
+
+    def noted(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            order.append(name)
+            return original(*given)
+
+        return call
+
+    monkeypatch.setattr(BaseRows, "warm_up", noted("compile", BaseRows.warm_up))
+    monkeypatch.setattr("dynid.excitation.design.run_starts", noted("search", run_starts))
+    monkeypatch.setattr("dynid.excitation.design.NOTABLE", 0.0)
+    found = design(starts=1, time_budget=0.1)
+    assert order == ["compile", "search"]
+    assert "beside the time budget" in found.warnings[-1]

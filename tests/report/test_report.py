@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from dynid.report.replay import replay_logs
 from dynid.report.sections.condition import weighted_singular_values
 from dynid.report.sections.friction import friction_curve
 from dynid.report.sections.parameters import nominal_values
+from dynid.report.words import plot_text, unit, visible
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction
@@ -106,6 +108,14 @@ def test_the_page_has_all_sections_and_the_verdict_comes_first(tmp_path: Path) -
     # two logs of three channels, as many spectra, friction curves, drawing, correlation, singular values
     assert len([d for d in read.all("div") if d.get("class") == "plot"]) == 2 * 3 + 2 + 3 + 1 + 1 + 1
     assert list(tmp_path.iterdir()) == [tmp_path / "r.html"]
+    assert read.text.count("first.csv, as recorded (the first of 2 logs only)") == 2
+    assert "logs only, first.csv" not in read.text  # clouds are of the logs used, of which there is one
+
+
+def test_clouds_of_one_of_several_logs_say_so(tmp_path: Path) -> None:
+    found = identify(robot(), logs(), friction=PLAIN)
+    write_report(found, tmp_path / "r.html", logs=logs())
+    assert "They are of one of the 2 logs only, first.csv." in Reader(page_of(tmp_path / "r.html")).text
 
 
 def test_nothing_is_loaded_from_elsewhere(tmp_path: Path) -> None:
@@ -203,6 +213,36 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
             assert "\\u003c" not in figure.replace("\\u003cextra\\u003e", "").replace("\\u003c/extra\\u003e", "")
 
 
+def test_names_cannot_steer_how_they_are_read(tmp_path: Path) -> None:
+    """Right-to-left override and its kin become blanks in texts as in figures; no-break spaces of units stay."""
+    steering = "".join(map(chr, (0x202E, 0x2066, 0x200B, 0x061C, 0x1B)))
+    name = f"arm{steering}gpj"
+    write_report([result(), result("power")], tmp_path / "c.html", names=[name, "b"], command=name)
+    page = page_of(tmp_path / "c.html")
+    assert not set(steering) & set(page)
+    assert f"arm{' ' * 5}gpj" in page
+    assert visible(unit("kg m^2") + "\n") == unit("kg m^2") + "\n"
+    assert all(plot_text(c) == visible(c) == " " for c in steering)
+
+
+def test_a_robot_file_that_has_changed_is_told(tmp_path: Path) -> None:
+    with resources.as_file(resources.files("dynid.robot") / "library" / "gautier3.toml") as library:
+        text = library.read_text(encoding="utf-8")
+    file = tmp_path / "arm.toml"
+    file.write_text(text, encoding="utf-8")
+    found = identify(load_robot(file), logs()[0], friction=PLAIN)
+    assert write_report(found, tmp_path / "r.html") == ()
+    file.write_text(text + "\n", encoding="utf-8")
+    said = f"{file}: the robot's file has changed since the identification"
+    for subject, section in ((found, "warnings"), ([found, found], "overview")):
+        (doubt,) = write_report(subject, tmp_path / "r.html")
+        assert doubt.startswith(said)
+        part = page_of(tmp_path / "r.html").partition(f'id="{section}"')[2].partition("</section>")[0]
+        assert said in Reader(part).text
+    file.unlink()
+    assert write_report(found, tmp_path / "r.html") == ()
+
+
 def test_without_logs_the_report_says_so(tmp_path: Path) -> None:
     result().save(tmp_path / "r.json")
     write_report(Identification.load(tmp_path / "r.json"), tmp_path / "r.html")
@@ -243,6 +283,9 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
     assert all(f"gautier3, {model}, wls" in text for model in ("torque", "momentum", "power", "reaction"))
     assert all(name in text for found in several for name in found.names)
     assert "not directly comparable" in text
+    overview = Reader(page.partition('id="overview"')[2].partition("</section>")[0]).text
+    assert overview.count(", ".join(PLAIN)) == 3  # the base feels no friction
+    assert "friction" in overview
 
 
 def test_results_differ_by_combined_deviations() -> None:

@@ -32,7 +32,7 @@ def excite(
         float, typer.Option(help="standard deviation of the noise on every row, for the expected errors")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
-    time_budget: Annotated[float | None, typer.Option(help="seconds; the best so far is kept")] = None,
+    time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:

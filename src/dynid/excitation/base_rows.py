@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dynid.base.find import base_parameters
 from dynid.errors import ExcitationError
 from dynid.models.columns import standard_columns
-from dynid.models.friction import friction_columns, friction_rows
+from dynid.models.friction import find_block, friction_columns, friction_rows
 from dynid.models.regressor import find_model
 from dynid.models.scene import Scene, Stage
 from dynid.robot.motion import Motion
@@ -27,7 +27,8 @@ class BaseRows:
     A declared force sensor whose offsets are not known adds a column per channel, as in the identification.
 
     kept: columns of the standard regressor; names of all b columns; support (channels, b): entries that are not
-    structurally zero.
+    structurally zero. rounding (n,): velocities over which sign(v) of Coulomb friction is rounded to tanh, for searches
+    that need slopes; None leaves it sharp.
     """
 
     robot: Robot
@@ -37,6 +38,7 @@ class BaseRows:
     friction: tuple[str, ...]
     names: tuple[str, ...]
     support: NDArray[np.bool_]
+    rounding: Array | None = None
 
     @staticmethod
     def of(robot: Robot, *, model: str, rotor_inertia: bool, friction: tuple[str, ...], seed: int = 0) -> BaseRows:
@@ -79,17 +81,33 @@ class BaseRows:
         return self.along(motion).matrix()
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * W) by q, v, a; the slope of sign(v) counts as zero."""
+        """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
         return self.along(motion).adjoint(weights)
+
+    def rounded(self, widths: Array) -> BaseRows:
+        """The same rows with sign(v) rounded over some velocities (n,)."""
+        return replace(self, rounding=widths)
+
+    def place(self, block: str) -> int:
+        """First column of a friction block that has one symbol."""
+        before = self.friction[: self.friction.index(block)]
+        return len(self.kept) + sum(len(find_block(name).symbols) for name in before) * self.robot.n
+
+    def warm_up(self) -> None:
+        """Run rows and adjoint once, so that they are compiled before a search counts its time or forks."""
+        along = self.along(self._some_motion(0))
+        along.adjoint(np.ones_like(along.matrix()))
 
     def mask(self, rows: int) -> NDArray[np.bool_]:
         """Entries of a matrix of so many rows that are not structurally zero."""
         return np.tile(self.support, (rows // self.channels, 1))
 
+    def _some_motion(self, seed: int) -> Motion:
+        q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 40, self.robot.n))
+        return Motion(np.arange(40.0), q, v, a)
+
     def _find_support(self, seed: int) -> NDArray[np.bool_]:
-        rng = np.random.default_rng(seed)
-        q, v, a = rng.uniform(-1.0, 1.0, (3, 40, self.robot.n))
-        W = self.matrix(Motion(np.arange(40.0), q, v, a))
+        W = self.matrix(self._some_motion(seed))
         size = np.abs(W.reshape(-1, self.channels, W.shape[1])).max(axis=0)
         return np.asarray(size > 1e-12 * size.max())
 
@@ -108,20 +126,25 @@ class RowsAlong:
         W = find_model(rows.model).rows(self.scene)[:, :, rows.kept]
         if rows.friction:
             W = np.concatenate([W, friction_rows(self.motion, rows.friction)], axis=2)
+        if rows.rounding is not None and "coulomb" in rows.friction:
+            joints = np.arange(rows.robot.n)
+            W[:, joints, rows.place("coulomb") + joints] = np.tanh(self.motion.v / rows.rounding)
         offsets = len(rows.names) - W.shape[2]
         if offsets:
             W = np.concatenate([W, np.broadcast_to(np.eye(offsets), (len(W), offsets, offsets))], axis=2)
         return W.reshape(-1, W.shape[2])
 
     def adjoint(self, weights: Array) -> tuple[Array, Array, Array]:
-        """Gradient of sum(weights * W) by q, v, a; the slope of sign(v) counts as zero."""
+        """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
         rows = self.rows
         parts = weights.reshape(-1, rows.channels, weights.shape[1])
         full = np.zeros((*parts.shape[:2], len(rows.stage.columns)))
         full[:, :, rows.kept] = parts[:, :, : len(rows.kept)]
         gq, gv, ga = find_model(rows.model).adjoint(self.scene, full)
+        joints = np.arange(rows.robot.n)
         if "viscous" in rows.friction:
-            first = len(rows.kept) + rows.friction.index("viscous") * rows.robot.n
-            for j in range(rows.robot.n):
-                gv[:, j] += parts[:, j, first + j]
+            gv += parts[:, joints, rows.place("viscous") + joints]
+        if rows.rounding is not None and "coulomb" in rows.friction:
+            slope = (1.0 - np.tanh(self.motion.v / rows.rounding) ** 2) / rows.rounding
+            gv += slope * parts[:, joints, rows.place("coulomb") + joints]
         return gq, gv, ga

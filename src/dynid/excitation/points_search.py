@@ -172,11 +172,23 @@ def within_effort(shape: PointsShape, effort: Effort) -> PointsShape | None:
     """
     q = shape.motion(POSES_RATE).q
     pose = q[np.argmin(effort.holding(q).max(axis=1))]
-    for _ in range(SHRINKINGS):
-        if effort.use(shape.motion(TORQUE_RATE)).max() <= 1.0:
-            return shape
-        shape = shape.shrunk(np.full(len(pose), 0.95), pose)
-    return None
+
+    def shrunk(times: int) -> PointsShape | None:
+        """Shrunk so many times by 5 %, where torques fit then."""
+        smaller = shape if times == 0 else shape.shrunk(np.full(len(pose), 0.95**times), pose)
+        return smaller if effort.use(smaller.motion(TORQUE_RATE)).max() <= 1.0 else None
+
+    if (whole := shrunk(0)) is not None:
+        return whole
+    too_large, enough = 0, SHRINKINGS
+    held = shrunk(enough)
+    while held is not None and enough - too_large > 1:
+        middle = (too_large + enough) // 2
+        if (better := shrunk(middle)) is None:
+            too_large = middle
+        else:
+            held, enough = better, middle
+    return held
 
 
 @dataclass(frozen=True, slots=True, eq=False)

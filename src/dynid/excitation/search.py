@@ -27,6 +27,9 @@ SAMPLES = 100
 INSTANTS = 40
 """Instants per harmonic at which the limits are smoothed; the exact peaks are settled afterwards."""
 
+ROUNDED = 0.05
+"""Share of a joint's fastest swing over which sign(v) is rounded while searching: a jump stops a line search."""
+
 
 class OutOfTimeError(Exception):
     """The time budget is used up; the search stops where it is."""
@@ -98,6 +101,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
     judge, columns = problem.judge(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     shape = x.shape
+    smooth_rows = _searchable(problem)
     recorder = Recorder()
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
@@ -106,7 +110,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         x = flat.reshape(shape)
         y, _ = bounded.apply(x, tight)
         motion = problem.motion(y, basis, t)
-        rows = problem.rows.along(motion)
+        rows = smooth_rows.along(motion)
         value, slope, figure = judge.smooth(rows.matrix(), sharp)
         recorder.see(of_more_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = rows.adjoint(slope)
@@ -137,6 +141,14 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         value, y = _within_effort(problem, problem.effort, value, y)
     recorder.pause()
     return value, FoundSeries(seed, y, recorder)
+
+
+def _searchable(problem: FourierProblem) -> BaseRows:
+    """Rows with slopes; the scaling looks at the smallest entries, which rounding would make smaller."""
+    if "scaling" in problem.criterion:
+        return problem.rows
+    fastest = np.minimum(problem.limits.velocity, problem.limits.acceleration * problem.period / (2.0 * np.pi))
+    return problem.rows.rounded(ROUNDED * fastest)
 
 
 def fine_rate(problem: FourierProblem) -> float:

@@ -29,11 +29,12 @@ AGREE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """Results with their names; the first is the one that others are compared with."""
+    """Results with their names; the first is the one that others are compared with. doubts: the page's own warnings."""
 
     results: tuple[Identification, ...]
     names: tuple[str, ...]
     origin: Origin
+    doubts: tuple[str, ...] = ()
 
     @staticmethod
     def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> Compared:
@@ -109,19 +110,20 @@ class OverviewSection:
             mark = {"usable": "fair"}.get(r.verdict.level, MARKS[r.verdict.level])
             rows.append([
                 Cell(name), Cell(r.verdict.level, mark=mark), Cell(r.robot.name), Cell(r.model), Cell(r.estimator),
+                Cell(", ".join(r.friction) or "none"),
                 cell(r.validation.mean, percent(r.validation.mean)), cell(r.fit.mean, percent(r.fit.mean)),
                 cell(r.rank, str(r.rank)), cell(r.condition, number(r.condition, 3)),
                 cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
                 cell(len(r.warnings), str(len(r.warnings))),
             ])  # fmt: skip
-        head = ("result", "verdict", "robot", "model", "estimator", "error, validation", "error, fit", "rank",
-                "condition", "cut-off", "warnings")  # fmt: skip
+        head = ("result", "verdict", "robot", "model", "estimator", "friction", "error, validation", "error, fit",
+                "rank", "condition", "cut-off", "warnings")  # fmt: skip
         reasons = [
             (n, r.verdict, tuple(dict.fromkeys(r.warnings)))
             for n, r in zip(subject.names, subject.results, strict=True)
         ]
         alike = len({(r.model, r.cutoff, r.validation.source) for r in subject.results}) == 1
-        return {"table": Table("Results", head, rows, 5), "reasons": reasons, "alike": alike}
+        return {"table": Table("Results", head, rows, 6), "reasons": reasons, "alike": alike, "doubts": subject.doubts}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from dynid.report.words import visible
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -39,9 +41,13 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
     for section in sections:
         filled = section.fill(subject)
         if filled is not None:
-            body = environment().get_template(f"{section.name}.html").render(**filled)
+            body = visible(environment().get_template(f"{section.name}.html").render(**filled))
             parts.append({"name": section.name, "title": section.title, "body": Markup(body)})  # escaped: autoescape
-    return environment().get_template("page.html").render(title=title, lead=lead, parts=parts, plotly=plotly_script())
+    return (
+        environment()
+        .get_template("page.html")
+        .render(title=visible(title), lead=visible(lead), parts=parts, plotly=plotly_script())
+    )
 
 
 @cache

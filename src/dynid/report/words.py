@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from pathlib import PurePath
 
 import numpy as np
@@ -15,6 +16,11 @@ COLOURS = ("#3b82c4", "#d1495b", "#3a9d5d", "#9a6bb0", "#e08a00", "#0e9594", "#a
 
 LONGEST = 36
 """Characters of a name that a figure has room for."""
+
+STEERING = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+"""Controls and formats of Unicode (Cc, Cf) but line ends and tabulators: they could make a name read as another."""
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -38,6 +44,11 @@ def plot_text(text: str) -> str:
     half = LONGEST // 2
     shown = text if len(text) <= LONGEST else f"{text[:half]}\N{HORIZONTAL ELLIPSIS}{text[1 - half :]}"
     return html.escape("".join(c if c.isprintable() else " " for c in shown), quote=False)
+
+
+def visible(text: str) -> str:
+    """A text without characters that steer how others are shown (directions, joiners, controls): blanks instead."""
+    return STEERING.sub(" ", text)
 
 
 def short_name(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dynid.data.log import Log
@@ -28,7 +29,7 @@ from dynid.report.sections.robot import RobotSection
 from dynid.report.sections.verdict import VerdictSection
 from dynid.report.sections.warnings import WarningsSection
 from dynid.report.subject import StandardValues, Subject
-from dynid.robot.files import write_text
+from dynid.robot.files import hash_file, write_text
 
 SECTIONS: tuple[Section[Subject], ...] = (
     VerdictSection(), PredictionSection(), ParametersSection(), PhysicalSection(), FrictionSection(), RobotSection(),
@@ -71,7 +72,8 @@ def write_report(
         results = tuple(result)
         if logs or validate or physical is not None:
             raise DynidError("logs and physical parameters go with a single result; a comparison draws no curves")
-        compared = Compared.of(results, names, find_origin((), command, files))
+        doubts = tuple(dict.fromkeys(said for one in results for said in _changed(one)))
+        compared = replace(Compared.of(results, names, find_origin((), command, files)), doubts=doubts)
         page = render_page(compared.title, compared, COMPARISON)
     else:
         used, held_out = _opened(result, logs), _opened(result, validate)
@@ -81,7 +83,7 @@ def write_report(
                 "others are given with validate= (--validate)"
             )
         count = min(len(used), 4) + min(len(held_out), 4)
-        doubts = _foreign(result, used)
+        doubts = (*_changed(result), *_foreign(result, used))
         subject = Subject(
             result,
             find_origin((*used, *held_out), command, files),
@@ -105,6 +107,15 @@ def _foreign(result: Identification, used: Sequence[Log]) -> tuple[str, ...]:
         "are not those of the result"
         for file in find_origin(used).inputs
         if file.sha256 not in known
+    )
+
+
+def _changed(result: Identification) -> tuple[str, ...]:
+    """Files of the robot that are still where they were, with other contents."""
+    return tuple(
+        f"{file.name}: the robot's file has changed since the identification; the page shows the robot as it was then"
+        for file in result.robot.files
+        if Path(file.name).is_file() and hash_file(Path(file.name)).sha256 != file.sha256
     )
 
 

@@ -63,7 +63,8 @@ def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
     figures = [_spectrum("velocities", unit(speed), spectrum.f, spectrum.velocity, subject)]
     if spectrum.torque is not None:
         figures.append(_spectrum("torques", unit(torque), spectrum.f, spectrum.torque, subject))
-    note = f"{short_name(replay.name)}, as recorded"
+    several = len(subject.replays)
+    note = f"{short_name(replay.name)}, as recorded" + (f" (the first of {several} logs only)" if several > 1 else "")
     if result.cutoff is not None:
         note += f"; dashed: the cut-off of {result.cutoff:.4g} Hz"
     return [

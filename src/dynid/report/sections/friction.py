@@ -12,7 +12,7 @@ from dynid.estimation.identification import Identification
 from dynid.report.figure import Figure, axis, corner_title, line, numbers
 from dynid.report.replay import column_values, is_of_velocity
 from dynid.report.subject import Subject
-from dynid.report.words import ARROW, percent, plot_text
+from dynid.report.words import ARROW, percent, plot_text, short_name
 from dynid.robot.transform import Array
 
 GRID = 161
@@ -32,13 +32,15 @@ class FrictionSection:
             return None
         joints = [channel.joint for channel in result.equation.torque_channels]
         others = [block for block in result.friction if not is_of_velocity(block)]
-        clouds = [replay.clouds for replay in subject.used if any(len(cloud) for cloud in replay.clouds)]
+        shown = next((replay for replay in subject.used if any(len(cloud) for cloud in replay.clouds)), None)
         trials = result.trials
         return {
             "blocks": result.friction,
             "others": others,
-            "figures": [_figure(subject, j, c, clouds[0][c] if clouds else None) for c, j in enumerate(joints)],
-            "has_cloud": bool(clouds),
+            "figures": [_figure(subject, j, c, shown.clouds[c] if shown else None) for c, j in enumerate(joints)],
+            "has_cloud": shown is not None,
+            "only": short_name(shown.name) if shown is not None and len(subject.used) > 1 else None,
+            "logs": len(subject.used),
             "admitted": [f"{t.block} ({percent(t.before)} {ARROW} {percent(t.error)})" for t in trials if t.admitted],
         }
 
