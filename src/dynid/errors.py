@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+FIX_THE_BASE = "to fix its base, take the free joint out of the file (MJCF), or load it without floating_base"
+"""Remedy where a robot floats."""
+
 
 class DynidError(Exception):
     """The root of every error that a user can cause; its text says what, where and the remedy."""

@@ -55,6 +55,11 @@ def test_unknown_column(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
     assert "--column names 'w', which is not in the file; found 't', 'q1'" in error
 
 
+def test_shuffled_rows_ask_to_be_sorted(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).permutation(rows_of(log))
+    assert "rows are not in the order of time; sort the file" in refuses(dynid, save(tmp_path / "log.csv", rows))
+
+
 def test_wrong_number_of_joints(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
     path = save(tmp_path / "log.csv", rows_of(log)[:, [0, 1, 2, 4, 5]], "t,q1,q2,tau1,tau2")
     assert "missing for the joints 3; say which with --column q=NAME,..." in refuses(dynid, path)

@@ -84,3 +84,28 @@ def test_simulate_refuses_what_it_cannot_do(dynid: CommandLine, motion: Path, tm
     assert "one of the inputs" in dynid.fails("simulate", "gautier3", motion, "--out", motion)
     unknown = write_motion(tmp_path / "rx90.csv", "rx90", seconds=1.0)
     assert "no nominal value for" in dynid.fails("simulate", "rx90", unknown)
+
+
+FLOATING = """<mujoco><worldbody><body name="trunk"><freejoint/><inertial pos="0 0 0" mass="2" diaginertia="1 1 1"/>
+<body name="leg"><joint name="hip" axis="0 1 0"/><inertial pos="0 0 -.1" mass="1" diaginertia=".1 .1 .1"/></body>
+</body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("simulate", "ROBOT", "m.csv"), ("identify", "ROBOT", "m.csv"), ("excite", "ROBOT", "--velocity", "1"),
+     ("unknown", "ROBOT"), ("export", "ROBOT", "out.urdf"), ("view", "ROBOT", "m.csv", "--no-browser"),
+     ("payload", "ROBOT", "--loaded", "m.csv", "--unloaded", "n.csv")],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_a_floating_robot_is_refused_with_the_remedy(
+    dynid: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.xml").write_text(FLOATING)
+    rows = "".join(f"{0.01 * k},{0.1 * k},0,0,1\n" for k in range(20))
+    for name in ("m.csv", "n.csv"):
+        (tmp_path / name).write_text(f"t,q1,v1,a1,tau1\n{rows}")
+    error = dynid.fails(*("r.xml" if word == "ROBOT" else word for word in words))
+    assert "to fix its base, take the free joint out of the file" in error
+    assert not (tmp_path / "out.urdf").exists()

@@ -127,6 +127,23 @@ def test_many_rounded_angles_are_one_note(tmp_path: Path) -> None:
     assert "at most 0.0001 rad away (joint 'j3'); snap=False" in robot.notes[0]
 
 
+def test_mimic_of_fixed_joints(tmp_path: Path) -> None:
+    """A fixed joint follows nothing; a moving one cannot follow a fixed one."""
+    joint = '<joint name="{}" type="{}"><parent link="{}"/><child link="{}"/><axis xyz="0 0 1"/>{}{}</joint>'
+    limit = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
+    for kinds in (("revolute", "fixed"), ("fixed", "revolute")):
+        joints = joint.format("a", kinds[0], "l0", "l1", limit, "")
+        joints += joint.format("b", kinds[1], "l1", "l2", limit, '<mimic joint="a"/>')
+        joints += joint.format("c", "revolute", "l2", "l3", limit, "")
+        links = "".join(f'<link name="l{k}"/>' for k in range(4))
+        path = write(tmp_path, f'<robot name="r">{links}{joints}</robot>')
+        if kinds[0] == "revolute":
+            assert load_robot(path).joint_names == ("a", "c")
+        else:
+            with pytest.raises(RobotFileError, match="joint 'b', mimic: it follows 'a', which is fixed"):
+                load_robot(path)
+
+
 def test_a_joint_held_outside_its_limits_is_noted(tmp_path: Path) -> None:
     path = write(tmp_path, ARM)
     assert not any("is held at" in note for note in load_robot(path, lock={"elbow": 2.0, "shoulder": 90.0}).notes)

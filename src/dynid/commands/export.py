@@ -31,7 +31,7 @@ def export(
     from dynid.faces import terminal
 
     terminal.check_place("OUT", out, suffixes=SUFFIXES)
-    terminal.check_place("--json", json, keep=[Path(result)])
+    terminal.check_place("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
         raise DynidError(f"OUT and --json both name {out}; give them different names")
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":

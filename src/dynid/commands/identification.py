@@ -33,7 +33,8 @@ def simulate(
     from dynid.data.simulate import simulate as simulated
     from dynid.faces import log_options, simulation_face, terminal
 
-    log_options.check_outputs(out, json, suffixes=simulation_face.SUFFIXES, keep=[trajectory, Path(robot)])
+    inputs = [trajectory, Path(robot), *([sensor] if sensor else [])]
+    log_options.check_outputs(out, json, suffixes=simulation_face.SUFFIXES, keep=inputs)
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     motion = simulation_face.read_motion(trajectory, loaded)
     if rate is not None:
@@ -108,7 +109,7 @@ def identify(
     if compare and report is not None:
         raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
-    inputs = [*files, Path(robot)]
+    inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
     report_face.check_report(report, (out, json), inputs)
     bodies_face.check_places(physical, urdf, [path for path in (out, json, report) if path], inputs)

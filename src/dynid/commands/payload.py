@@ -65,7 +65,7 @@ def payload(
     from dynid.estimation.payload_between import payload_between
     from dynid.faces import identification_face, log_options, payload_face, terminal
 
-    _check_files(loaded, unloaded, json)
+    _check_files(robot, loaded, unloaded, gear, json)
     known = log_options.load(robot, gravity, lock or [], snap)
     screen = terminal.console()
     with log_options.spoken_for_the_command_line(), _spoken():
@@ -117,7 +117,7 @@ def gains(
     from dynid.estimation.load import load_parameters
     from dynid.faces import identification_face, log_options, payload_face, terminal
 
-    _check_files(loaded, unloaded, json)
+    _check_files(robot, loaded, unloaded, gear, json)
     centre = _numbers(com, "--com", "three numbers x,y,z in m", 3)
     six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
     about = None if inertia is None else _numbers(inertia, "--inertia", six, 6)
@@ -147,11 +147,12 @@ def _finish(found: Payload | Gains, screen: Console, json: Path | None) -> None:
     terminal.finish([terminal.spoken(warning) for warning in found.warnings])
 
 
-def _check_files(loaded: list[str], unloaded: list[str], json: Path | None) -> None:
+def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None) -> None:
     from dynid.faces import log_options, terminal
 
     words = [*loaded, *unloaded]
-    terminal.check_place("--json", json, keep=[log_options.file_of(word) for word in words])
+    inputs = [Path(robot), *(log_options.file_of(word) for word in words), *([Path(gear)] if gear else [])]
+    terminal.check_place("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:
         raise DynidError(f"{both[0]}: given both as --loaded and as --unloaded; a run with and one without are needed")

@@ -28,8 +28,9 @@ def physical(
     from dynid.estimation.identification import Identification
     from dynid.faces import physical_face, terminal
 
-    terminal.check_place("--out", out, suffixes=(".json",), keep=[result])
-    terminal.check_place("--json", json, keep=[result])
+    inputs = [result, *(Path(source) for source in (prior, geometry) if source)]
+    terminal.check_place("--out", out, suffixes=(".json",), keep=inputs)
+    terminal.check_place("--json", json, keep=inputs)
     if out is not None and json is not None and out.absolute() == json.absolute():
         raise DynidError(f"--out and --json both name {out}; choose two names")
     bounds = physical_face.parse_bounds(bound or [])

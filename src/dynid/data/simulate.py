@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynid.data.log import Log
-from dynid.errors import DynidError
+from dynid.errors import FIX_THE_BASE, DynidError
 from dynid.excitation.excitation import Excitation
 from dynid.models.columns import standard_columns
 from dynid.models.friction import PLAIN, FrictionShapes
@@ -37,9 +37,9 @@ def simulate(
     """
     if isinstance(motion, Excitation):
         motion = motion.motion(rate)
-    check_motion(robot, motion)
     if robot.floating:
-        raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base")
+        raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base; {FIX_THE_BASE}")
+    check_motion(robot, motion)
     X = robot.parameters
     unknown = [name for name, value in zip(robot.parameter_names, X, strict=True) if np.isnan(value)]
     if unknown:

@@ -82,6 +82,8 @@ def gather(
 
 
 def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
+    if found.out_of_order > 0.1 * found.samples:
+        return f"{found.out_of_order} of {found.samples} rows are not in the order of time; sort the file by its time"
     if measure.is_integral:
         half, samples = measure.half(treatment), treatment.shortest + 2 * measure.context(treatment)
         return (

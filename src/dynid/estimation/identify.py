@@ -11,7 +11,7 @@ import numpy as np
 from dynid.base.plate import relate_sensors
 from dynid.data.log import Log
 from dynid.data.read import read_log
-from dynid.errors import IdentificationError
+from dynid.errors import FIX_THE_BASE, IdentificationError
 from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.estimating import estimate
 from dynid.estimation.identification import Identification
@@ -212,7 +212,9 @@ def check_wishes(
 ) -> Wishes:
     """What was asked for, checked."""
     if robot.floating:
-        raise IdentificationError(f"'{robot.name}' floats; logs of joint torques are identified on a fixed base")
+        raise IdentificationError(
+            f"'{robot.name}' floats; logs of joint torques are identified on a fixed base; {FIX_THE_BASE}"
+        )
     blocks: tuple[str, ...] | None
     if not measure.has_torques:
         if friction != "auto" and tuple(friction):

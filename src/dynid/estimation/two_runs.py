@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.data.log import Log
-from dynid.errors import IdentificationError, LogError, LoopError
+from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
 from dynid.estimation.carrier import find_carrier, freed, joining, zeros_of
 from dynid.estimation.collecting import Progress, Wishes, collect
 from dynid.estimation.constraints import constraints_of
@@ -121,7 +121,7 @@ def collect_two_runs(
 ) -> TwoRuns:
     """Read all logs once."""
     if robot.floating:
-        raise IdentificationError(f"'{robot.name}' floats; payloads are identified on a fixed base")
+        raise IdentificationError(f"'{robot.name}' floats; payloads are identified on a fixed base; {FIX_THE_BASE}")
     if robot.unknown:
         raise IdentificationError(
             f"payloads need the geometry, of which '{robot.name}' declares {', '.join(robot.unknown)} unknown"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.base.find import base_parameters
-from dynid.errors import ExcitationError
+from dynid.errors import FIX_THE_BASE, ExcitationError
 from dynid.models.columns import standard_columns
 from dynid.models.friction import find_block, friction_columns, friction_rows
 from dynid.models.regressor import find_model
@@ -48,7 +48,9 @@ class BaseRows:
         if friction and model != "torque":
             raise ExcitationError("friction and offset columns belong to the torque model")
         if robot.floating:
-            raise ExcitationError(f"'{robot.name}' floats; a motion of its joints alone is designed on a fixed base")
+            raise ExcitationError(
+                f"'{robot.name}' floats; a motion of its joints alone is designed on a fixed base; {FIX_THE_BASE}"
+            )
         tared = model == "reaction" and robot.sensor is not None and robot.sensor.is_tared
         base = base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=rotor_inertia))

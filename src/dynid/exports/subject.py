@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.errors import ExportError
+from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
 from dynid.models.friction import PLAIN, STOP, FrictionShapes, find_block
 from dynid.models.regressor import regressor
@@ -88,7 +88,7 @@ def subject_of(result: Any) -> Subject:
 
 def _check_fixed_base(robot: Robot) -> None:
     if robot.floating:
-        raise ExportError(f"'{robot.name}' floats; only robots on a fixed base are exported")
+        raise ExportError(f"'{robot.name}' floats; only robots on a fixed base are exported; {FIX_THE_BASE}")
 
 
 def _with_known_zeros(robot: Robot) -> Robot:

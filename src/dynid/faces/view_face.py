@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dynid.data.read import read_log
-from dynid.errors import DynidError, LogError
+from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.faces.log_options import parse_columns
 from dynid.faces.simulation_face import read_motion
 from dynid.faces.terminal import escaped, spoken
@@ -29,7 +29,7 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
     column: where channels of a log are, CHANNEL=NAME[,NAME...].
     """
     if robot.floating:
-        raise DynidError(f"'{robot.name}' floats; a moving base is not shown")
+        raise DynidError(f"'{robot.name}' floats; a moving base is not shown; {FIX_THE_BASE}")
     try:
         if file.suffix.lower() in (".json", ".yaml", ".yml"):
             motion = read_motion(file, robot)

@@ -157,14 +157,20 @@ def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
     """Mimic joints; the tags are removed, so that pinocchio sees the open tree."""
     couplings: list[Coupling] = []
     names = [joint.get("name", "") for joint in _joints(root)]
+    fixed = {joint.get("name", "") for joint in _joints(root) if joint.get("type") == "fixed"}
     for joint in _joints(root):
         mimic = joint.find("mimic")
         if mimic is None:
+            continue
+        if joint.get("type") == "fixed":  # a gripper that was frozen in the file: what does not move follows nothing
+            joint.remove(mimic)
             continue
         name, master = joint.get("name", ""), mimic.get("joint", "")
         where = f"joint '{name}', mimic"
         if master not in names or master == name:
             raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is no other joint of the robot"])
+        if master in fixed:
+            raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is fixed; make it fixed, too"])
         factor = _numbers(path, where, mimic, "multiplier", (1.0,))[0]
         offset = _numbers(path, where, mimic, "offset", (0.0,))[0]
         couplings.append(Coupling(name, ((master, factor),), offset))

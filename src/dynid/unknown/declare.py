@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from dynid.errors import UnknownGeometryError
+from dynid.errors import FIX_THE_BASE, UnknownGeometryError
 from dynid.robot.robot import Robot
 from dynid.unknown.geometry import LETTERS, PartlyKnown, with_unknowns
 
@@ -36,7 +36,7 @@ def declare(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:
 def check_open(robot: Robot) -> None:
     """Refuse what has no Lagrangian in its own joints alone."""
     if robot.floating:
-        raise UnknownGeometryError(f"'{robot.name}' has a floating base; load it without one")
+        raise UnknownGeometryError(f"'{robot.name}' has a floating base; {FIX_THE_BASE}")
     if robot.couplings or robot.closures:
         raise UnknownGeometryError(
             f"'{robot.name}' has couplings or closed loops; model parameters without geometry need an open chain"
