@@ -136,6 +136,7 @@ def test_known_zeros_stay_zeros() -> None:
         links.append(replace(link, inertia=x, rotor=0.1))
     robot = replace(robot, links=tuple(links))
     found = dynid.physical_parameters(identified(robot, friction=()))
+    assert robot.known_zeros
     assert all(found.value(name) == 0.0 for name in robot.known_zeros)
     assert torque_error(robot, lambda m: dynid.simulate(found.robot, m).tau) < 1e-7
 
