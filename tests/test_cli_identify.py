@@ -38,7 +38,7 @@ def test_help_has_an_example(dynid: CommandLine, command: str) -> None:
     assert f"Example: dynid {command} puma560" in dynid(command, "--help").out
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "NPZ"])
 def test_simulate_writes_a_log(dynid: CommandLine, tmp_path: Path, suffix: str) -> None:
     motion, out, facts = write_motion(tmp_path / "m.csv", seconds=2.0), tmp_path / f"log.{suffix}", tmp_path / "f.json"
     done = dynid("simulate", "puma560", motion, "--noise", "0.1", "--seed", "3", "--out", out, "--json", facts)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -38,11 +40,18 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write beside, then rename: never a half-written file."""
+    with written_beside(path) as beside:
+        beside.write_bytes(data)
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Give an empty file beside, with the same suffix, that takes the path's place once it is written."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            os.close(handle)
+            yield Path(name)
             umask = os.umask(0)
             os.umask(umask)
             os.chmod(name, 0o666 & ~umask)

@@ -37,7 +37,7 @@ class FrictionSection:
         return {
             "blocks": result.friction,
             "others": others,
-            "figures": [_figure(subject, j, c, clouds[0][c] if clouds else None) for c, j in enumerate(joints)],
+            "figures": [_figure(subject, j, clouds[0][c] if clouds else None) for c, j in enumerate(joints)],
             "has_cloud": bool(clouds),
             "admitted": [f"{t.block} ({percent(t.before)} {ARROW} {percent(t.error)})" for t in trials if t.admitted],
         }
@@ -70,7 +70,7 @@ def _velocities(limit: float, cloud: Array | None) -> Array:
     return np.asarray(v)
 
 
-def _figure(subject: Subject, joint: int, c: int, cloud: Array | None) -> Figure:
+def _figure(subject: Subject, joint: int, cloud: Array | None) -> Figure:
     result = subject.result
     name, turns = (
         result.robot.joint_names[joint],
