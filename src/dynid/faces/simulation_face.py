@@ -64,7 +64,7 @@ def _parsed(name: str, text: str, suffix: str) -> Any:
         return _parse_yaml(name, text)
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LogError(name, f"this is no JSON: {error}") from error
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from dynid.errors import DynidError
+from dynid.errors import DynidError, RobotFileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,16 @@ def hash_file(path: Path, name: str | None = None) -> InputFile:
             return InputFile(str(path) if name is None else name, digest, data.tell())
     except OSError as error:
         raise DynidError(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file of a robot."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RobotFileError(str(path), [f"not a TOML file: {error}"]) from error
+    except OSError as error:
+        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
 
 
 def write_text(path: Path, text: str) -> None:
