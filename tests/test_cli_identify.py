@@ -38,7 +38,7 @@ def test_help_has_an_example(dynid: CommandLine, command: str) -> None:
     assert f"Example: dynid {command} puma560" in dynid(command, "--help").out
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz", "NPZ"])
 def test_simulate_writes_a_log(dynid: CommandLine, tmp_path: Path, suffix: str) -> None:
     motion, out, facts = write_motion(tmp_path / "m.csv", seconds=2.0), tmp_path / f"log.{suffix}", tmp_path / "f.json"
     done = dynid("simulate", "puma560", motion, "--noise", "0.1", "--seed", "3", "--out", out, "--json", facts)
@@ -77,7 +77,7 @@ def test_simulate_resamples_by_quintics(dynid: CommandLine, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
-def test_simulate_reads_ros_trajectories_in_another_order(dynid: CommandLine, tmp_path: Path, suffix: str) -> None:
+def test_simulate_reads_ros_trajectories_in_another_order(tmp_path: Path, suffix: str) -> None:
     robot = load_robot("ur10")
     path, out = tmp_path / f"m.{suffix}", tmp_path / "robot.toml"
     motion = smooth_path(robot, np.arange(0.0, 1.0, 0.05))
@@ -138,7 +138,7 @@ def test_identify_takes_parts_of_logs(dynid: CommandLine, log: Path, tmp_path: P
     assert json.loads(facts.read_text())["values"] == by_hand["values"]
 
 
-def test_a_name_that_exists_is_no_range(log: Path, tmp_path: Path) -> None:
+def test_a_name_that_exists_is_no_range(tmp_path: Path) -> None:
     odd = tmp_path / "log@1:2"
     assert split_range(str(odd)) == (str(tmp_path / "log"), ("1:2",))
     odd.write_text("")

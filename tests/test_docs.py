@@ -77,18 +77,20 @@ def test_tables_of_the_docs_load(page: str, code: str, tmp_path: Path) -> None:
 
 def test_make_targets_of_the_docs_exist() -> None:
     targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    wanted = {page: set(re.findall(r"^make (\w+)", page.read_text(), re.MULTILINE)) for page in PAGES}
+    assert {"demo", "test"} <= set().union(*wanted.values())
     for page in PAGES:
-        wanted = set(re.findall(r"^make (\w+)", page.read_text(), re.MULTILINE))
-        assert wanted <= targets, page
+        assert wanted[page] <= targets, page
 
 
 def test_commands_of_the_docs_exist() -> None:
     from dynid.commands.app import app
 
     commands = {command.callback.__name__ for command in app.registered_commands if command.callback}
-    for page in PAGES:
-        for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL):
-            assert set(re.findall(r"^dynid (\w+)", block, re.MULTILINE)) <= commands, page
+    typed = [word for _, code in blocks("sh") for word in re.findall(r"^dynid (\w+)", code, re.MULTILINE)]
+    assert "identify" in typed
+    for name, code in blocks("sh"):
+        assert set(re.findall(r"^dynid (\w+)", code, re.MULTILINE)) <= commands, name
 
 
 def test_every_topic_of_the_benchmarks_is_on_their_page() -> None:

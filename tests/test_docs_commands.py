@@ -67,7 +67,9 @@ def test_your_own_robot(run: CommandLine, tmp_path: Path) -> None:
 
 def test_recording_and_filter(run: CommandLine, tmp_path: Path) -> None:
     write_simulated(tmp_path / "log.csv", "gautier3", seconds=20.0)
-    for words in (*commands("recording.md"), *commands("filter.md")):
+    typed = (*commands("recording.md"), *commands("filter.md"))
+    assert typed
+    for words in typed:
         assert "verdict: good" in run(*words).out
 
 

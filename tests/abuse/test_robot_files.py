@@ -8,6 +8,9 @@ import pytest
 
 from dynid import DynidError, Robot, load_robot
 from dynid.errors import LoopError, RobotFileError
+from dynid.excitation.history import read_history
+from dynid.faces.base_face import read_values
+from dynid.faces.simulation_face import read_motion
 
 TWO = "[[joint]]\n[[joint]]\n"
 
@@ -55,6 +58,32 @@ TABLES = {
     "letters of the other convention": ('convention = "standard"\n[[joint]]\nr = 1.0\n', "not a letter"),
     "bad symbol": ('[symbols]\n"a b" = 1.0\n[[joint]]\n', "cannot be a symbol"),
 }
+
+
+DEEP = 20_000
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("robot.toml", f"joint = {'[' * DEEP}{']' * DEEP}"),
+        ("robot.urdf", f"<robot>{'<link>' * DEEP}{'</link>' * DEEP}</robot>"),
+        ("robot.xml", f"<mujoco><worldbody>{'<body>' * DEEP}{'</body>' * DEEP}</worldbody></mujoco>"),
+    ],
+)
+def test_files_that_are_nested_without_end(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(RobotFileError, match=r"recursion|nested"):
+        load_robot(tmp_path / name)
+
+
+def test_values_motions_and_histories_that_are_nested_without_end(tmp_path: Path) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text("[" * DEEP + "]" * DEEP)
+    robot = load_robot("gautier3")
+    for read in (lambda: read_values(file, robot), lambda: read_motion(file, robot), lambda: read_history(file)):
+        with pytest.raises(DynidError, match="JSON"):
+            read()
 
 
 @pytest.mark.parametrize("mistake", TABLES)

@@ -47,7 +47,8 @@ def test_a_joint_that_turns_and_turns_is_no_mistake(only_one_moves: bool) -> Non
 def test_wheels_and_slides_are_no_mistake(robot: object) -> None:
     n = robot.n  # type: ignore[attr-defined]
     q = np.outer(T, 30.0 + np.arange(n))
-    survey(Log(T, q, v=np.gradient(q, T, axis=0), tau=np.cos(q)), robot)  # type: ignore[arg-type]
+    found = survey(Log(T, q, v=np.gradient(q, T, axis=0), tau=np.cos(q)), robot)  # type: ignore[arg-type]
+    assert all("have no limits: if these are degrees" in note for note in found.notes)
 
 
 def test_radians_are_no_mistake() -> None:
@@ -64,7 +65,7 @@ def test_time_that_is_not_in_seconds_is_found(unit: str, factor: float) -> None:
 
 def test_postures_with_their_number_as_time_are_no_mistake() -> None:
     q = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 6))
-    survey(Log(np.arange(50.0), q, v=q, a=q, tau=q), load_robot("ur10"))
+    assert survey(Log(np.arange(50.0), q, v=q, a=q, tau=q), load_robot("ur10")).notes == ()
 
 
 def test_velocities_that_are_none_are_found() -> None:

@@ -56,6 +56,7 @@ def test_without_noise_every_way_is_exact(example: ModuleType, monkeypatch: pyte
     monkeypatch.setattr(example, "POSITION_NOISE", 0.0)
     monkeypatch.setattr(example, "TORQUE_NOISE", 0.0)
     exact = example.study(runs=1, cutoffs=(40.0,))
+    assert len(exact.errors) > 1
     for way, errors in exact.errors.items():
         limit = 1e-4 if way.startswith("momentum") else 1e-3
         assert (np.abs(errors[0] * example.X) < limit * example.X.max()).all(), way

@@ -160,6 +160,7 @@ def test_a_sensor_file_is_read_with_all_its_mistakes(tmp_path: Path) -> None:
         ("mass = -2", "mass"),
         ("offsets = [1]", "offset"),
         ("= 3", "TOML"),
+        ("sensor = 3", "write a table"),
     ):
         path.write_text(wrong)
         with pytest.raises(DynidError, match=said):

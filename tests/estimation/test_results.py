@@ -189,6 +189,9 @@ DAMAGE: dict[str, Change] = {
     "other parameter": lambda d: d["parameters"][0].update(name="QQ9"),
     "parameter twice": lambda d: d["parameters"][1].update(name=d["parameters"][0]["name"]),
     "essential stranger": lambda d: d.update(essential=["QQ9"]),
+    "lost in a circle": lambda d: d.update(
+        lost=[["M1", "", ""], ["M2", "", ""]], lost_shares=[[["M2", 1.0]], [["M1", 1.0]]]
+    ),
     "huge quantile": lambda d: d.update(quantile=1e999),
     "delay of text": lambda d: d.update(delay="soon"),
     "verdict": lambda d: d["verdict"].__setitem__(0, "splendid"),

@@ -148,6 +148,7 @@ def test_files_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert history.best.end == pytest.approx(data["condition"], rel=1e-12)
     page = out.with_suffix(".html").read_text()
     assert "standard deviation of 0.25\N{NO-BREAK SPACE}N\N{NO-BREAK SPACE}m on every row" in page
+    assert data["expected_errors"]
     assert all(f'data-key="{error}"' in page for error in data["expected_errors"].values())
     assert 'id="search"' in page
     again = tmp_path / "again.json"

@@ -30,6 +30,7 @@ def test_without_noise_torques_stay_and_all_links_are_bodies(source: str, seed: 
     assert torque_error(robot, found.predict) < 1e-7
     assert torque_error(robot, lambda motion: dynid.simulate(found.robot, motion).tau) < 1e-7
     assert smallest_eigenvalue(found) > 0.0
+    assert np.linalg.eigvalsh(found.pseudo_inertias()).min() == smallest_eigenvalue(found)
     assert found.eigenvalues.min() > 0.9 * MARGIN
     assert not found.is_changed
     assert not found.bindings
@@ -136,6 +137,7 @@ def test_known_zeros_stay_zeros() -> None:
         links.append(replace(link, inertia=x, rotor=0.1))
     robot = replace(robot, links=tuple(links))
     found = dynid.physical_parameters(identified(robot, friction=()))
+    assert robot.known_zeros
     assert all(found.value(name) == 0.0 for name in robot.known_zeros)
     assert torque_error(robot, lambda m: dynid.simulate(found.robot, m).tau) < 1e-7
 

@@ -207,7 +207,9 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
         assert not read.all("img")
         assert len(read.all("script")) == 2 + len([d for d in read.all("div") if d.get("class") == "plot"])
         assert EVIL in read.text
-        for figure in re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL):
+        figures = re.findall(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)
+        assert figures
+        for figure in figures:
             assert not set("<>&") & set(figure)
             # Plotly reads tags in texts: they come as entities, whose ampersand is escaped in JSON
             assert "\\u003c" not in figure.replace("\\u003cextra\\u003e", "").replace("\\u003c/extra\\u003e", "")

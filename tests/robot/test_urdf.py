@@ -316,6 +316,34 @@ def test_what_is_no_number_is_named_with_its_place(old: str, new: str, problem: 
         load_robot(write(tmp_path, ARM.replace(old, new)))
 
 
+ONE_BODY = """<mujoco><compiler settotalmass="3"/><worldbody><body name="arm" pos="0 0 1"><joint name="j" axis="0 1 0"/>
+<inertial pos="0.1 0 0" mass="2" diaginertia="1 1 1"/></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ('axis="0 1 0"', 'axis="0 0 0"', "joint 'j': its axis has no direction"),
+        ('axis="0 1 0"', 'axis="a b c"', "joint 'j': axis needs 3 numbers, got 'a b c'"),
+        ('pos="0 0 1"', 'pos="0 0 x"', "body 'arm': pos needs 3 numbers, got '0 0 x'"),
+        ('pos="0 0 1"', 'pos="0 0 nan"', "body 'arm': pos must be finite"),
+        ('mass="2"', 'mass="two"', "body 'arm', inertial: mass needs 1 number, got 'two'"),
+        ('settotalmass="3"', 'settotalmass=""', "compiler: settotalmass needs 1 numbers?, got ''"),
+    ],
+)
+def test_mjcf_what_is_no_number_is_named_with_its_place(old: str, new: str, problem: str, tmp_path: Path) -> None:
+    assert load_robot(write(tmp_path, ONE_BODY, "arm.xml")).n == 1
+    with pytest.raises(RobotFileError, match=problem):
+        load_robot(write(tmp_path, ONE_BODY.replace(old, new), "arm.xml"))
+
+
+@pytest.mark.parametrize("kind", ["revolute", "continuous", "prismatic"])
+def test_an_axis_of_zeros_is_refused(kind: str, tmp_path: Path) -> None:
+    text = ARM.replace('axis xyz="0 0 1"', 'axis xyz="0 0 0"').replace('type="revolute"', f'type="{kind}"')
+    with pytest.raises(RobotFileError, match="its axis has no direction"):
+        load_robot(write(tmp_path, text))
+
+
 def test_a_file_that_may_not_be_read_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")

@@ -41,7 +41,7 @@ def test_bones_join_frames_of_revolute_joints_and_rails_hold_slides(seed: int) -
 @pytest.mark.parametrize("name", bundled_robots())
 def test_every_bundled_robot_can_be_drawn_at_rest(name: str) -> None:
     robot = load_robot(name)
-    q = tree_positions(robot, rest(robot)[None], loop_map(robot))
+    q = tree_positions(rest(robot)[None], loop_map(robot))
     skeleton = skeleton_of(robot, q)
     assert 0.1 <= skeleton.reach < 20.0
     assert all(np.isfinite(segments).all() for segments in (*skeleton.bones.values(), *skeleton.axes.values()))

@@ -79,8 +79,6 @@ def _opened(path: Path) -> Iterator[Any]:
         yield reader
     except LogError:
         raise
-    except GeneratorExit:
-        raise
     except Exception as error:  # three libraries below, each with its own errors
         raise _damaged(path, error) from error
     finally:

@@ -18,7 +18,7 @@ from dynid.estimation.comparison import Comparison, Way
 from dynid.estimation.estimating import estimate
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import Identification
-from dynid.estimation.identify import Logs, check_wishes, hold_back, open_logs
+from dynid.estimation.identify import Logs, check_wishes, split_logs
 from dynid.estimation.measure import TORQUE, Measure
 from dynid.estimation.method import Method
 from dynid.estimation.robust import tell as tell_judged
@@ -74,13 +74,8 @@ def compare_ways(
     way that cannot be gone is there with its reason; where none can, the first reason is raised. Ctrl-C keeps those
     that are finished.
     """
-    used = open_logs(robot, logs)
+    used, others, source = split_logs(robot, logs, validate)
     is_share = isinstance(validate, float | int)
-    if isinstance(validate, float | int):
-        used, others, source = hold_back(used, float(validate))
-    else:
-        others = open_logs(robot, validate)
-        source = ", ".join(log.name for log in others)
 
     def wishes(model: str) -> Wishes:
         measure = Measure(model, window if model in ("energy", "momentum") else None, quadrature)

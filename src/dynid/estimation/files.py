@@ -241,6 +241,13 @@ def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
     shares = r.lost_shares or [[] for _ in r.lost]
     if len(shares) != len(r.lost):
         raise IdentificationError("lost_shares must be given for every lost parameter")
+    waiting = {item[0]: {name for name, _ in own} for item, own in zip(r.lost, shares, strict=True)}
+    while waiting:
+        found = [name for name, others in waiting.items() if not others & waiting.keys()]
+        if not found:
+            raise IdentificationError("lost_shares of lost parameters lead in a circle")
+        for name in found:
+            del waiting[name]
     return tuple(Lost(*item, tuple(own)) for item, own in zip(r.lost, shares, strict=True))
 
 

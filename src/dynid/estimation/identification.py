@@ -154,14 +154,9 @@ class Identification:
         return np.asarray(self.covariance / np.outer(scale, scale))
 
     @cached_property
-    def _column_values(self) -> Array:
-        """Values in the order of the equation's columns; offsets of several logs are averaged."""
-        return self._averaging @ self.values
-
-    @property
     def column_values(self) -> Array:
         """Values of the equation's columns: lost parameters are zero, offsets of several logs are averaged."""
-        return self._column_values
+        return self._averaging @ self.values
 
     @cached_property
     def _averaging(self) -> Array:
@@ -191,7 +186,7 @@ class Identification:
             part = slice(start, min(start + CHUNK, len(motion)))
             rows = equation.rigid_rows(motion[part])
             for c, channel in enumerate(equation.base_channels):
-                forces[part, c] = channel.row(rows)[:, :-1] @ self._column_values[channel.columns]
+                forces[part, c] = channel.row(rows)[:, :-1] @ self.column_values[channel.columns]
             forces[part] += equation.known_reactions(motion[part])
         return forces
 
@@ -219,7 +214,7 @@ class Identification:
             for c, channel in enumerate(equation.torque_channels):
                 rows = channel.row(wide)[:, :-1]
                 inside = slice(start, start + len(rows))
-                torque[inside, channel.joint] = rows @ self._column_values[channel.columns]
+                torque[inside, channel.joint] = rows @ self.column_values[channel.columns]
                 if band:
                     own = covariance[np.ix_(channel.columns, channel.columns)]
                     noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0

@@ -83,14 +83,7 @@ def identify(
         raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
     values = {**_known_rotors(robot, measure), **(known or {})}
     method = Method(estimator, values, tuple(tied), offsets_per_log, intervals)
-    used = open_logs(robot, logs)
-    others: tuple[Log, ...] = ()
-    name = ""
-    if isinstance(validate, float | int):
-        used, others, name = hold_back(used, float(validate))
-    elif validate is not None:
-        others = open_logs(robot, validate)
-        name = ", ".join(log.name for log in others)
+    used, others, name = split_logs(robot, logs, validate)
     if wishes.robust and offsets_per_log and len(used) > 1:
         raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
     state = collect(robot, used, wishes, on_progress=on_progress)
@@ -258,6 +251,17 @@ def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
     if not several:
         raise IdentificationError("there is no log to identify from")
     return tuple(log if isinstance(log, Log) else read_log(log, robot) for log in several)
+
+
+def split_logs(robot: Robot, logs: Logs, validate: Logs | float | None) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
+    """Logs to identify from, those to validate on, and what to call these; validate: see `identify`."""
+    used = open_logs(robot, logs)
+    if validate is None:
+        return used, (), ""
+    if isinstance(validate, float | int):
+        return hold_back(used, float(validate))
+    others = open_logs(robot, validate)
+    return used, others, ", ".join(log.name for log in others)
 
 
 def hold_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:

@@ -71,7 +71,7 @@ def design_excitation(
     robot's: position (n, 2), velocity, acceleration, effort (n,), missing ones unlimited. `rest` is the pose to start
     and end in. Ctrl-C and `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
     """
-    _check_request(robot, shape, criterion, duration, harmonics, starts, time_budget, periods)
+    _check_request(shape, criterion, duration, harmonics, starts, time_budget, periods)
     bounds = limits_of(robot, limits)
     check_limits(bounds, robot.joint_names)
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
@@ -102,7 +102,6 @@ def design_excitation(
 
 
 def _check_request(
-    robot: Robot,
     shape: str,
     criterion: str,
     duration: float | None,

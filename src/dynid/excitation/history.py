@@ -97,7 +97,7 @@ def read_history(path: str | Path) -> SearchHistory | None:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ExcitationError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ExcitationError(f"{path}: this is no JSON; use a file of dynid excite --json") from error
     given = data.get("history") if isinstance(data, Mapping) else None
     if given is None:

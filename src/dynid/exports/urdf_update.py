@@ -136,7 +136,7 @@ def _find_riders(
             for joint in (j for j in joints.get(at, []) if j.get("name", "") not in moving):
                 child = joint.find("child")
                 rider = "" if child is None else child.get("link", "")
-                place = T @ _pose(path, joint, snap) @ _held(path, joint, lock)
+                place = T @ _pose(path, joint, snap) @ _held(joint, lock)
                 riders.append(_Rider(rider, place, _nominal(path, links[rider], snap)))
                 waiting.append((rider, place))
     return carried
@@ -153,7 +153,7 @@ def _pose(path: Path, owner: Element, snap: bool) -> Transform:
     return Transform(rotation_of(roll, pitch, yaw), np.array(xyz))
 
 
-def _held(path: Path, joint: Element, lock: Mapping[str, float]) -> Transform:
+def _held(joint: Element, lock: Mapping[str, float]) -> Transform:
     position = lock.get(joint.get("name", ""), 0.0)
     if position == 0.0:
         return Transform.identity()

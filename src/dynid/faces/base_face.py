@@ -118,7 +118,7 @@ def read_values(path: Path, robot: Robot) -> Array:
         return other.parameters
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DynidError(f"{path}: not a JSON file of values: {error}") from error
     if not isinstance(data, Mapping):
         raise DynidError(f"{path}: expected an object {{name: value}}")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,7 @@ from dynid.data.read import read_log
 from dynid.errors import DynidError, LogError, MotionError
 from dynid.excitation.quintics import Quintics
 from dynid.faces.terminal import escaped
+from dynid.robot.files import written_beside
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -65,7 +64,7 @@ def _parsed(name: str, text: str, suffix: str) -> Any:
         return _parse_yaml(name, text)
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise LogError(name, f"this is no JSON: {error}") from error
 
 
@@ -186,25 +185,14 @@ def write_log(path: Path, log: Log, plate: Robot | None = None) -> None:
         columns |= {f"{letter}{j + 1}": block[:, j] for j in range(block.shape[1])}
     if plate is not None and log.reaction is not None:
         columns |= dict(zip(reaction_channels(plate), log.reaction.T, strict=True))
-    beside = ""
-    try:
-        handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
-        os.close(handle)
-        _write(Path(beside), columns)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(beside, 0o666 & ~umask)
-        os.replace(beside, path)
-    except OSError as error:
-        raise DynidError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        if beside and Path(beside).exists():
-            Path(beside).unlink()
+    with written_beside(path) as beside:
+        _write(beside, columns)
 
 
 def _write(path: Path, columns: Mapping[str, Array]) -> None:
     if path.suffix.lower() == ".npz":
-        np.savez(path, **columns)  # type: ignore[arg-type]
+        with path.open("wb") as file:  # given a name, NumPy would add .npz to one in capitals
+            np.savez(file, **columns)  # type: ignore[arg-type]
         return
     import polars as pl
 

@@ -83,7 +83,7 @@ def physical_parameters(
         units=_units(result, problem),
         values=values,
         prior=problem.values(problem.centre),
-        prior_source=_sources(result.robot, believed, given),
+        prior_source=_sources(believed, given),
         structural=shares.structural,
         from_data=shares.from_data,
         sigma=shares.sigma,
@@ -156,7 +156,7 @@ def _units(result: Identification, problem: Problem) -> tuple[str, ...]:
     )
 
 
-def _sources(robot: Robot, prior: Prior, given: Robot | None) -> tuple[str, ...]:
+def _sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
     """Where the prior of every link comes from."""
     nominal = "nominal values" if given is None else f"the prior '{given.name}'"
     return tuple("its size" if sized else nominal for sized in prior.from_sizes)

@@ -77,7 +77,7 @@ def prior_of(robot: Robot, given: Robot | None) -> Prior:
 
 def is_massless(link: Link) -> bool:
     """Whether a link is declared to have no mass at all, as those between several joints of one MJCF body."""
-    return "M" in link.zero and set(SYMBOLS) <= link.zero
+    return set(SYMBOLS) <= link.zero
 
 
 def bodies_from_sizes(robot: Robot) -> list[Array]:

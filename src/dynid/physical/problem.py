@@ -100,11 +100,10 @@ def suited(result: Identification, seen: Seen, prior: Prior) -> Prior:
     if not any(prior.from_sizes):
         return prior
     G, A = seen.matrix[:, : len(result.robot.parameter_names)], weighted_rows(result)
-    by = np.array([prior.from_sizes[k] for k in range(len(prior.from_sizes))])
     light, fixed = np.zeros(G.shape[1]), np.zeros(G.shape[1])
     start = 0
     for k in range(len(result.robot.links)):
-        (light if by[k] else fixed)[start : start + 10] = prior.inertia[k]
+        (light if prior.from_sizes[k] else fixed)[start : start + 10] = prior.inertia[k]
         start += 10 + (k in result.robot.active_links)
     free = A[:, list(seen.others)]
     Q = scipy.linalg.orth(free) if free.shape[1] else np.zeros((len(A), 0))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
-from dynid.errors import DynidError
+from dynid.errors import DynidError, RobotFileError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,16 @@ def hash_file(path: Path, name: str | None = None) -> InputFile:
         raise DynidError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file of a robot."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RobotFileError(str(path), [f"not a TOML file: {error}"]) from error
+    except OSError as error:
+        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
+
+
 def write_text(path: Path, text: str) -> None:
     """Write UTF-8 beside, then rename; names of files may hold bytes that are no text, which become escapes."""
     write_bytes(path, text.encode("utf-8", errors="backslashreplace"))
@@ -38,11 +52,18 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write beside, then rename: never a half-written file."""
+    with written_beside(path) as beside:
+        beside.write_bytes(data)
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """Give an empty file beside, with the same suffix, that takes the path's place once it is written."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            os.close(handle)
+            yield Path(name)
             umask = os.umask(0)
             os.umask(umask)
             os.chmod(name, 0o666 & ~umask)

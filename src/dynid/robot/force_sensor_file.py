@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from dynid.errors import DynidError, RobotFileError
-from dynid.robot.files import hash_file
+from dynid.robot.files import hash_file, read_toml
 from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.robot import Robot
 from dynid.robot.schema import SensorTable, problems_of
@@ -20,13 +19,10 @@ from dynid.robot.transform import Array, freeze, rotation_about
 
 def read_sensor(path: str | Path) -> ForceSensor:
     """Read a TOML file with the keys of a robot table's [sensor], angles in rad (or `angles = "deg"`)."""
-    try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RobotFileError(str(path), [f"not a TOML file: {error}"]) from error
-    data = dict(data.get("sensor", data))
+    data = read_toml(Path(path))
+    data = data.get("sensor", data)
+    if not isinstance(data, dict):
+        raise RobotFileError(str(path), ["sensor: write a table [sensor], or its keys alone"])
     angles = data.pop("angles", "rad")
     if angles not in ("rad", "deg"):
         raise RobotFileError(str(path), [f"angles: 'rad' or 'deg', got {angles!r:.40}"])

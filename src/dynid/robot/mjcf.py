@@ -21,6 +21,7 @@ from dynid.robot.limits import JointLimits
 from dynid.robot.locking import lock_joints
 from dynid.robot.mjcf_couplings import read_couplings
 from dynid.robot.mjcf_inertias import state_inertias
+from dynid.robot.mjcf_numbers import check_numbers
 from dynid.robot.mjcf_parts import drop_shapes, fix_frames, include, merge_defaults, name_parts, spell_joints
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
@@ -43,6 +44,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     spell_joints(root)
     fix_frames(path, root)
     name_parts(root)
+    check_numbers(path, root)
     zeros = _take_zeros(path, root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]

@@ -44,6 +44,8 @@ def links_of_model(
                     "use revolute, continuous, prismatic or fixed, or lock it in the file"
                 )
                 continue
+            if abs(np.linalg.norm(axis) - 1.0) > 1e-6:
+                problems.append(f"joint '{name}': its axis has no direction; give three numbers that are not all zero")
             whole = position == len(parts) - 1
             fact = facts[name]
             inertia = from_pinocchio(np.array(model.inertias[i].toDynamicParameters())) if whole else np.zeros(10)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 
 from dynid.errors import DynidError, ExpressionError, RobotFileError
 from dynid.robot.expression import parse_expression, symbols_of
+from dynid.robot.files import read_toml
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.force_sensor_file import sensor_of
 from dynid.robot.joint_column import JointColumn
@@ -28,13 +28,7 @@ from dynid.robot.unknown_entries import read_unknown
 
 def read_table(path: Path, *, snap: bool = True) -> Robot:
     """Read a TOML table; all mistakes are reported at once."""
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise RobotFileError(str(path), [f"not a TOML file: {error}"]) from error
-    except OSError as error:
-        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
-    return build_robot(data, file=str(path), name=path.stem, snap=snap)
+    return build_robot(read_toml(path), file=str(path), name=path.stem, snap=snap)
 
 
 def robot_from_rows(rows: Any, *, gravity: Any, symbols: Mapping[str, float], name: str) -> Robot:

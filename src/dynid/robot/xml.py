@@ -10,6 +10,9 @@ from dynid.errors import RobotFileError
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+_DEEPEST = 300
+"""Elements inside each other in a file that is still read."""
+
 
 def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     """Return the root element, which must have this tag, or the other one that may stand for it."""
@@ -33,6 +36,11 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     if element is None or element.tag not in (root, also):
         tag = "nothing" if element is None else f"<{element.tag}>"
         raise RobotFileError(str(path), [f"expected <{root}>, found {tag}; {remedy}"])
+    level, depth = [element], 0
+    while level:
+        level, depth = [child for parent in level for child in parent], depth + 1
+    if depth > _DEEPEST:
+        raise RobotFileError(str(path), [f"elements are nested {depth} deep, more than {_DEEPEST}; no robot is"])
     return element
 
 

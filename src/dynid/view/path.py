@@ -50,10 +50,10 @@ def path_of(robot: Robot, t: Array, q: Array) -> Path:
     count = int(min(np.ceil(length * RATE) + 1, MOST))
     grid = np.linspace(0.0, length, max(count, 2))
     active = np.column_stack([np.interp(grid, t - t[0], column) for column in q.T])
-    return Path(grid, tree_positions(robot, active, loop_map(robot)))
+    return Path(grid, tree_positions(active, loop_map(robot)))
 
 
-def tree_positions(robot: Robot, q: Array, loop: LoopMap | None) -> Array:
+def tree_positions(q: Array, loop: LoopMap | None) -> Array:
     """Positions (N, joints of the tree) from those of the active joints (N, n)."""
     if loop is None:
         return np.asarray(q)

@@ -77,7 +77,7 @@ class Poser:
     """A slider per active joint."""
 
     def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
-        self._scene, self._robot, self._loop = scene, robot, loop_map(robot)
+        self._scene, self._loop = scene, loop_map(robot)
         start = rest(robot)
         self._note: Any = server.gui.add_markdown(HINT)
         self.sliders: list[Any] = []
@@ -98,7 +98,7 @@ class Poser:
         """Show the position of the sliders; one that a loop cannot take is told and not shown."""
         q = np.array([[float(slider.value) for slider in self.sliders]])
         try:
-            tree = tree_positions(self._robot, q, self._loop)
+            tree = tree_positions(q, self._loop)
         except DynidError:  # its text has names from the file, which must not be read as markdown
             self._note.content = "The loop cannot close there; move back."
             return

@@ -64,7 +64,7 @@ def run(
     on_start: Callable[[str], None],
 ) -> None:
     """Serve the viewer until Ctrl-C, or for some seconds; `on_start` is told its address."""
-    with_loops = tree_positions(robot, rest(robot)[None, :], loop_map(robot)) if path is None else path.q
+    with_loops = tree_positions(rest(robot)[None, :], loop_map(robot)) if path is None else path.q
     server = _start(port, robot.name)
     try:
         scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)

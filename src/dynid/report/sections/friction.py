@@ -37,7 +37,7 @@ class FrictionSection:
         return {
             "blocks": result.friction,
             "others": others,
-            "figures": [_figure(subject, j, c, shown.clouds[c] if shown else None) for c, j in enumerate(joints)],
+            "figures": [_figure(subject, j, shown.clouds[c] if shown else None) for c, j in enumerate(joints)],
             "has_cloud": shown is not None,
             "only": short_name(shown.name) if shown is not None and len(subject.used) > 1 else None,
             "logs": len(subject.used),
@@ -72,7 +72,7 @@ def _velocities(limit: float, cloud: Array | None) -> Array:
     return np.asarray(v)
 
 
-def _figure(subject: Subject, joint: int, c: int, cloud: Array | None) -> Figure:
+def _figure(subject: Subject, joint: int, cloud: Array | None) -> Figure:
     result = subject.result
     name, turns = (
         result.robot.joint_names[joint],
