@@ -65,3 +65,30 @@ def test_an_array_of_no_numbers_says_why(array: np.ndarray, problem: str, tmp_pa
     log = read_log(tmp_path / "log.npz", ROBOT)
     assert any(re.search(problem.replace("'q'", "'tau'"), note) for note in log.notes)
     assert log.between(0.1).unused[0].startswith("'tau' (h")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".h5"])
+def test_a_list_of_names_orders_the_columns_of_arrays(suffix: str, tmp_path: Path) -> None:
+    """Also with more joints than the robot has; a list of other names says nothing."""
+    file = tmp_path / f"log{suffix}"
+    names = ["gripper", *reversed(UR10.joint_names)]
+    q = np.random.default_rng(2).standard_normal((N, 7))
+    arrays = {"t": T, "q": q, "tau": 2.0 * q}
+    write_arrays(file, {**arrays, "joint_names": np.array(names)})
+    log = read_log(file, UR10)
+    assert np.array_equal(log.q, q[:, :0:-1])
+    assert log.tau is not None
+    assert np.array_equal(log.tau, 2.0 * q[:, :0:-1])
+    write_arrays(file, {**arrays, "joint_names": np.array([f"other {k}" for k in range(7)])})
+    with pytest.raises(LogError, match="'q' has 7 columns, q needs 6"):
+        read_log(file, UR10)
+
+
+def write_arrays(file: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    if file.suffix == ".npz":
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        return
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(file, "w") as h5:
+        for name, array in arrays.items():
+            h5[name] = array.astype("S") if array.dtype.kind == "U" else array

@@ -226,12 +226,25 @@ class _Matching:
             shape = (shape[1], shape[0])
         if len(shape) != 2 or shape[0] != length:
             raise self._fail(f"'{name}' has shape {self.fields[name].shape}, the time has {length} samples", channel)
+        named = self._named_columns(shape[1]) if channel in CHANNELS else None
+        if named is not None:
+            return tuple(Place(name, column) for column in named)
         if shape[1] != count:
             raise LogError(
                 self.log, f"'{name}' has {shape[1]} columns, {channel} needs {count}; pick them with "
                 f"columns={{'{channel}': ['{name}[:, 0]', ...]}}"
             )  # fmt: skip
         return tuple(Place(name, column) for column in range(count))
+
+    def _named_columns(self, width: int) -> list[int] | None:
+        """Columns of the robot's joints in matrices so wide, where the file lists the names of these columns."""
+        for field in self.fields.values():
+            if len(field.words) == width and set(self.robot.joint_names) <= set(field.words):
+                columns = [field.words.index(joint) for joint in self.robot.joint_names]
+                if columns != list(range(width)):
+                    self.notes.append(f"the columns of arrays are taken by the names in '{field.name}'")
+                return columns
+        return None
 
     def _reaction(self, length: int | None) -> tuple[Place, ...]:
         if "reaction" in self.mapped.absent:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynid.data.formats import content_hint
-from dynid.data.table import Batch, Field, Numbers, Wanted, squeezed, why_not_numbers
+from dynid.data.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeezed, why_not_numbers
 from dynid.errors import LogError
 
 _MOST_BYTES = 64 << 20
@@ -87,11 +87,10 @@ def open_hdf5(path: Path) -> Hdf5Table:
     fields: list[Field] = []
     stored: dict[str, Stored] = {}
 
-    def add(name: str, where: Stored, problem: str) -> None:
+    def add(name: str, where: Stored, problem: str, words: tuple[str, ...] = ()) -> None:
         shape = squeezed(where.shape)
-        fields.append(
-            Field(name, shape, problem=problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions"))
-        )
+        problem = problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions")
+        fields.append(Field(name, shape, problem=problem, words=words))
         stored[name] = where
 
     def visit(place: str, item: Any) -> None:
@@ -107,8 +106,18 @@ def open_hdf5(path: Path) -> Hdf5Table:
                 outside or why_not_numbers(kind.base),
             )
         if not item.dtype.names:
-            add(name, Stored(place, None, item.shape), outside or why_not_numbers(item.dtype))
+            words = () if outside else _words(item)
+            add(name, Stored(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
 
     with _opened(path) as file:
         file.visititems(visit)
     return Hdf5Table(path, tuple(fields), stored)
+
+
+def _words(item: Any) -> tuple[str, ...]:
+    """Entries of a short list of texts."""
+    import h5py
+
+    if h5py.check_string_dtype(item.dtype) is None or len(squeezed(item.shape)) != 1 or item.size > MOST_WORDS:
+        return ()
+    return tuple(item.asstr(errors="replace")[()].ravel().tolist())

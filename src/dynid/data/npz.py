@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from dynid.data.formats import content_hint
-from dynid.data.table import Batch, Field, Numbers, Wanted, squeezed, why_not_numbers
+from dynid.data.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeezed, why_not_numbers
 from dynid.errors import LogError
 
 # Rows read at once, whatever is asked for: a small compressed file can claim any shape.
@@ -38,6 +38,7 @@ class NpzTable:
 
     path: Path
     members: dict[str, Member]
+    words: dict[str, tuple[str, ...]]
     notes: tuple[str, ...] = ()
 
     @property
@@ -49,9 +50,12 @@ class NpzTable:
     def fields(self) -> tuple[Field, ...]:
         """All arrays, those of objects with their problem."""
         return tuple(
-            Field(name, squeezed(member.shape), problem=why_not_numbers(member.dtype) or _dimensions(member.shape))
+            Field(
+                name, squeezed(member.shape), problem=why_not_numbers(member.dtype) or _dimensions(member.shape),
+                words=self.words.get(name, ()),
+            )
             for name, member in self.members.items()
-        )
+        )  # fmt: skip
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Read the wanted arrays side by side."""
@@ -126,7 +130,19 @@ def open_npz(path: Path) -> NpzTable:
     """Open an NPZ file and read the headers of its arrays."""
     with _read(path), zipfile.ZipFile(path) as archive:
         files = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]
-        return NpzTable(path, {file.removesuffix(".npy"): _member(archive, file) for file in files})
+        members = {file.removesuffix(".npy"): _member(archive, file) for file in files}
+        return NpzTable(path, members, {name: _words(archive, member) for name, member in members.items()})
+
+
+def _words(archive: zipfile.ZipFile, member: Member) -> tuple[str, ...]:
+    """Entries of a short list of texts."""
+    shape = squeezed(member.shape)
+    if member.dtype.kind not in "US" or len(shape) != 1 or shape[0] > MOST_WORDS or member.dtype.itemsize > _SKIP:
+        return ()
+    with ExitStack() as stack:
+        data = _exactly(_stream(archive, member, member.offset, stack), shape[0] * member.dtype.itemsize)
+    texts = np.frombuffer(data, member.dtype).tolist()
+    return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in texts)
 
 
 def _member(archive: zipfile.ZipFile, file: str) -> Member:

@@ -17,13 +17,15 @@ class Field:
     """A column or an array of a file.
 
     `shape` is () for the column of a table of unknown length, (N,) for a vector and (N, k) or (k, N) for a
-    matrix. `unit` is what the file's own type says (time stamps), `problem` why the field holds no numbers.
+    matrix. `unit` is what the file's own type says (time stamps), `problem` why the field holds no numbers; `words`:
+    a short list of texts, such as the names of a matrix's columns.
     """
 
     name: str
     shape: tuple[int, ...] = ()
     unit: str | None = None
     problem: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def is_column(self) -> bool:
@@ -63,6 +65,10 @@ class Table(Protocol):
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Yield the wanted fields, (rows,) or (rows, k), in order and at most `rows` samples at a time."""
         ...
+
+
+MOST_WORDS = 500
+"""Entries up to which an array of texts is read."""
 
 
 def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
