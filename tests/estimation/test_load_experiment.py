@@ -112,13 +112,17 @@ def test_offsets_of_the_plate_do_not_become_a_load() -> None:
     assert np.isnan(found.values[found.names.index("MX2")])  # it holds the offset of a moment
 
 
-def test_uncertain_gains_are_covered_by_the_deviations() -> None:
+@pytest.mark.parametrize(
+    ("runs", "least", "most"), [(80, 0.87, 1.0), pytest.param(200, 0.90, 0.99, marks=pytest.mark.slow)]
+)
+def test_uncertain_gains_are_covered_by_the_deviations(runs: int, least: float, most: float) -> None:
+    """Bounds that 95 % intervals miss in one of some hundred sets of runs."""
     robot, motion, (M, length) = load_experiment()
     loaded = with_load(robot, M, length)
     clean = [simulate(r, motion) for r in (loaded, robot)]
     on_plate = robot.with_sensor(ForceSensor(gain=np.full(6, 0.01)))
     inside = []
-    for seed in range(200):
+    for seed in range(runs):
         rng = np.random.default_rng(seed)
         gain = 1.0 + 0.01 * rng.standard_normal(6)  # one plate, both runs
         results = []
@@ -133,5 +137,5 @@ def test_uncertain_gains_are_covered_by_the_deviations() -> None:
         sigma = payload.sigma[[payload.names.index("MX"), payload.names.index("ZZ")]]
         inside.append(np.abs(found - [1.98918, 1.02243852]) < 1.96 * sigma)
     share = np.mean(inside, axis=0)
-    assert (share >= 0.90).all(), share
-    assert (share <= 0.99).all(), share
+    assert (share >= least).all(), share
+    assert (share <= most).all(), share

@@ -205,7 +205,7 @@ def test_momentum_does_not_need_the_right_filter(name: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["energy", "momentum"])
-@pytest.mark.parametrize("position", [0.0, 1e-4])
+@pytest.mark.parametrize("position", [1e-4, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_intervals_cover(model: str, position: float) -> None:
     """95 % intervals in 60 runs, overlapping windows or not; position: noise (rad), exact motion where 0."""
     robot = dynid.load_robot("gautier3")
