@@ -35,6 +35,16 @@ def test_quaternions_give_the_rotation_back(seed: int) -> None:
         assert_allclose(out.reshape(3, 3), R, atol=4e-16 * 4)
 
 
+def has_the_torques_of(robot: Robot, again: Robot, motion: dynid.Motion) -> None:
+    """The robot read again may have its joints in another order."""
+    order = [again.joint_names.index(name) for name in robot.joint_names]
+    back = np.argsort(order)
+    turned = dynid.Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
+    theirs = (dynid.regressor(again, turned).matrix @ again.parameters).reshape(-1, again.n)[:, order]
+    ours = (dynid.regressor(robot, motion).matrix @ robot.parameters).reshape(-1, robot.n)
+    assert_allclose(theirs, ours, rtol=0, atol=1e-9 * np.abs(ours).max())
+
+
 @pytest.mark.parametrize(
     "robot",
     [
@@ -51,13 +61,7 @@ def test_mujoco_has_the_models_torques_and_dynid_reads_them_back(robot: Robot, t
     assert checked.error < 1e-12
     again = load_robot(file, snap=False)
     assert_allclose(again.gravity, robot.gravity, rtol=0, atol=0)
-    motion = random_motion(robot, samples=10)
-    order = [again.joint_names.index(name) for name in robot.joint_names]
-    back = np.argsort(order)
-    turned = dynid.Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
-    theirs = (dynid.regressor(again, turned).matrix @ again.parameters).reshape(-1, again.n)[:, order]
-    ours = (dynid.regressor(robot, motion).matrix @ robot.parameters).reshape(-1, robot.n)
-    assert_allclose(theirs, ours, rtol=0, atol=1e-9 * np.abs(ours).max())
+    has_the_torques_of(robot, again, random_motion(robot, samples=10))
     for link in again.links:
         old = next(k for k in robot.links if k.joint == link.joint)
         assert link.rotor == old.rotor
@@ -156,13 +160,7 @@ def test_joints_that_follow_several_hang_on_tendons(robot: Robot, tmp_path: Path
     assert dynid.verify(file, robot).error < 1e-12
     again = load_robot(file, snap=False)
     assert {c.passive: c for c in again.couplings} == {c.passive: c for c in robot.couplings}
-    motion = random_motion(robot, samples=5)
-    order = [again.joint_names.index(name) for name in robot.joint_names]
-    back = np.argsort(order)
-    turned = dynid.Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
-    theirs = (dynid.regressor(again, turned).matrix @ again.parameters).reshape(-1, again.n)[:, order]
-    ours = (dynid.regressor(robot, motion).matrix @ robot.parameters).reshape(-1, robot.n)
-    assert_allclose(theirs, ours, rtol=0, atol=1e-9 * np.abs(ours).max())
+    has_the_torques_of(robot, again, random_motion(robot, samples=5))
     text = file.read_text()
     file.write_text(text.replace('coef="1"', 'coef="1.01"'))
     assert not dynid.verify(file, robot).passed

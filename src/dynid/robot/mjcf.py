@@ -26,7 +26,7 @@ from dynid.robot.mjcf_parts import drop_shapes, fix_frames, include, merge_defau
 from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
 from dynid.robot.robot import Link, Robot
 from dynid.robot.snapping import Snapped, tell_snapped
-from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, skew
+from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, rotation_about
 from dynid.robot.xml import numbers, read_xml
 
 if TYPE_CHECKING:
@@ -117,10 +117,11 @@ def _counted_from(link: Link, zero: float) -> Link:
     """The link, drawn where its joint is at a position `zero`."""
     if not zero:
         return link
-    back = Transform(np.eye(3), -zero * np.asarray(link.axis))
-    if link.kind == "revolute":
-        K = skew(link.axis)
-        back = Transform(np.eye(3) - math.sin(zero) * K + (1.0 - math.cos(zero)) * (K @ K), np.zeros(3))
+    back = (
+        Transform(rotation_about(link.axis, -zero), np.zeros(3))
+        if link.kind == "revolute"
+        else Transform(np.eye(3), -zero * link.axis)
+    )
     return replace(link, placement=link.placement @ back)
 
 
