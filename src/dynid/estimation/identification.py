@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor
