@@ -111,7 +111,7 @@ def _enter(me: int) -> None:
     with _lock:
         for library in libraries:  # SciPy may have loaded one since the thread before came in
             _blas.setdefault(library.filepath, (library, library.num_threads))
-            library.set_num_threads(1)
+            _set_blas_threads(library, 1)
         _inside.add(me)
 
 
@@ -120,8 +120,16 @@ def _leave(me: int) -> None:
         _inside.discard(me)
         if not _inside:
             for library, threads in _blas.values():
-                library.set_num_threads(threads)
+                _set_blas_threads(library, threads)
             _blas.clear()
+
+
+def _set_blas_threads(library: Any, count: int) -> None:
+    """Set the number; threadpoolctl 3.8 leaves that to one thread until it gives that up."""
+    give_up = getattr(library, "clear_controlling_thread", lambda force=False: None)
+    give_up(force=True)
+    library.set_num_threads(count)
+    give_up()
 
 
 @contextmanager
