@@ -10,8 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -20,10 +19,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from threadpoolctl import ThreadpoolController, threadpool_info
 
 import dynid
 from bodies import blind, with_bodies
+from callers import LIMIT, at_once, blas_threads, thread_count
 from dynid.concurrency import cached_property, flint_precision
 from dynid.errors import LogError, RobotFileError
 from dynid.kernel import threads
@@ -33,41 +32,8 @@ from frictions import PLAIN
 from log_writers import write_csv
 
 T = TypeVar("T")
-LIMIT = 120.0
-"""Seconds after which threads that should be done are taken to hang."""
 ARMS = ("puma560", "gautier3", "puma560", "scara", "puma560", "gautier3", "one_link", "puma560")
 SMALL = ("gautier3", "scara", "gautier3", "one_link", "scara", "gautier3", "one_link", "gautier3")
-
-
-def at_once(jobs: Sequence[Callable[[], T]], limit: float = LIMIT) -> list[T]:
-    """Run jobs in a thread each, all beginning together and switched often; their errors are raised."""
-    barrier = threading.Barrier(len(jobs), timeout=limit)
-    done: dict[int, T | BaseException] = {}
-
-    def run(k: int) -> None:
-        try:
-            barrier.wait()
-            done[k] = jobs[k]()
-        except BaseException as error:
-            done[k] = error
-
-    crew = [threading.Thread(target=run, args=(k,), daemon=True) for k in range(len(jobs))]
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-4)
-    try:
-        for thread in crew:
-            thread.start()
-        end = time.monotonic() + limit
-        for thread in crew:
-            thread.join(max(0.0, end - time.monotonic()))
-            assert not thread.is_alive(), "a thread hangs"
-    finally:
-        sys.setswitchinterval(before)
-    results = [done[k] for k in range(len(jobs))]
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return results  # type: ignore[return-value]
 
 
 def assert_same(jobs: Sequence[Callable[[], tuple[Any, ...]]]) -> None:
@@ -81,18 +47,6 @@ def assert_same(jobs: Sequence[Callable[[], tuple[Any, ...]]]) -> None:
 
 def _assert_equal(one: object, other: object) -> None:
     assert one == other
-
-
-@contextmanager
-def thread_count(count: int) -> Iterator[None]:
-    """Threads of dynid's own, and of BLAS."""
-    before = threads.thread_count()
-    threads.use_threads(count)
-    try:
-        with ThreadpoolController().limit(limits=count, user_api="blas"):
-            yield
-    finally:
-        threads.use_threads(before)
 
 
 def identification(name: str, seed: int, rate: float) -> dynid.Identification:
@@ -254,10 +208,6 @@ def test_first_use_by_all_threads_at_once(tmp_path: Path) -> None:
     script = f"FOLDER = {str(tmp_path)!r}\n{FIRST}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-def blas_threads() -> set[int]:
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
 def test_blas_stays_limited_until_the_last_thread_leaves() -> None:
