@@ -29,7 +29,7 @@ from dynid.kernel import threads
 from dynid.robot.files import write_text
 from fourier import fourier_motion
 from frictions import PLAIN
-from log_writers import write_csv
+from log_writers import write_csv, write_gz, write_hdf5, write_mat, write_npz, write_parquet
 
 T = TypeVar("T")
 ARMS = ("puma560", "gautier3", "puma560", "scara", "puma560", "gautier3", "one_link", "puma560")
@@ -68,6 +68,41 @@ def test_identify(count: int, rate: float) -> None:
 
     with thread_count(count):
         assert_same([job(name, seed) for seed, name in enumerate(ARMS)])
+
+
+def test_all_models_and_estimators() -> None:
+    robot = with_bodies("gautier3", 5, friction=True)
+    log = dynid.simulate(robot, fourier_motion(robot, duration=20.0, rate=50.0), noise=0.1)
+
+    def job(options: dict[str, Any]) -> Callable[[], tuple[Any, ...]]:
+        def run() -> tuple[Any, ...]:
+            found = dynid.identify(blind(robot), log, friction=PLAIN, **options)
+            return found.names, found.values, found.sigma, found.predict(fourier_motion(robot, rate=5.0))
+
+        return run
+
+    models = [{"model": model} for model in ("torque", "power", "energy", "momentum")]
+    assert_same([job(x) for x in [*models, *({"estimator": name} for name in ("ols", "ridge", "huber", "recursive"))]])
+
+
+def test_all_formats(tmp_path: Path) -> None:
+    """Each through a library of its own: polars, NumPy, SciPy, h5py, rosbags."""
+    robot = with_bodies("gautier3", 5)
+    samples = dynid.simulate(robot, fourier_motion(robot, rate=50.0))._all
+    writers = (write_csv, write_gz, write_parquet, write_npz, write_mat, write_hdf5, write_csv, write_parquet)
+    endings = ("csv", "csv.gz", "parquet", "npz", "mat", "h5", "csv", "parquet")
+    files = [tmp_path / f"{k}.{ending}" for k, ending in enumerate(endings)]
+    for write, file in zip(writers, files, strict=True):
+        write(file, samples)
+
+    def job(file: Path) -> Callable[[], tuple[Any, ...]]:
+        def run() -> tuple[Any, ...]:
+            log = dynid.read_log(file, robot)
+            return log.t, log.q, log.v, log.tau, log.notes
+
+        return run
+
+    assert_same([job(file) for file in files])
 
 
 @pytest.mark.parametrize("count", [1, 2])
