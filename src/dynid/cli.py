@@ -6,6 +6,7 @@ Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault
 from __future__ import annotations
 
 import sys
+import warnings
 
 from dynid.errors import DynidError
 
@@ -16,6 +17,7 @@ def main() -> None:
     The commands load in here: Ctrl-C ends their loading as it ends their work.
     """
     interrupts = _Interrupts()
+    warnings.filterwarnings("ignore", module=r"scipy\.io")  # odd MAT files
     try:
         interrupts.watch()
         from dynid.commands.app import app
@@ -42,10 +44,14 @@ class _Interrupts:
         self.seen = False
 
     def watch(self) -> None:
-        """Begin, unless Ctrl-C means nothing here, as in the background of a script."""
+        """Begin, unless Ctrl-C means nothing here, as in the background of a script or outside the main thread."""
         import signal
+        import threading
 
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        ):
             signal.signal(signal.SIGINT, self._note)
 
     def _note(self, number: int, frame: object) -> None:

@@ -11,6 +11,16 @@ FIX_THE_BASE = "to fix its base, take the free joint out of the file (MJCF), or 
 class DynidError(Exception):
     """The root of every error that a user can cause; its text says what, where and the remedy."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without calling the constructor again: a pool of processes would wait for ever for such an error."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[DynidError], args: tuple[object, ...], facts: dict[str, object]) -> DynidError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(facts)
+    return error
+
 
 class RobotFileError(DynidError):
     """A robot file has mistakes; all of them are listed, each with its place and remedy."""

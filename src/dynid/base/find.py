@@ -14,11 +14,13 @@ from dynid.base.parameters import BaseParameters, rules_apply
 from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import Question, sample_matrix
 from dynid.errors import ModelError
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.robot import Robot
 
 METHODS = ("qr", "svd", "rules", "nullspace")
 
 
+@one_blas_thread
 def base_parameters(
     robot: Robot,
     *,
@@ -173,6 +175,7 @@ class Comparison:
     verdict: str
 
 
+@one_blas_thread
 def compare_methods(
     robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
 ) -> Comparison:

@@ -8,13 +8,13 @@ to right, and are projected on the accepted ones only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.base.regrouping import Regrouping
+from dynid.concurrency import cached_property
 from dynid.robot.transform import Array
 
 TOLERANCE = 1e-9

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.concurrency import cached_property
 from dynid.data.ahead import read_ahead
 from dynid.errors import LogError
 from dynid.robot.transform import Array

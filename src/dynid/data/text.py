@@ -6,7 +6,7 @@ import gzip
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -14,10 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
+from dynid.concurrency import polars_lost_its_threads
 from dynid.data.formats import content_hint
 from dynid.data.gunzip import open_gzip
 from dynid.data.header import HEAD, MISSING, Header, is_number, read_header, split_line
-from dynid.data.table import Batch, Field, Wanted
+from dynid.data.table import Batch, Field, Numbers, Wanted
 from dynid.errors import LogError
 
 if TYPE_CHECKING:
@@ -55,8 +58,9 @@ class TextTable:
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Parse the file block by block: at most three blocks of 8 MiB are in memory."""
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
-        parse = partial(_parse, self, tuple(column.name for column in wanted), size)
-        waiting: deque[Future[pl.DataFrame]] = deque()
+        parser = _parse_without_polars if polars_lost_its_threads() else _parse
+        parse = partial(parser, self, tuple(column.name for column in wanted), size)
+        waiting: deque[Future[pl.DataFrame | Batch]] = deque()
         with _opened(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
             for number, block in enumerate(_blocks(self.name, file, self.header, size)):
                 waiting.append(pool.submit(parse, number, block))
@@ -112,7 +116,11 @@ def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[byt
         raise _damaged(log, error) from error
 
 
-def _sliced(frame: pl.DataFrame, rows: int) -> Iterator[Batch]:
+def _sliced(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
+    if isinstance(frame, Mapping):
+        for start in range(0, len(next(iter(frame.values()))), rows):
+            yield {name: values[start : start + rows] for name, values in frame.items()}
+        return
     for part in frame.iter_slices(rows):
         yield {column.name: column.to_numpy() for column in part}
 
@@ -179,6 +187,34 @@ def _parse_cells(header: Header, places: list[int], block: bytes, missing: tuple
         null_values=list(missing) or None,
         decimal_comma=header.decimal_comma,
     )
+
+
+def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> Batch:
+    """Parse a block to the same numbers cell by cell, for a process that lacks polars' threads; some times slower."""
+    header = table.header
+    places = [header.columns.index(name) for name in names]
+    text = _clean(_spaced(block, header.delimiter)).decode("utf-8", "replace")
+    lines = [line for line in text.replace("\r", "").split("\n") if line.strip(" ") and not line.startswith("#")]
+    cells = [split_line(line, header.delimiter) if header.quoted else line.split(header.delimiter) for line in lines]
+    try:
+        if any(len(row) != len(header.columns) for row in cells):
+            raise ValueError("a line with too few or too many cells")
+        return {header.columns[k]: _numbers([row[k] for row in cells], header, k in header.stamps) for k in places}
+    except (ValueError, OverflowError) as error:
+        line = table.first_line(size, number)
+        _find_fault(table.name, header, places, line, block)
+        raise LogError(table.name, f"a line after line {line - 1} cannot be read: {error}") from error
+
+
+def _numbers(words: list[str], header: Header, is_stamp: bool) -> Numbers:
+    if header.decimal_comma:
+        words = [word.replace(",", ".") for word in words]
+    if not all(map(is_number, words)):
+        raise ValueError("a cell is not a number")
+    holes = [not word or word in MISSING for word in words]
+    if is_stamp and not any(holes):
+        return np.array([int(word) for word in words], dtype=np.int64)
+    return np.array([np.nan if hole else float(word) for word, hole in zip(words, holes, strict=True)])
 
 
 def _plain_cells(line: str, delimiter: str) -> list[str]:

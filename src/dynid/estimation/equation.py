@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from dynid.base.find import remembered_base_parameters
 from dynid.base.numeric import find_by_qr
 from dynid.base.parameters import BaseParameters
 from dynid.base.sampling import sample_matrix
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.layout import Indices, Layout
 from dynid.estimation.measure import TORQUE, Measure

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.data.read import IN_CURRENT
 from dynid.estimation.essential import eliminate
 from dynid.estimation.factor import ChannelFactor

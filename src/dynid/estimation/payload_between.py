@@ -11,11 +11,13 @@ from dynid.estimation.carrier import find_carrier, zeros_of
 from dynid.estimation.identification import Identification
 from dynid.estimation.payload import Payload
 from dynid.estimation.payload_reading import read_payload
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 
+@one_blas_thread
 def payload_between(loaded: Identification, unloaded: Identification, *, link: str | None = None) -> Payload:
     """What a link carries, from results with it and without it, of any models (also read from files).
 

@@ -18,6 +18,7 @@ from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import Subject, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import check_same, unlike_friction, update_urdf
+from dynid.kernel.threads import one_blas_thread
 from dynid.physical.find import physical_parameters
 from dynid.robot.files import write_bytes, write_text
 from dynid.robot.load import load_robot
@@ -40,6 +41,7 @@ class Export:
     operations: Operations | None = None
 
 
+@one_blas_thread
 def export(
     result: Any,
     path: str | os.PathLike[str],

@@ -16,6 +16,7 @@ from dynid.exports.names import unique
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import Subject, subject_of
 from dynid.exports.tree_state import TreeState, states_near
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -52,6 +53,7 @@ class Verification:
         return f"{word}: loaded again with {self.reader}, torques differ by {self.error:.1e} of their size{self.remark}"
 
 
+@one_blas_thread
 def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = None) -> Verification:
     """Load the file again and compare torques at random states with those of a result or robot.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
+import secrets
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -60,13 +60,10 @@ def write_bytes(path: Path, data: bytes) -> None:
 def written_beside(path: Path) -> Iterator[Path]:
     """Give an empty file beside, with the same suffix, that takes the path's place once it is written."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        name = path.parent / f".{path.name}.{secrets.token_hex(4)}{path.suffix}"
+        name.touch(exist_ok=False)  # as the umask allows, which could be asked for only by setting it for all threads
         try:
-            os.close(handle)
-            yield Path(name)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(name, 0o666 & ~umask)
+            yield name
             os.replace(name, path)
         except BaseException:  # also Ctrl-C: nothing stays behind
             os.unlink(name)
