@@ -12,7 +12,7 @@ from dynid.commands.options import JsonOption, RobotArgument
 
 def base(
     robot: RobotArgument,
-    method: Annotated[str | None, typer.Option(help="qr, svd, rules, nullspace, or all to compare them")] = None,
+    method: Annotated[str | None, typer.Option(help="exact, nullspace, rules, qr, svd, or all to compare them")] = None,
     model: Annotated[str, typer.Option(help="torque, static, energy, power, momentum or reaction")] = "torque",
     rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = True,
     tared: Annotated[bool, typer.Option(help="six free offsets in the reaction model")] = False,
