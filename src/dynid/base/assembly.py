@@ -15,55 +15,74 @@ DEAD = 1e-6
 """Ratio of the extreme singular values of the passive joints' Jacobian below which an assembly is at a dead point."""
 STEP = 0.1
 """Of a path (rad, or share of the mechanism's size)."""
+FAR = 1.0
+"""Way (the same units) from a closure's start to the assembly that is worth a warning."""
 
 
-def assemble(mechanism: Mechanism) -> Array:
-    """Y in floats at the declared assembly, as the kernel finds it; refused at a dead point or where it is open."""
+def assemble(mechanism: Mechanism) -> tuple[Array, tuple[str, ...]]:
+    """Y in floats at the assembly nearest to the declared one, with warnings; refused at a dead point or if open."""
     robot, n = mechanism.robot, mechanism.n
     loop = loop_map(robot)
     assert loop is not None
-    y = np.concatenate([loop.at, loop.start])
     frames = " and ".join("-".join(c.links) for c in robot.closures)
-    try:
-        tree = loop.solve(loop.at[None], np.zeros((1, n)), np.zeros((1, n))).q[0]
-        joints = [robot.links[k].joint for k in robot.tree_joints]
-        y[n:] = [tree[joints.index(name)] for c in robot.closures for name in c.passive]
-    except (LoopError, DeadPointError):
-        y = _least_squares(mechanism, y)
+    declared = np.concatenate([loop.at, loop.start])
+    ends = [_close(mechanism, declared, damping) for damping in (0.0, 1.0)]
+    y = min(ends, key=lambda x: (not _is_closed(mechanism, x), np.abs((x - declared) / mechanism.units).max()))
     value, J = mechanism.closures(y[None])
-    left = float(np.abs(value).max())
-    if not left <= 1e-9 * max(1.0, mechanism.size):
+    if not _is_closed(mechanism, y):
+        left = float(np.abs(value).max())
         raise ModelError(
             f"'{robot.name}': the loop {frames} does not close near its declared assembly ({left:.2g} m or rad are "
             "left); correct start, at and points of the closure"
         )
-    sigma = np.linalg.svd(J[0][:, n:], compute_uv=False)
-    if sigma[-1] <= DEAD * sigma[0]:
+    if _regularity(J[:, :, n:])[0] <= DEAD:
         followers = ", ".join(name for c in robot.closures for name in c.passive)
         raise ModelError(
             f"'{robot.name}': the loop {frames} is at a dead point in its declared assembly, where the passive joints "
             f"{followers} are not determined; give start and at of a position away from it, which also selects the "
             "assembly mode"
         )
-    return y
+    found = ", ".join(f"{x:.6g}" for x in y[n:])
+    if np.abs((y - declared) / mechanism.units).max() > FAR:
+        return y, (f"the loop {frames} closes far from its start; if start = [{found}] (rad, m) is meant, write that",)
+    try:
+        tree = loop.solve(loop.at[None], np.zeros((1, n)), np.zeros((1, n))).q
+    except (LoopError, DeadPointError):
+        tree = np.full((1, len(robot.tree_joints)), np.nan)
+    joints = [robot.links[k].joint for k in robot.tree_joints]
+    other = tree[0, [joints.index(name) for c in robot.closures for name in c.passive]]
+    if not np.abs(mechanism.closures(np.concatenate([y[:n], other])[None])[1] - J).max() <= 1e-6 * np.abs(J).max():
+        return y, (f"start of the loop {frames} is too rough for the models to find this assembly: write [{found}]",)
+    return y, ()
 
 
-def _least_squares(mechanism: Mechanism, y: Array) -> Array:
-    """Positions of the followers that leave least of the equations, by damped Gauss-Newton steps."""
-    n, y = mechanism.n, y.copy()
-    for _ in range(200):
+def _close(mechanism: Mechanism, y: Array, damping: float) -> Array:
+    """Close the loops by short steps, which do not jump to another assembly as full Newton steps do.
+
+    Without damping they are Gauss-Newton's, which never pass a singular position; with it, Levenberg and Marquardt's.
+    """
+    n, y, units = mechanism.n, y.copy(), mechanism.units[mechanism.n :]
+    for _ in range(300):
         value, J = mechanism.closures(y[None])
-        step = np.linalg.lstsq(J[0][:, n:], -value[0], rcond=1e-12)[0]
-        y[n:] += step * min(1.0, 0.3 / max(float(np.abs(step).max()), 1e-300))
+        A = J[0][:, n:] * units
+        extra = math.sqrt(damping * mechanism.size * float(np.abs(value).max())) * np.eye(len(A))
+        step = np.linalg.lstsq(np.concatenate([A, extra]), np.concatenate([-value[0], 0 * value[0]]), rcond=1e-12)[0]
+        size = float(np.abs(step).max())
+        y[n:] += units * step * min(1.0, STEP / max(size, 1e-300))
+        if size < 1e-15:
+            break
     return y
+
+
+def _is_closed(mechanism: Mechanism, y: Array) -> bool:
+    return float(np.abs(mechanism.closures(y[None])[0]).max()) <= 1e-9 * max(1.0, mechanism.size)
 
 
 class Paths:
     """Random positions on the assembly mode, each reached from the assembly along a regular path."""
 
-    def __init__(self, mechanism: Mechanism, start: Array) -> None:
-        self.mechanism, self.start = mechanism, start
-        self.rng = np.random.default_rng(0)
+    def __init__(self, mechanism: Mechanism, start: Array, rng: np.random.Generator) -> None:
+        self.mechanism, self.start, self.rng = mechanism, start, rng
         self.radius = 1.0
         self.pool = np.zeros((0, len(start)))
         J = mechanism.closures(start[None])[1][:, :, mechanism.n :]

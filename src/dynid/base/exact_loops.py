@@ -89,17 +89,17 @@ class ExactResult:
 
 
 @lru_cache(maxsize=32)
-def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool) -> ExactResult:
-    """Kept columns and relations of a robot with couplings or closures."""
+def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, seed: int = 0) -> ExactResult:
+    """Kept columns and relations of a robot with couplings or closures; positions are random by the seed."""
     from flint import ctx
 
     question = Question(robot, model, rotor_inertia, tared, ())
     for digits in DIGITS:
         with ctx.workdps(digits):
-            writer = _Writer(question)
+            writer = _Writer(question, seed)
             found = _eliminate_growing(writer)
             if found.gap >= GAP:
-                warnings = _near_coincidences(writer, found, question.columns)
+                warnings = writer.warnings + _near_coincidences(writer, found, question.columns)
                 return _result(question, writer, found, digits, warnings)
     raise UndecidedError(
         f"the base parameters of '{robot.name}' are not decided with {DIGITS[-1]} digits (gap {found.gap:.0e}); give "
@@ -149,20 +149,21 @@ def _check_over_primes(question: Question, kept: tuple[int, ...]) -> tuple[tuple
 class _Writer:
     """Rows of a model at positions: entries of the mass matrix, weights, momenta of the base."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, seed: int) -> None:
         robot = self.robot = question.robot
         self.columns = standard_columns(robot, rotor_inertia=question.rotor_inertia)
         self.mechanism = Mechanism.read(robot)
         self.positions = np.zeros((0, len(self.mechanism.C[0])))
         self.assembly: tuple[tuple[str, float], ...] = ()
         self.paths: Paths | None = None
-        self.rng = np.random.default_rng(0)
+        self.warnings: tuple[str, ...] = ()
+        self.rng = np.random.default_rng(seed)
         if robot.closures:
             rounded = self.mechanism.rounded()
-            start = assemble(rounded)
+            start, self.warnings = assemble(rounded)
             names = [*robot.joint_names, *(name for c in robot.closures for name in c.passive)]
             self.assembly = tuple(zip(names, map(float, start), strict=True))
-            self.paths = Paths(rounded, start)
+            self.paths = Paths(rounded, start, self.rng)
         model, n = question.model, robot.n
         reactions, torques = "reaction" in model, model != "reaction"
         self.base = 6 if robot.floating or reactions else 0

@@ -33,17 +33,17 @@ def base_parameters(
     """Return which combinations of the standard parameters a model can reveal.
 
     Methods: `exact` (no tolerance decides: `nullspace` for open trees, ball arithmetic with a certificate for robots
-    with couplings or closures), `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random samples,
-    reproducible by seed; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's
-    scaling procedure); None takes exact where it applies, else qr. `tared` adds six free offsets to the reaction
-    model; `friction` names blocks of extra columns (viscous, coulomb, offset).
+    with couplings or closures), `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random
+    samples; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling procedure);
+    None takes exact where it applies, else qr. `seed` makes random positions and samples reproducible. `tared` adds
+    six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset).
     """
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
     sampling = rows is not None or scaling is not None
     if method is None and exact_applies(question) and not sampling:
         return _certified(question, seed)
     finders: dict[str, Callable[[Question], BaseParameters]] = {
-        "exact": _by_exact,
+        "exact": lambda q: _by_exact(q, seed),
         "nullspace": _by_nullspace,
         "rules": _by_rules,
         "qr": lambda q: _by_samples(q, "qr", seed, rows, scaling),
@@ -74,7 +74,7 @@ def _certified(question: Question, seed: int) -> BaseParameters:
     from dynid.base.exact_reading import reads_exactly
 
     try:
-        exact = _by_exact(question)
+        exact = _by_exact(question, seed)
     except UndecidedError as error:
         sampled = _with_doubts(_by_samples(question, "qr", seed, None, None))
         return replace(sampled, warnings=(f"{error}; sampled instead", *sampled.warnings))
@@ -107,7 +107,7 @@ def _check_exact(question: Question, method: str) -> None:
         raise ModelError(f"method '{method}' knows part of a force sensor in frame 0 only; use method='qr'")
 
 
-def _by_exact(question: Question) -> BaseParameters:
+def _by_exact(question: Question, seed: int) -> BaseParameters:
     """By nullspace on open trees, in ball arithmetic where there are loops."""
     from dynid.base.exact_loops import find_by_balls
 
@@ -117,9 +117,9 @@ def _by_exact(question: Question) -> BaseParameters:
     _check_exact(question, "exact")
     if robot.floating and "reaction" in question.model:
         raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
-    found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared)
-    gap = found.certificate.gap
-    return BaseParameters(question, "exact", found.regrouping, gap, None, found.warnings, certificate=found.certificate)
+    found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared, seed)
+    shown = found.certificate
+    return BaseParameters(question, "exact", found.regrouping, shown.gap, None, found.warnings, certificate=shown)
 
 
 def _by_nullspace(question: Question) -> BaseParameters:
