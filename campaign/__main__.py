@@ -15,7 +15,7 @@ def _check(task: tuple[str, int]) -> str | None:
 
     what, seed = task
     try:
-        return (base if what == "robot" else loops).check(seed)
+        return base.check(seed) if what == "robot" else loops.check(seed)
     except Exception as error:  # any crash of a random robot is a finding of the campaign
         return f"{what} {seed}: {type(error).__name__}: {error}"
 

@@ -28,7 +28,7 @@ DIGITS, DIFFERENCE, ZERO = 60, 20, 28
 
 
 def check(seed: int) -> str | None:
-    """Return what is wrong with mechanism `seed`, or None: by theory, couplings, the other route, and 5 seeds of each."""
+    """Return what is wrong with mechanism `seed`, or None: by theory, couplings, the other route, 5 random seeds."""
     kind = KINDS[seed % len(KINDS)]
     robot = mechanism(kind, seed)
     rotors = seed % 4 < 2
@@ -138,7 +138,7 @@ def _random_loop(rng: np.random.Generator, slides: tuple[int, ...]) -> Robot:
     gravity = tuple(5.0 * rng.standard_normal(3))
     q = rng.uniform(-1.5, 1.5, 7).round(3)
     tree = _Tree(Robot.from_mdh(rows, gravity=gravity), mpmath.fp)
-    poses = [np.array(T.tolist(), dtype=np.float64) for T in tree.poses(dict(enumerate(q)))]
+    poses = [T.astype(np.float64) for T in tree.poses(dict(enumerate(q)))]
     rows.append({"parent": 3, "type": "fixed", **_row(np.linalg.inv(poses[2]) @ poses[6])})
     robot = Robot.from_mdh(rows, gravity=gravity, name="spatial loop")
     passive = ("2", "3", "4", "5", "6", "7")
@@ -172,7 +172,13 @@ class _Tree:
     """Poses of a table's links as homogeneous matrices, in mpmath's arithmetic or in floats (mpmath.fp)."""
 
     def __init__(self, robot: Robot, mp: Any) -> None:
-        self.robot, self.mp = robot, mp
+        self.robot, self.mp, self.constant = robot, mp, []
+        for link in robot.links:
+            row = link.mdh
+            assert isinstance(row, MdhRow)
+            pairs = ((row.gamma, row.b), (row.alpha, row.d), (row.theta, row.r))
+            parts = [(self.angle(turn.value), self.number(slide.value)) for turn, slide in pairs]
+            self.constant.append(self.screw(2, *parts[0]) @ self.screw(0, *parts[1]) @ self.screw(2, *parts[2]))
 
     def number(self, x: float) -> Any:
         """A length, as printed."""
@@ -185,7 +191,8 @@ class _Tree:
 
     def screw(self, axis: int, angle: Any, slide: Any) -> Any:
         """Rotation about and translation along x or z."""
-        c, s, T = self.mp.cos(angle), self.mp.sin(angle), self.mp.eye(4)
+        T = np.array(np.eye(4, dtype=int), dtype=object)
+        c, s = self.mp.cos(angle), self.mp.sin(angle)
         b, d = (axis + 1) % 3, (axis + 2) % 3
         T[b, b], T[d, d], T[d, b], T[b, d], T[axis, 3] = c, c, s, -s, slide
         return T
@@ -193,14 +200,10 @@ class _Tree:
     def poses(self, q: dict[int, Any]) -> list[Any]:
         """T_0_link (4, 4) of every link; q by link."""
         poses: list[Any] = []
-        for k, link in enumerate(self.robot.links):
-            row = link.mdh
-            assert isinstance(row, MdhRow)
-            turn, slide = self.angle(row.theta.value), self.number(row.r.value)
-            turn, slide = (turn, slide + q[k]) if link.kind == "prismatic" else (turn + q.get(k, 0), slide)
-            T = self.screw(2, self.angle(row.gamma.value), self.number(row.b.value))
-            T = T * self.screw(0, self.angle(row.alpha.value), self.number(row.d.value)) * self.screw(2, turn, slide)
-            poses.append(poses[link.parent] * T if link.parent >= 0 else T)
+        for k, (link, T) in enumerate(zip(self.robot.links, self.constant, strict=True)):
+            if k in q:
+                T = T @ self.screw(2, *((0, q[k]) if link.kind == "prismatic" else (q[k], 0)))
+            poses.append(poses[link.parent] @ T if link.parent >= 0 else T)
         return poses
 
 
@@ -222,8 +225,8 @@ class _Loop:
         tree = self.trees[floats]
         poses = tree.poses({self.active: s, **dict(zip(self.passive, y, strict=True))})
         one, two = (poses[k] for k in self.frames)
-        points = [tree.mp.matrix([*map(tree.number, p), 1]) for p in self.closure.points]
-        E, gap = one[:3, :3].T * two[:3, :3], one[:3, :3].T * (two * points[1] - one * points[0])[:3]
+        points = [np.array([*map(tree.number, p), 1], dtype=object) for p in self.closure.points]
+        E, gap = one[:3, :3].T @ two[:3, :3], one[:3, :3].T @ (two @ points[1] - one @ points[0])[:3]
         skew = [(E[2, 1] - E[1, 2]) / 2, (E[0, 2] - E[2, 0]) / 2, (E[1, 0] - E[0, 1]) / 2]
         every = [gap[0], gap[1], gap[2], *skew]
         return [every[DIRECTIONS.index(name)] for name in self.closure.keep]
@@ -273,7 +276,7 @@ class _Loop:
         g = [tree.number(float(x)) for x in tree.robot.gravity]
         for before, now, after in zip(*curve, strict=True):
             D = (after - before) / (2 * h)
-            spin, v = now[:3, :3].T * D[:3, :3], now[:3, :3].T * D[:3, 3]
+            spin, v = now[:3, :3].T @ D[:3, :3], now[:3, :3].T @ D[:3, 3]
             w = [spin[2, 1], spin[0, 2], spin[1, 0]]
             squares = [w[i] * w[j] / (2 if i == j else 1) for i in range(3) for j in range(i, 3)]
             moments = [v[(i + 1) % 3] * w[(i + 2) % 3] - v[(i + 2) % 3] * w[(i + 1) % 3] for i in range(3)]

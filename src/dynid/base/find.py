@@ -185,19 +185,21 @@ def compare_methods(
     robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
 ) -> Comparison:
     """Run every method that applies; the exact one is the certificate for the others."""
-    results: dict[str, BaseParameters] = {}
-    refused: dict[str, str] = {}
-    for method in (None, *METHODS):
+
+    def run(method: str | None) -> BaseParameters:
+        return base_parameters(
+            robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
+        )  # fmt: skip
+
+    default = run(None)
+    results, refused = {default.method: default}, dict[str, str]()
+    for method in METHODS:
         try:
-            found = base_parameters(
-                robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
-            )
+            found = run(method)
         except DynidError as error:
-            refused[method or "default"] = str(error)
+            refused[method] = str(error)
         else:
             results.setdefault(found.method, found)
-    if not results:
-        raise ModelError(next(iter(refused.values())))
     return Comparison(results, refused, _verdict(results))
 
 

@@ -19,7 +19,7 @@ def base(
     values: Annotated[Path | None, typer.Option(help="a robot file, or JSON {name: value}: adds values")] = None,
     latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
     barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric letters too")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="of the random samples of qr and svd")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="of random positions and samples")] = 0,
     json: JsonOption = None,
 ) -> None:
     """Show which inertial parameters can be identified at all, and how the others join them.
