@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from campaign.loops import hpr_closure, spatial_loop, sr400_closure
+
 from bench.robots import chain_of, robot_of
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
-from campaign.loops import hpr_closure, spatial_loop, sr400_closure
 from dynid.base.digits import many_digits
 from dynid.base.exact_loops import find_by_balls
 from dynid.base.find import base_parameters

@@ -1,7 +1,7 @@
 """Random mechanisms with one loop and one active joint: the exact base parameters against theory and another route.
 
 The other route shares no formula with `dynid.base.exact_loops`: poses from homogeneous matrices in mpmath, velocities
-by numerical differentiation with 60 digits, and rows of the total energy, kinetic and potential.
+by numerical differentiation with 100 digits, and rows of the total energy, kinetic and potential.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = ("parallelogram", "crank-rocker", "four-bar", "slider-crank", "7R", "6R 
 COUNTS = {"parallelogram": 3, "crank-rocker": 8, "four-bar": 8}
 """With a rotor or without, as long as gravity acts in the plane."""
 
-DIGITS, DIFFERENCE, ZERO = 60, 20, 28
+DIGITS, DIFFERENCE, ZERO = 100, 35, 50
 """Of the other route; steps and zeros as negative powers of ten."""
 
 
