@@ -1,13 +1,16 @@
-"""Base parameters: every method on one robot, a humanoid, and the growth of the recursion with n."""
+"""Base parameters: every method on one robot, a humanoid, robots with loops, and the growth of the recursion with n."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from campaign.loops import hpr_closure, spatial_loop, sr400_closure
+
 from bench.robots import chain_of, robot_of
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
 from dynid.base.digits import many_digits
+from dynid.base.exact_loops import find_by_balls
 from dynid.base.find import base_parameters
 from dynid.base.recursion import Sight, find_conditions
 from dynid.base.relations import relations
@@ -42,8 +45,9 @@ class Task:
 
 
 def methods() -> Table:
-    """All methods for PUMA 560, the recursion for a humanoid."""
-    tasks = {f"{task.robot} {task.what}": task for task in [*puma_tasks(load_robot("puma560")), humanoid_task()]}
+    """All methods for PUMA 560, the recursion for a humanoid, the exact method for robots with loops."""
+    every = [*puma_tasks(load_robot("puma560")), humanoid_task(), *loop_tasks()]
+    tasks = {f"{task.robot} {task.what}": task for task in every}
     spent = best_of(ROUNDS, {name: pinned(task.run) for name, task in tasks.items()})
     rows = tuple(
         (task.robot, task.what, task.run(), Verdict(spent[name].cpu * 1e3, task.limit)) for name, task in tasks.items()
@@ -74,6 +78,24 @@ def puma_tasks(robot: Robot) -> list[Task]:
 def humanoid_task() -> Task:
     """A tree of 30 joints."""
     return Task("tree of 30 joints", "nullspace", found(robot_of(30), "nullspace"), 500.0)
+
+
+def loop_tasks() -> list[Task]:
+    """Robots with loops, as couplings and as closures."""
+    coupled = [load_robot(name) for name in ("hpr", "sr400")]
+    implicit = [load_robot("slider_crank"), hpr_closure(), sr400_closure(), spatial_loop(4)]
+    tasks = [Task(robot.name, "exact, couplings", exact(robot), 1000.0) for robot in coupled]
+    return tasks + [Task(robot.name, "exact, closure", exact(robot), 1000.0) for robot in implicit]
+
+
+def exact(robot: Robot) -> Run:
+    """Return a call of the exact method that remembers nothing."""
+
+    def run() -> int:
+        find_by_balls.cache_clear()
+        return base_parameters(robot, method="exact").count
+
+    return run
 
 
 def found(robot: Robot, method: str, *, model: str = "torque", relations: bool = False) -> Run:

@@ -164,7 +164,7 @@ def _floating(robot: Robot) -> Robot:
 def test_closed_loops(name: str, count: int, without: int | None) -> None:
     robot = load_robot(name)
     base = base_parameters(robot)
-    assert base.method == "rules+qr"
+    assert base.method == "exact"
     for method in ("qr", "svd"):
         assert base_parameters(robot, method=method).names == base.names
     assert base.count == count
@@ -288,6 +288,8 @@ def test_methods_side_by_side() -> None:
     assert "agree" in compared.verdict
     loops = compare_methods(load_robot("sr400"))
     assert "rules" in loops.refused
+    assert set(loops.results) == {"exact", "qr", "svd"}
+    assert "exact, qr, svd agree" in loops.verdict
     tiny = compare_methods(Robot.from_mdh([{}, {"d": 1e-13}, {"d": 0.4}]))
     assert "trust nullspace" in tiny.verdict
     assert all("joint 2: d" in " ".join(found.warnings) for found in tiny.results.values())

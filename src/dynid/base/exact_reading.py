@@ -4,7 +4,8 @@ What a float stands for is decided here, once for every exact method:
 
 - an angle that equals k pi/2 in floating point is that multiple of 90 degrees, one within two units in the last
   place of a whole number of millidegrees is that number; any other is the decimal that Python prints, in rad;
-- a length or a component of gravity is the decimal that Python prints (0.1 is 1/10);
+- a component of gravity is the decimal that Python prints (0.1 is 1/10), and so is a length, but for the rounding of
+  0.1 + 0.2: one within 4e-16 m of twelve decimals is these;
 - a link without a table row (URDF, MJCF) is read as roll, pitch and yaw of its rotation matrix and a translation,
   in the parent's axes or, where only there it has at most twelve decimals, in its own; its axis as azimuth and
   inclination. Angles within 4e-15 rad of whole millidegrees or twelve decimals, and lengths within 4e-16 m of
@@ -125,7 +126,7 @@ def read_axis(axis: Array) -> Motions:
 def _read_row(row: MdhRow) -> Motions:
     """Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r)."""
     gamma, alpha, theta = (read_angle(angle.value) for angle in (row.gamma, row.alpha, row.theta))
-    b, d, r = (read_length(length.value) for length in (row.b, row.d, row.r))
+    b, d, r = (clean_length(length.value) for length in (row.b, row.d, row.r))
     return (Turn(Z, gamma), Slide((O, O, b)), Turn(X, alpha), Slide((d, O, r)), Turn(Z, theta))
 
 
@@ -145,11 +146,12 @@ def _turns(*pairs: tuple[int, float]) -> tuple[Turn, ...]:
 
 
 def _read_translation(p: Array) -> Slide:
-    x, y, z = (_clean_length(float(value)) for value in p)
+    x, y, z = (clean_length(float(value)) for value in p)
     return Slide((x, y, z))
 
 
-def _clean_length(value: float) -> Decimal:
+def clean_length(value: float) -> Decimal:
+    """Decimal that a computed length (m) stands for: one with twelve decimals if rounding explains the rest."""
     nearest = round(value, _DECIMALS)
     if not nearest and abs(value) > math.ulp(1.0):
         return read_length(value)

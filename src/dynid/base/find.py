@@ -11,13 +11,12 @@ import numpy as np
 from dynid.base.doubts import find_doubts, find_geometry_doubts
 from dynid.base.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.base.parameters import BaseParameters, rules_apply
-from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import Question, sample_matrix
-from dynid.errors import ModelError
+from dynid.errors import DynidError, ModelError
 from dynid.kernel.threads import one_blas_thread
 from dynid.robot.robot import Robot
 
-METHODS = ("qr", "svd", "rules", "nullspace")
+METHODS = ("exact", "nullspace", "rules", "qr", "svd")
 
 
 @one_blas_thread
@@ -35,25 +34,28 @@ def base_parameters(
 ) -> BaseParameters:
     """Return which combinations of the standard parameters a model can reveal.
 
-    Methods: `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random samples, reproducible by
-    seed; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling
-    procedure); None takes nullspace where it applies, else qr after the rules. `tared` adds six free offsets to
-    the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset).
+    Methods: `exact` (no tolerance decides: `nullspace` for open trees, ball arithmetic with a certificate for robots
+    with couplings or closures), `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random
+    samples; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling procedure);
+    None takes exact where it applies, else qr. `seed` makes random positions and samples reproducible. `tared` adds
+    six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset).
     """
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
-    if method is None and nullspace_applies(question):
+    sampling = rows is not None or scaling is not None
+    if method is None and exact_applies(question) and not sampling:
         return _certified(question, seed)
-    if method is None:
-        method = "rules+qr" if rules_apply(question) else "qr"
     finders: dict[str, Callable[[Question], BaseParameters]] = {
+        "exact": lambda q: _by_exact(q, seed),
         "nullspace": _by_nullspace,
         "rules": _by_rules,
         "qr": lambda q: _by_samples(q, "qr", seed, rows, scaling),
         "svd": lambda q: _by_samples(q, "svd", seed, rows, scaling),
-        "rules+qr": lambda q: _by_rules_and_samples(q, seed, rows),
     }
+    method = method or "qr"
     if method not in finders:
         raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
+    if sampling and method not in ("qr", "svd"):
+        raise ModelError(f"rows and scaling belong to the methods qr and svd, not to '{method}'")
     return _with_doubts(finders[method](question))
 
 
@@ -69,16 +71,23 @@ def _with_doubts(found: BaseParameters) -> BaseParameters:
 
 
 def _certified(question: Question, seed: int) -> BaseParameters:
-    """By nullspace; samples decide where a frame is known to the precision of a float only and they disagree."""
+    """By the exact method; samples decide where a frame is known to the precision of a float only and they disagree."""
+    from dynid.base.balls import UndecidedError
     from dynid.base.exact_reading import reads_exactly
 
-    exact = _with_doubts(_by_nullspace(question))
-    if reads_exactly(question.robot):
+    try:
+        exact = _by_exact(question, seed)
+    except UndecidedError as error:
+        sampled = _with_doubts(_by_samples(question, "qr", seed, None, None))
+        return replace(sampled, warnings=(f"{error}; sampled instead", *sampled.warnings))
+    certain = exact.certificate is not None and (question.robot.closures or not exact.warnings)
+    exact = _with_doubts(exact)
+    if reads_exactly(question.robot) or certain:
         return exact
     sampled = _by_samples(question, "qr", seed, None, None)
     if sampled.names == exact.names:
         return exact
-    if rules_apply(question) and _by_rules(question).names == sampled.names:
+    if exact.certificate is None and rules_apply(question) and _by_rules(question).names == sampled.names:
         return sampled  # two independent methods that allow for rounding
     warning = (
         "the frames of this file are known to the precision of a float only, and the exact method keeps "
@@ -88,19 +97,37 @@ def _certified(question: Question, seed: int) -> BaseParameters:
     return replace(sampled, warnings=(*sampled.warnings, warning))
 
 
-def nullspace_applies(question: Question) -> bool:
-    """Open trees without friction columns."""
-    loops = question.robot.couplings or question.robot.closures
-    return question.sees_plain_directions and not (loops or question.friction)
+def exact_applies(question: Question) -> bool:
+    """Whether only inertial and rotor columns are asked for, as seen by torques or in frame 0."""
+    return question.sees_plain_directions and not question.friction
+
+
+def _check_exact(question: Question, method: str) -> None:
+    if question.friction:
+        raise ModelError(f"method '{method}' knows inertial and rotor columns; use method='qr' with friction columns")
+    if not question.sees_plain_directions:
+        raise ModelError(f"method '{method}' knows part of a force sensor in frame 0 only; use method='qr'")
+
+
+def _by_exact(question: Question, seed: int) -> BaseParameters:
+    """By nullspace on open trees, in ball arithmetic where there are loops."""
+    from dynid.base.exact_loops import find_by_balls
+
+    robot = question.robot
+    if not (robot.couplings or robot.closures):
+        return _by_nullspace(question)
+    _check_exact(question, "exact")
+    if robot.floating and "reaction" in question.model:
+        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+    found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared, seed)
+    shown = found.certificate
+    return BaseParameters(question, "exact", found.regrouping, shown.gap, None, found.warnings, certificate=shown)
 
 
 def _by_nullspace(question: Question) -> BaseParameters:
     from dynid.base.nullspace import find_by_nullspace
 
-    if question.friction:
-        raise ModelError("method 'nullspace' knows inertial and rotor columns; use method='qr' with friction columns")
-    if not question.sees_plain_directions:
-        raise ModelError("method 'nullspace' knows part of a force sensor in frame 0 only; use method='qr'")
+    _check_exact(question, "nullspace")
     found = find_by_nullspace(
         question.robot,
         model=question.model,
@@ -117,10 +144,10 @@ def _by_rules(question: Question) -> BaseParameters:
     if not rules_apply(question):
         raise ModelError(
             "method 'rules' covers the torque-like models of robots on a fixed base, without friction columns; "
-            "use method='nullspace' or 'qr'"
+            "use method='exact', 'nullspace' or 'qr'"
         )
     if question.robot.couplings or question.robot.closures:
-        raise ModelError("method 'rules' covers open trees; for closed loops leave method out: rules first, then qr")
+        raise ModelError("method 'rules' covers open trees; use method='exact' for closed loops")
     found = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
     return BaseParameters(question, "rules", found.regrouping, np.inf, None, ())
 
@@ -147,25 +174,6 @@ def _numeric(question: Question, method: str, result: NumericResult, warnings: t
     return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
 
 
-def _by_rules_and_samples(question: Question, seed: int, rows: int | None) -> BaseParameters:
-    """Rules on the open tree, then QR on what is left of the projected model (Gautier 1991, conclusions)."""
-    from dynid.base.rules import find_by_rules
-
-    open_tree = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
-    kept = np.array(open_tree.regrouping.kept)
-    W = sample_matrix(question, rows or 3 * len(question.columns), seed)
-    result = find_by_qr(W[:, kept])
-    final = Regrouping(
-        tuple(int(kept[k]) for k in result.regrouping.kept),
-        result.regrouping.matrix @ open_tree.regrouping.matrix,
-    )
-    names = tuple(question.columns[k].name for k in kept)
-    diagnostics = replace(result.diagnostics, columns=tuple(int(kept[k]) for k in result.diagnostics.columns))
-    found = replace(result, regrouping=final)
-    base = _numeric(question, "rules+qr", found, find_doubts(result, names))
-    return replace(base, diagnostics=diagnostics)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
     """What several methods said: results by method, reasons where one does not apply, and a verdict."""
@@ -180,22 +188,26 @@ def compare_methods(
     robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
 ) -> Comparison:
     """Run every method that applies; the exact one is the certificate for the others."""
-    results: dict[str, BaseParameters] = {}
-    refused: dict[str, str] = {}
-    for method in (None, *METHODS):
+
+    def run(method: str | None) -> BaseParameters:
+        return base_parameters(
+            robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
+        )  # fmt: skip
+
+    default = run(None)
+    results, refused = {default.method: default}, dict[str, str]()
+    for method in METHODS:
         try:
-            found = base_parameters(
-                robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
-            )
-        except ModelError as error:
-            refused[str(method)] = str(error)
+            found = run(method)
+        except DynidError as error:
+            refused[method] = str(error)
         else:
             results.setdefault(found.method, found)
     return Comparison(results, refused, _verdict(results))
 
 
 def _verdict(results: dict[str, BaseParameters]) -> str:
-    reference = results.get("nullspace") or next(iter(results.values()))
+    reference = results.get("exact") or results.get("nullspace") or next(iter(results.values()))
     others = {name: set(found.names) for name, found in results.items()}
     differing = [name for name, names in others.items() if names != set(reference.names)]
     if not differing:
@@ -205,7 +217,6 @@ def _verdict(results: dict[str, BaseParameters]) -> str:
         more, less = sorted(others[name] - set(reference.names)), sorted(set(reference.names) - others[name])
         parts = [f"keeps {', '.join(more)} too" if more else "", f"misses {', '.join(less)}" if less else ""]
         words.append(f"{name} {' and '.join(p for p in parts if p)}")
-    return (
-        f"{'; '.join(words)}; trust {reference.method}, which decides ranks "
-        f"{'exactly' if np.isinf(reference.gap) else 'on samples'}: samples cannot see combinations below rounding"
-    )
+    how = "exactly" if reference.diagnostics is None else "on samples"
+    why = "samples cannot see combinations below rounding"
+    return f"{'; '.join(words)}; trust {reference.method}, which decides ranks {how}: {why}"

@@ -64,7 +64,7 @@ def find_over_finite_field(
 
 def _check(robot: Robot, model: str) -> None:
     if robot.closures:
-        raise ModelError(f"'{robot.name}' has implicit closures, which have no points in a finite field; use qr")
+        raise ModelError(f"'{robot.name}' has implicit closures, which have no points in a finite field; use exact")
     if model not in ("torque", "reaction", "torque+reaction"):
         raise ModelError(f"the finite field knows the models torque, reaction and torque+reaction, not '{model}'")
     if robot.floating and model != "torque":

@@ -18,8 +18,9 @@ class Gear:
 
 
 def find_gears(robot: Robot) -> dict[str, Gear]:
-    """Every moving joint in terms of the active ones."""
-    found = {name: Gear({name: Fraction(1)}) for name in robot.joint_names}
+    """Every moving joint in terms of the active ones, and of those that closures make passive."""
+    followers = (name for closure in robot.closures for name in closure.passive)
+    found = {name: Gear({name: Fraction(1)}) for name in (*robot.joint_names, *followers)}
     waiting = list(robot.couplings)
     while waiting:
         coupling = next((c for c in waiting if all(name in found for name, _ in c.factors)), None)

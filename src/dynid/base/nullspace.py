@@ -60,7 +60,7 @@ def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
     if robot.couplings or robot.closures:
         raise ModelError(
             f"'{robot.name}' has couplings or closed loops, to which the method nullspace does not apply; "
-            "use qr, or the finite field for couplings"
+            "use method='exact'"
         )
     unknown = [name for name in channels or () if name not in CHANNELS]
     if unknown:

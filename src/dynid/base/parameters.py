@@ -17,6 +17,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
+    from dynid.base.exact_loops import Certificate
     from dynid.base.relations import Coefficients
     from dynid.base.scaling import ScaledRows
     from dynid.base.symbols import Form
@@ -27,7 +28,8 @@ class BaseParameters:
     """Base parameters of a robot under a model: XB = matrix @ X is all that the model can reveal of X.
 
     gap: smallest accepted over largest rejected column residual, infinite where ranks were decided exactly;
-    diagnostics: the columns of Gautier 1991, Table II, of the sampling methods.
+    diagnostics: the columns of Gautier 1991, Table II, of the sampling methods; certificate: what the exact method
+    showed about a robot with loops.
     """
 
     question: Question
@@ -37,6 +39,7 @@ class BaseParameters:
     diagnostics: Diagnostics | None
     warnings: tuple[str, ...]
     scaled: ScaledRows | None = None
+    certificate: Certificate | None = None
 
     @property
     def robot(self) -> Robot:

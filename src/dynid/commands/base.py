@@ -12,14 +12,14 @@ from dynid.commands.options import JsonOption, RobotArgument
 
 def base(
     robot: RobotArgument,
-    method: Annotated[str | None, typer.Option(help="qr, svd, rules, nullspace, or all to compare them")] = None,
+    method: Annotated[str | None, typer.Option(help="exact, nullspace, rules, qr, svd, or all to compare them")] = None,
     model: Annotated[str, typer.Option(help="torque, static, energy, power, momentum or reaction")] = "torque",
     rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = True,
     tared: Annotated[bool, typer.Option(help="six free offsets in the reaction model")] = False,
     values: Annotated[Path | None, typer.Option(help="a robot file, or JSON {name: value}: adds values")] = None,
     latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
     barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric letters too")] = False,
-    seed: Annotated[int, typer.Option(min=0, help="of the random samples of qr and svd")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="of random positions and samples")] = 0,
     json: JsonOption = None,
 ) -> None:
     """Show which inertial parameters can be identified at all, and how the others join them.

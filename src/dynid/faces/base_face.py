@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +37,11 @@ def show(base: BaseParameters, screen: Console, *, latex: bool = False, values: 
     if values is not None:
         screen.print(values_table(base, values))
     gap = "ranks decided exactly" if math.isinf(base.gap) else f"gap {base.gap:.1e} between kept and dropped columns"
+    if base.certificate is not None:
+        gap = f"certificate: {base.certificate}"
     if base.scaled is not None:
         gap += f"; scaling S {base.scaled.before:.3g} before, {base.scaled.after:.3g} after"
-    screen.print(f"\n{gap}", highlight=False)
+    screen.print(f"\n{escaped(gap)}", highlight=False)
     screen.print(escaped(meaning(base)), highlight=False)
 
 
@@ -161,6 +164,11 @@ def facts(base: BaseParameters, compared: Comparison | None, values: Array | Non
         "gap": base.gap,
         "warnings": base.warnings,
     }
+    if base.certificate is not None:
+        shown = asdict(base.certificate)
+        result["certificate"] = shown | {
+            "assembly": dict(base.certificate.assembly), "gap": base.gap, "text": str(base.certificate)
+        }  # fmt: skip
     if values is not None:
         result["values"] = dict(zip(base.names, map(float, values), strict=True))
     if compared is not None:
