@@ -39,7 +39,7 @@ def view(
     loaded = load_robot(robot, lock=locks)
     path = None if trajectory is None else view_face.read_path(trajectory, loaded, column or ())
     shapes, notes = view_face.read_shapes_of(robot, loaded, locks)
-    screen = terminal.console()
+    screen = terminal.console(json)
     terminal.show_notes(loaded, screen)
     view_face.show_notes(notes, screen)
 
