@@ -55,8 +55,9 @@ def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) 
 
 
 def _polynomial(path: Path, part: Element, where: str) -> list[float]:
-    count = min(len(part.get("polycoef", "0 1").split()), 5)
+    default = (0.0, 1.0, 0.0, 0.0, 0.0)
+    count = min(max(len(part.get("polycoef", "").split()), 1), 5)
     try:
-        return [*numbers(part, "polycoef", (0.0, 1.0, 0.0, 0.0, 0.0)[:count]), *[0.0] * (5 - count)]
+        return [*numbers(part, "polycoef", default[:count]), *default[count:]]
     except ValueError as error:
         raise RobotFileError(str(path), [f"{place_of(part)}{where}: {error}"]) from error
