@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from command_line import make_full_device
 from dynid.errors import DynidError
 from dynid.robot import files
 from dynid.robot.files import find_descriptor, write_text, written_beside
@@ -150,8 +151,9 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert place.read_text() == "old"
     assert alone(tmp_path) == {"x.json"}
+    full = make_full_device(tmp_path / "full")
     with pytest.raises(DynidError, match="No space left"):
-        write_text(Path("/dev/full"), "x")
+        write_text(full, "x")
 
 
 def test_the_longest_names_are_written(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from dynid.errors import DynidError
 
-JsonOption = Annotated[Path | None, typer.Option("--json", help="write the facts to this file, for machines")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="machine-readable output to this file; - is standard output")]
 
 
 def physical(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-JsonOption = Annotated[Path | None, typer.Option("--json", help="write what the page holds to this file, for machines")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="machine-readable output to this file; - is standard output")]
 
 
 def report(

@@ -21,7 +21,7 @@ def view(
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
     lock: LockOption = None,
-    json: Annotated[Path | None, typer.Option("--json", help="write what is shown, and where, for machines")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="machine-readable output to this file; - is standard output")] = None,
 ) -> None:
     """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
 
