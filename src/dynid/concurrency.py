@@ -57,15 +57,15 @@ hold_across_forks(_precision)
 
 
 @contextmanager
-def flint_precision(digits: int) -> Iterator[None]:
-    """Set the decimal digits of flint's balls (arb, acb, their matrices) inside a block, for one thread at a time.
+def flint_precision(bits: int) -> Iterator[None]:
+    """Set the precision of flint's balls (arb, acb, their matrices) inside a block, for one thread at a time.
 
     `flint.ctx` belongs to the whole process: the first thread to leave would take the digits from the others. Keep to
     flint's own arithmetic in the block, take nothing else that locks; rational and modular numbers need none of this.
     """
     from flint import ctx
 
-    with _precision, ctx.workdps(digits):
+    with _precision, ctx.workprec(bits):
         yield
 
 

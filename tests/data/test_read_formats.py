@@ -199,7 +199,10 @@ def test_importing_the_reader_imports_no_file_library() -> None:
 
     code = "import sys, dynid.data.read; print([m for m in ('polars', 'h5py', 'rosbags', 'scipy') if m in sys.modules])"
     assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=280
+        ).stdout.strip()
+        == "[]"
     )
 
 

@@ -94,7 +94,7 @@ def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, se
     """Kept columns and relations of a robot with couplings or closures; positions are random by the seed."""
     question = Question(robot, model, rotor_inertia, tared, ())
     for digits in DIGITS:
-        with flint_precision(digits):
+        with flint_precision(math.ceil(digits / math.log10(2.0))):
             writer = _Writer(question, seed)
             found = _eliminate_growing(writer)
             if found.gap >= GAP:

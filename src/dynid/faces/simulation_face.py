@@ -201,6 +201,9 @@ def _write(path: Path, columns: Mapping[str, Array]) -> None:
         raise DynidError(f"{path}: {NEEDS_SPAWN}")
     frame = pl.DataFrame(dict(columns))
     if path.suffix.lower() == ".parquet":
-        frame.write_parquet(path)
+        try:
+            frame.write_parquet(path)
+        except pl.exceptions.ComputeError as error:  # such as a full disk
+            raise OSError(str(error)) from error
     else:
         frame.write_csv(path)
