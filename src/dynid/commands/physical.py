@@ -7,11 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dynid.commands.options import JsonOption
 from dynid.errors import DynidError
-
-JsonOption = Annotated[
-    Path | None, typer.Option("--json", help="machine-readable output to this file; - is standard output")
-]
 
 
 def physical(

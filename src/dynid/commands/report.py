@@ -7,9 +7,7 @@ from typing import Annotated
 
 import typer
 
-JsonOption = Annotated[
-    Path | None, typer.Option("--json", help="machine-readable output to this file; - is standard output")
-]
+from dynid.commands.options import JsonOption
 
 
 def report(

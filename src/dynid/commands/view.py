@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.commands.options import LockOption, RobotArgument
+from dynid.commands.options import JsonOption, LockOption, RobotArgument
 from dynid.errors import DynidError
 
 
@@ -21,9 +21,7 @@ def view(
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
     lock: LockOption = None,
-    json: Annotated[
-        Path | None, typer.Option("--json", help="machine-readable output to this file; - is standard output")
-    ] = None,
+    json: JsonOption = None,
 ) -> None:
     """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
 
