@@ -12,7 +12,7 @@ from dynid.base.doubts import find_doubts, find_geometry_doubts
 from dynid.base.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.base.parameters import BaseParameters, rules_apply
 from dynid.base.regrouping import Regrouping
-from dynid.base.sampling import Question, sample_matrix
+from dynid.base.sampling import Draw, Question, independent_draws
 from dynid.errors import ModelError
 from dynid.robot.robot import Robot
 
@@ -133,11 +133,12 @@ def _by_samples(
         from dynid.base.scaling import scaled_matrix
 
         scaled, W, offsets = scaled_matrix(question, rows or len(columns), seed, scaling)
+        draws = [Draw(W, None)]
     else:
-        W = sample_matrix(question, rows or 3 * len(columns), seed)
+        draws = independent_draws(question, rows or 3 * len(columns), seed)
     find = find_by_qr if method == "qr" else find_by_svd
-    result = find(W, left_out=question.known, offsets=offsets)
-    warnings = find_doubts(result, tuple(column.name for column in columns))
+    result, *others = (find(d.matrix, left_out=question.known, offsets=offsets, noise=d.noise) for d in draws)
+    warnings = find_doubts(result, tuple(column.name for column in columns), others)
     return replace(_numeric(question, method, result, warnings), scaled=scaled)
 
 
@@ -151,8 +152,10 @@ def _by_rules_and_samples(question: Question, seed: int, rows: int | None) -> Ba
 
     open_tree = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
     kept = np.array(open_tree.regrouping.kept)
-    W = sample_matrix(question, rows or 3 * len(question.columns), seed)
-    result = find_by_qr(W[:, kept])
+    draws = independent_draws(question, rows or 3 * len(question.columns), seed)
+    result, *others = (
+        find_by_qr(d.matrix[:, kept], noise=None if d.noise is None else d.noise[:, kept]) for d in draws
+    )
     final = Regrouping(
         tuple(int(kept[k]) for k in result.regrouping.kept),
         result.regrouping.matrix @ open_tree.regrouping.matrix,
@@ -160,7 +163,7 @@ def _by_rules_and_samples(question: Question, seed: int, rows: int | None) -> Ba
     names = tuple(question.columns[k].name for k in kept)
     diagnostics = replace(result.diagnostics, columns=tuple(int(kept[k]) for k in result.diagnostics.columns))
     found = replace(result, regrouping=final)
-    base = _numeric(question, "rules+qr", found, find_doubts(result, names))
+    base = _numeric(question, "rules+qr", found, find_doubts(result, names, others))
     return replace(base, diagnostics=diagnostics)
 
 

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.errors import DeadPointError, LoopError
-from dynid.kernel.closing import CLOSED, follow
+from dynid.errors import DeadPointError, LoopError, SingularPathError
+from dynid.kernel.closing import BEYOND, DEAD, REACHED, SINGULAR, Paths, follow
 from dynid.robot.loops import DIRECTIONS, Closure
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, skew
-
-_DEAD = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,16 +40,23 @@ class LoopMap:
     n: int
     start: Array
     at: Array
+    gap: float = 0.0
 
-    def solve(self, q: Array, v: Array, a: Array) -> TreeMotion:
-        """Positions, velocities and accelerations of the tree, with the Gdot v term in the accelerations."""
+    def solve(self, q: Array, v: Array, a: Array, t: Array | None = None) -> TreeMotion:
+        """Positions, velocities and accelerations of the tree, with the Gdot v term in the accelerations.
+
+        t (N,): instants that an error names. Where `gap` is not 0, the closures stay open by it (rad, or lengths of the
+        loop) with random signs: so the effect of rounding shows, enlarged.
+        """
         N = len(q)
         if not self.robot.closures:
             G = np.broadcast_to(self.C, (N, *self.C.shape))
             return TreeMotion(q @ self.C.T + self.offset, v @ self.C.T, a @ self.C.T, G, np.zeros_like(G))
-        y = self._close(q)
-        tree = y @ self.C.T + self.offset
-        self._check_regular(tree)
+        paths = self._close(q, t)
+        tree = paths.y @ self.C.T + self.offset
+        if self.gap:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (N, len(self.start)))
+            tree = tree + self._follow(tree, self.gap * signs / paths.scales.row)
         G = self._tangent(tree)
         velocity = np.einsum("Nij,Nj->Ni", G, v)
         Gdot = np.stack([self._bend(tree, velocity, G[:, :, b]) for b in range(self.n)], axis=2)
@@ -91,27 +96,27 @@ class LoopMap:
                 out_v[:, b] += (by_Gdot * dG).sum(axis=(1, 2))
         return out_q, out_v, out_a
 
-    def _close(self, q: Array) -> Array:
-        """Y (N, n + passive): followed from the start assembly along a straight line."""
-        y, left = follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q)
-        open_ = ~(left <= 1e3 * CLOSED)
-        if open_.any():
-            sample = int(np.argmax(open_))
-            raise LoopError(sample, float(left[sample]), self._frames())
-        return y
+    def paths(self, q: Array, least: float = SINGULAR) -> Paths:
+        """Paths from the assembly to q (N, n), and how they ended; `least` regularity as `follow` takes it."""
+        return follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
+
+    def _close(self, q: Array, t: Array | None = None) -> Paths:
+        """Paths from the assembly to q (N, n), all of which close."""
+        paths = self.paths(q)
+        if (paths.end != REACHED).any():
+            sample = int(np.argmax(paths.end != REACHED))
+            frames, time = self._frames(), None if t is None else float(t[sample])
+            if paths.end[sample] == DEAD:
+                raise DeadPointError(sample, frames, time)
+            if paths.end[sample] == BEYOND:
+                raise SingularPathError(sample, frames, time)
+            raise LoopError(sample, float(paths.left[sample]), frames, time)
+        return paths
 
     def _passive_jacobian(self, tree: Array) -> tuple[Array, Array]:
         """Closures (N, m) and their derivatives (N, m, m) by the joints that follow."""
         series = [self._series(tree, np.broadcast_to(c, tree.shape), 1) for c in self.C[:, self.n :].T]
         return series[0][0], np.stack([part[1] for part in series], axis=2)
-
-    def _check_regular(self, tree: Array) -> None:
-        """At a dead point the passive joints' velocities are not determined: say so."""
-        _, J = self._passive_jacobian(tree)
-        values = np.linalg.svd(J, compute_uv=False)
-        dead = values[:, -1] <= _DEAD * values[:, 0]
-        if dead.any():
-            raise DeadPointError(int(np.argmax(dead)), self._frames())
 
     def _frames(self) -> str:
         return " and ".join("-".join(c.links) for c in self.robot.closures)

@@ -77,7 +77,7 @@ class Stage:
         tree = None
         q, v, a = motion.q, motion.v, motion.a
         if self.loop is not None:
-            tree = self.loop.solve(q, v, a)
+            tree = self.loop.solve(q, v, a, motion.t)
             q, v, a = (np.ascontiguousarray(x) for x in (tree.q, tree.v, tree.a))
         return Scene(
             self.robot, self.columns, self.geometry, self.column, self.rotor, _base_state(self.robot, motion),
