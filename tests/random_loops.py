@@ -1,22 +1,25 @@
 """Random closed mechanisms written as `[[closure]]`, each with the number of base parameters that theory gives it.
 
-Lengths are short decimals, so that a parallelogram is one exactly; sizes go from millimetres to ten metres. A table is the
-mapping of a TOML file, `robot_of(table)` the robot.
+Lengths are short decimals, so that a parallelogram is one exactly; sizes go from millimetres to ten metres. A table is
+the mapping of a TOML file, `robot_of(table)` the robot.
 """
 
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid import Robot, load_robot
+import dynid
+from dynid import Robot
+from dynid.robot.expression import Expression
 from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import MdhRow
-from dynid.robot.expression import Expression
 from dynid.robot.table import build_robot
 from dynid.robot.transform import Transform
 
@@ -286,8 +289,7 @@ def _mdh_of(T: Transform, scale: float) -> Table:
 
 
 def closure_twin(name: str, *, rotor_inertia: bool = True) -> LoopCase:
-    """The bundled hpr or sr400 with its parallelogram written as a closure."""
-    half = math.pi / 2
+    """The bundled hpr or sr400 with its parallelogram written as a closure; the count with or without rotors."""
     if name == "hpr":
         closure = {"frames": ["4", "5"], "points": [["D5", 0, 0], ["-D4", 0, 0]], "passive": ["2", "5"],
                    "start": [-90, 90], "at": [0, 0, 90, 0, 0]}  # fmt: skip
@@ -296,7 +298,6 @@ def closure_twin(name: str, *, rotor_inertia: bool = True) -> LoopCase:
         closure = {"frames": ["3", "8"], "points": [[0, "-D8", 0], ["D3", 0, 0]], "passive": ["3", "8"],
                    "start": [0, -90], "at": [0, -90, 0, 0, 0, 0]}  # fmt: skip
         count = 42 if rotor_inertia else 39
-    del half
     table = _bundled(name)
     del table["coupling"]
     table["closure"] = [{"keep": ["x", "y"], **closure}]
@@ -304,11 +305,6 @@ def closure_twin(name: str, *, rotor_inertia: bool = True) -> LoopCase:
 
 
 def _bundled(name: str) -> Table:
-    import tomllib
-    from pathlib import Path
-
-    import dynid
-
     return tomllib.loads((Path(dynid.__file__).parent / "robot" / "library" / f"{name}.toml").read_text())
 
 

@@ -12,7 +12,7 @@ from dynid.base.doubts import find_doubts, find_geometry_doubts
 from dynid.base.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.base.parameters import BaseParameters, rules_apply
 from dynid.base.regrouping import Regrouping
-from dynid.base.sampling import Draw, Question, independent_draws
+from dynid.base.sampling import Question, independent_draws
 from dynid.errors import ModelError
 from dynid.robot.robot import Robot
 
@@ -130,10 +130,9 @@ def _by_samples(
     offsets = question.offsets
     scaled = None
     if scaling is not None:
-        from dynid.base.scaling import scaled_matrix
+        from dynid.base.scaling import scaled_draw
 
-        scaled, W, offsets = scaled_matrix(question, rows or len(columns), seed, scaling)
-        draws = [Draw(W, None)]
+        scaled, *draws, offsets = scaled_draw(question, rows or len(columns), seed, scaling)
     else:
         draws = independent_draws(question, rows or 3 * len(columns), seed)
     find = find_by_qr if method == "qr" else find_by_svd

@@ -229,6 +229,4 @@ def _result(split: _Split, found: _Taken, accepted: NDArray[np.bool_], beta: Arr
     regrouping = Regrouping(tuple(map(int, kept)), matrix)
     factor = np.asarray(split.unit * split.norm)
     diagnostics = Diagnostics(split.columns, found.residual, factor, split.rows, int(accepted.sum()))
-    return NumericResult(
-        regrouping, split.no_effect, found.residual, gap, diagnostics, tuple(sorted(uncertain))
-    )
+    return NumericResult(regrouping, split.no_effect, found.residual, gap, diagnostics, tuple(sorted(uncertain)))

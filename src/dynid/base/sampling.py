@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.errors import ModelError
-from dynid.kernel.closing import REACHED
+from dynid.kernel.closing import REACHED, SINGULAR
 from dynid.kernel.loops import loop_map
 from dynid.models.columns import Column, standard_columns
 from dynid.models.friction import friction_columns, friction_rows
@@ -20,14 +20,11 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 REGULAR = 0.02
-"""Of samples in closed loops: smallest over largest singular value of the passive Jacobian, as far as the assembly has
-three times as much."""
-
-SINGULAR = 1e-6
-"""The same of an assembly that is taken for a dead point."""
+"""Least regularity of samples in closed loops, or 0.3 of what it is at the assembly if that is less."""
 
 GAP = 1e-7
-"""By which loops are left open, to see what rounding does to a column."""
+ROUNDING = float(np.finfo(np.float64).eps) / GAP
+"""By how much loops are left open to see what rounding does to a column, and rounding's share of that."""
 
 NUMERICAL_MODELS = ("torque", "static", "energy", "power", "momentum", "reaction", "torque+reaction")
 
@@ -136,9 +133,7 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
         silent = np.zeros((len(torque), reaction.shape[1] - torque.shape[1]))
         return np.concatenate([np.hstack([torque, silent]), reaction])
     robot, model = question.robot, find_model(question.model)
-    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia))
-    if gap and stage.loop is not None:
-        stage = replace(stage, loop=replace(stage.loop, gap=gap))
+    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_gap(gap)
     rows = model.rows(stage.scene(model.seen(motion)))
     if question.friction:
         own = friction_rows(motion, question.friction)
@@ -153,7 +148,7 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Draw:
-    """Random rows W (rows, columns); noise, of the same shape: how rounding in closed loops may change them, or None."""
+    """Random rows W (rows, columns), and how rounding in closed loops may change them; None without such loops."""
 
     matrix: Array
     noise: Array | None
@@ -167,19 +162,13 @@ def draw(question: Question, rows: int, seed: int) -> Draw:
     W = model_matrix(question, motion)
     if not question.robot.closures:
         return Draw(W, None)
-    rounding = np.finfo(np.float64).eps / GAP
-    return Draw(W, rounding * np.abs(model_matrix(question, motion, GAP) - W))
+    return Draw(W, ROUNDING * np.abs(model_matrix(question, motion, GAP) - W))
 
 
 def independent_draws(question: Question, rows: int, seed: int) -> list[Draw]:
     """Draws whose base parameters must agree: one, and a second one for closed loops, where rounding is amplified."""
     seeds = (seed, seed + 7919) if question.robot.closures else (seed,)
     return [draw(question, rows, s) for s in seeds]
-
-
-def sample_matrix(question: Question, rows: int, seed: int) -> Array:
-    """Matrix W of at least `rows` random rows."""
-    return draw(question, rows, seed).matrix
 
 
 def _channels(question: Question) -> int:

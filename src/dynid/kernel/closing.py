@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.kernel.compiled import (
     Vector,
@@ -36,15 +37,15 @@ REACHED, OPEN, DEAD, BEYOND = 0, 1, 2, 3
 """How a path ended: closed; where no Newton step closes; at a singular position; where only a path through a singular
 position would lead."""
 
-SINGULAR = 1e-9
-"""Regularity of a position that is taken for singular."""
+SINGULAR = 1e-6
+"""Regularity of a position that is taken for singular: rounding, amplified by its inverse squared, is 2e-4 there."""
 
 _STEP = 0.25
 _LONGEST = 0.5
 _SHORTEST = 1e-9
 _MOST_STEPS = 1000
 """Steps of the active joints (rad, or lengths of the loop): the first, the longest, what is given up at, and after how
-many."""
+many more than a smooth path needs."""
 
 _TURN = 0.5
 """Change of the passive Jacobian over a step, |J^-1 J_new - 1|; below 1 there is no singular position on the way."""
@@ -52,7 +53,7 @@ _TURN = 0.5
 _CORRECTION = 0.25
 """Newton's part of a step (rad, or lengths of the loop) beyond which another assembly may have been reached."""
 
-_DEAD_NEAR = 1e-6
+_DEAD_NEAR = 1e-5
 _NEWTON = 20
 _POSE = 12
 """Of a link, in the base's frame: R (9, row by row) and p (3)."""
@@ -93,12 +94,17 @@ def closings_of(robot: Robot, geometry: Geometry) -> Closings:
     )
 
 
+def moved_by(closings: Closings, C: Array) -> NDArray[np.bool_]:
+    """Which columns of C (joints, k) move a loop."""
+    return np.asarray((closings.side != 0.0).any(axis=0) @ np.abs(C) > 0.0)
+
+
 class Scales(NamedTuple):
     """What makes equations and joints of a loop comparable, whatever its size.
 
-    row (m,): of the equations, 1/length for positions; column (n + m,): of y, the length for prismatic joints; reach (n,):
-    of steps of the active joints, 0 where one does not move any loop; length: the loops' longest link, m; rounding: what
-    the equations, scaled, may miss when closed.
+    row (m,): of the equations, 1/length for positions; column (n + m,): of y, the length for prismatic joints;
+    reach (n,): of steps of the active joints, 0 where one does not move any loop; length: the loops' longest link, m;
+    rounding: what the equations, scaled, may miss when closed.
     """
 
     row: Array
@@ -126,7 +132,7 @@ def scales_of(robot: Robot, closings: Closings, geometry: Geometry, C: Array, st
     slides = np.array([geometry.kind[closings.row[np.argmax(c != 0.0)]] == PRISMATIC for c in C.T])
     lengths += list(np.abs(start[slides]))
     length = float(max(lengths)) or 1.0
-    moves = (closings.side != 0.0).any(axis=0) @ np.abs(C[:, :n]) > 0.0
+    moves = moved_by(closings, C[:, :n])
     return Scales(
         row=np.where(closings.keep[:, 1] < 3, 1.0 / length, 1.0),
         column=np.where(slides, length, 1.0),
@@ -173,6 +179,35 @@ def follow(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least:
     return paths._replace(regularity=float(regularity[0]))
 
 
+def derivatives(robot: Robot, C: Array, tree: Array) -> Array:
+    """Derivatives (N, m, n + passive) of the closure equations by y, at the tree's joints (N, joints)."""
+    geometry = geometry_of(robot)
+    closings = closings_of(robot, geometry)
+    tree = np.ascontiguousarray(tree)
+    out = np.empty((len(tree), len(closings.keep), C.shape[1]))
+    share_samples(len(tree), lambda first, last: _derivatives(geometry, closings, C, tree, first, last, out))
+    return out
+
+
+@compiled
+def _derivatives(
+    geometry: Geometry, closings: Closings, C: Array, tree: Array, first: int, last: int, out: Array
+) -> None:
+    m = closings.keep.shape[0]
+    q = np.empty(C.shape[0])
+    pose = np.empty(geometry.parent.shape[0] * _POSE)
+    J, A = np.empty((m, C.shape[0])), np.empty((m, m + 1))
+    for s in range(first, last):
+        q[:] = tree[s]
+        _place_links(geometry, q, pose)
+        _equations(geometry, closings, pose, J, A)
+        for r in range(m):
+            for c in range(C.shape[1]):
+                out[s, r, c] = 0.0
+                for i in range(C.shape[0]):
+                    out[s, r, c] += J[r, i] * C[i, c]
+
+
 @compiled
 def _follow(
     geometry: Geometry, closings: Closings, scales: Scales, C: Array, offset: Array, start: Array, q: Array,
@@ -207,7 +242,7 @@ def _follow(
         limit = min(least, 0.3 * best)
         done = 0.0
         step = _STEP / far if far > _STEP else 1.0
-        for _ in range(_MOST_STEPS):
+        for _ in range(_MOST_STEPS + int(10.0 * far)):
             ahead = done + step
             is_last = ahead >= 1.0 - 1e-12
             for j in range(n):
@@ -230,15 +265,18 @@ def _follow(
             now[:], Pk[:], Bk[:] = trial, P, B
             left[s] = rest * scales.length
             if _regularity(S, P) < limit:
+                done = 1.0 if is_last else done
+                end[s] = DEAD
                 break
-            done = 1.0 if is_last else ahead
             if is_last:
+                done = 1.0
                 break
+            done = ahead
             if turned < 0.5 * _TURN:
                 step = min(1.5 * step, _LONGEST / far if far > _LONGEST else 1.0)
-        if done < 1.0 and (1.0 - done) * far <= _DEAD_NEAR:
-            end[s] = DEAD
-        elif done < 1.0:
+        if (1.0 - done) * far <= _DEAD_NEAR:
+            end[s] = REACHED if done == 1.0 and end[s] == REACHED else DEAD
+        else:
             trial[:n] = q[s]
             trial[n:] = now[n:]
             rest, _ = _newton(geometry, closings, scales, C, offset, trial, 0.0, work, S, P, B)
