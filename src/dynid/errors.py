@@ -60,23 +60,41 @@ class ModelError(DynidError):
 class LoopError(DynidError):
     """A closed loop cannot be closed at a sample."""
 
-    def __init__(self, sample: int, residual: float, frames: str) -> None:
+    def __init__(self, sample: int, residual: float, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, residual
         super().__init__(
-            f"the loop {frames} cannot close at sample {sample}: {residual:.3g} m or rad are left; "
+            f"the loop {frames} cannot close at sample {_instant(sample, time)}: {residual:.3g} m or rad are left; "
             "keep the active joints inside the mechanism's workspace"
         )
 
 
-class DeadPointError(DynidError):
+class SingularPathError(LoopError):
+    """A sample can be reached only through a singular position, beyond which the assembly mode is not determined."""
+
+    def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
+        self.sample, self.residual = sample, 0.0
+        DynidError.__init__(
+            self,
+            f"the loop {frames} passes a singular position between its stated assembly and sample "
+            f"{_instant(sample, time)}, beyond which its assembly mode is not determined; keep the motion on one side "
+            "of it, state start and at on that side, or write a parallelogram as [[coupling]]",
+        )
+
+
+class DeadPointError(LoopError):
     """A closed loop is at a dead point, where the active joints do not determine the passive ones."""
 
-    def __init__(self, sample: int, frames: str) -> None:
-        self.sample = sample
-        super().__init__(
-            f"the loop {frames} is at a dead point at sample {sample}: the passive joints' velocities are not "
-            "determined there; leave such samples out"
+    def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
+        self.sample, self.residual = sample, 0.0
+        DynidError.__init__(
+            self,
+            f"the loop {frames} is at a dead point at sample {_instant(sample, time)}: the passive joints' velocities "
+            "are not determined there; leave such samples out",
         )
+
+
+def _instant(sample: int, time: float | None) -> str:
+    return f"{sample}" if time is None else f"{sample} (t = {time:.6g} s)"
 
 
 class ExcitationError(DynidError):
