@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid import Robot
 from dynid.robot.loops import Closure
-from dynid.robot.transform import Transform, freeze
+from dynid.robot.transform import freeze
 from robots import random_inertia
 
 
@@ -48,13 +48,10 @@ def four_bar(seed: int) -> Robot:
     rows = [
         {"alpha": 0.3},
         {"parent": 1, "d": crank},
-        {"parent": 0, "alpha": 0.3, "d": 0.0, "gamma": 0.0},
+        {"parent": 0, "alpha": 0.3, "d": base},
         {"parent": 2, "alpha": 1.1, "d": 0.3, "r": 0.2},
     ]
     robot = Robot.from_mdh(rows, gravity=rng.standard_normal(3) * 5.0, name="four-bar")
-    # the rocker's axis is parallel to the crank's, `base` away along x of frame 1 at q = 0
-    third = replace(robot.links[2], placement=_shifted(robot, base))
-    robot = replace(robot, links=(*robot.links[:2], third, robot.links[3]))
     # assembled at q1 = 0: crank along x, then a triangle of coupler, rocker and the rest of the base
     rest = base - crank
     angle = np.arccos((rest**2 + coupler**2 - rocker**2) / (2 * rest * coupler))
@@ -67,8 +64,3 @@ def four_bar(seed: int) -> Robot:
         start=freeze([angle, other]),
     )
     return _with_inertias(replace(robot, closures=(closure,)), seed)
-
-
-def _shifted(robot: Robot, base: float) -> Transform:
-    T = robot.links[2].placement
-    return Transform(T.rotation, T.translation + T.rotation @ np.array([base, 0.0, 0.0]))
