@@ -52,9 +52,9 @@ def read_log(
     motor_side = transmission.gear is not None
     asked = asked_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
-    unit, from_first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
+    unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _factors(name, plan, asked)
-    scale = Scale(factor(name, "t", unit, plan.t.field), factors, from_first)
+    scale = Scale(factor(name, "t", unit, plan.t.field), factors, first)
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)

@@ -11,6 +11,7 @@ from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
 from dynid.data.motion_doubts import check_angles, check_steps
 from dynid.data.ordering import finite, join, split_at_restarts, spread
+from dynid.data.strays import StrayTimes, usual_step
 from dynid.data.turns import Turns
 from dynid.errors import LogError
 from dynid.robot.force_sensor import CHANNELS
@@ -153,8 +154,8 @@ def _empty_columns(samples: Samples, robot: Robot) -> str:
 
 def _in_order(log: Log, samples: Samples) -> Samples:
     """Rows with increasing time: the longest run between two restarts of the clock."""
-    steps = np.abs(np.diff(samples.t))
-    usual = float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else 0.0
+    usual = usual_step(samples.t)
+    samples = samples.take(np.flatnonzero(StrayTimes(usual).find(samples.t, final=True)))
     parts = [part for _, part in split_at_restarts(samples, -np.inf, usual)]
     longest = max(parts, key=len)
     if np.any(np.diff(longest.t) <= 0.0):
