@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.data.content import Content
 from dynid.robot.transform import Array
 
 SHOWN = 5
@@ -36,7 +37,8 @@ class Findings:
     """Counts of one pass over a log; the only value here that changes, because it is filled while streaming.
 
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
-    positions of every joint in the rows that were used. missing: rows without a value; strays: rows whose time is none.
+    positions of every joint in the rows that were used. missing: rows without a value; strays: rows whose time is none;
+    content: what tells the recording from others.
     """
 
     log: str
@@ -64,6 +66,7 @@ class Findings:
     highest: tuple[float, ...] = ()
     mean: tuple[float, ...] = ()
     notes: list[str] = field(default_factory=list)
+    content: Content | None = None
 
     def see(self, q: Array, seconds: float) -> None:
         """Take in positions (N, n) of rows that are used, standing for some seconds."""

@@ -194,6 +194,11 @@ class Log:
         """What the reader of the file left out, as far as it was read."""
         return tuple(getattr(self._whole, "left_out", ()))
 
+    def check_unchanged(self) -> None:
+        """Raise where the file of the log is not the one that was opened."""
+        if check := getattr(self._whole, "check_unchanged", None):
+            check()
+
     def places(self, rows: Sequence[int]) -> str:
         """Where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
         lines = getattr(self._whole, "lines", None)

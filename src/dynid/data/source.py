@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -26,6 +27,21 @@ PROBE = 64
 LARGEST = 1e12
 
 
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Name, inode, size and time of the last change (ns) of the files of a log: another stamp, another content."""
+
+
+def find_stamp(path: Path) -> Stamp:
+    """Look at a file, or those in the folder of a bag; nothing where there is none."""
+    try:
+        inside = (".yaml", ".db3", ".mcap")
+        files = [path] if not path.is_dir() else sorted(file for file in path.iterdir() if file.suffix in inside)
+        looks = [(file.name, file.stat()) for file in files]
+    except OSError:
+        return ()
+    return tuple((name, look.st_ino, look.st_size, look.st_mtime_ns) for name, look in looks)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Scale:
     """Factors to SI: of the time, and per joint of each channel; `first` is the stamp from which time counts."""
@@ -43,6 +59,12 @@ class FileSource:
     plan: Plan
     scale: Scale
     transmission: Transmission
+    stamp: Stamp = ()
+
+    def check_unchanged(self) -> None:
+        """Raise where the file is another one than was opened: nothing may be said of a mixture."""
+        if find_stamp(Path(self.name)) != self.stamp:
+            raise LogError(self.name, "the file has changed since it was opened; read it again once it is complete")
 
     @property
     def name(self) -> str:
@@ -75,10 +97,16 @@ class FileSource:
         return getattr(self.table, "lines", None)
 
     def chunks(self, rows: int) -> Iterator[Samples]:
-        """Read the file from its beginning, at most `rows` samples at a time."""
-        for batch in self.table.batches(self.plan.wanted, rows):
-            t = _times(_stamps(batch, self.plan), self.scale.t, self.scale.first)
-            yield Samples(t, *(self._channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
+        """Read the file from its beginning, at most `rows` samples at a time; it must stay as it is meanwhile."""
+        self.check_unchanged()
+        try:
+            for batch in self.table.batches(self.plan.wanted, rows):
+                t = _times(_stamps(batch, self.plan), self.scale.t, self.scale.first)
+                yield Samples(t, *(self._channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
+        except LogError:
+            self.check_unchanged()
+            raise
+        self.check_unchanged()
 
     def _channel(self, batch: Batch, name: str) -> Array | None:
         places = self.plan.channels.get(name)

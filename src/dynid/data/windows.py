@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.data.content import Marking
 from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
 from dynid.data.ordering import changed, in_order, join
@@ -123,10 +124,13 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     step = 1.0 / seen.rate
     line: _Line | None = None
     newest = -np.inf
-    turns = Turns(seen.turning, seen.rate)
+    turns, marking = Turns(seen.turning, seen.rate), Marking()
+    begin, end = log.interval
     for restart, recorded in in_order(log.surroundings(), step, seen.saturation, found):
         if restart:
             turns = Turns(seen.turning, seen.rate)
+        inside = (recorded.t >= begin) & (recorded.t < end)
+        marking.add(recorded if inside.all() else recorded.take(np.flatnonzero(inside)))
         samples = replace(recorded, q=turns.unwrap(recorded.q, found))
         steps = np.diff(samples.t, prepend=newest)
         if line is None or restart:
@@ -145,6 +149,7 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
             if len(piece):
                 yield begins, piece
         newest = float(samples.t[-1])
+    found.content = marking.content()
 
 
 class _Line:
