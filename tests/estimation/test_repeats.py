@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from loads import LOAD, carrying
 
 PLAIN = ("viscous", "coulomb", "offset")
 ROBOT = dynid.load_robot("gautier3")
-OPTIONS = {"friction": PLAIN, "cutoff": 10.0}
+OPTIONS: dict[str, Any] = {"friction": PLAIN, "cutoff": 10.0}
 
 
 def recorded(seed: int, robot: dynid.Robot = ROBOT, duration: float = 12.0) -> dynid.Log:
