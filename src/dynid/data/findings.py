@@ -37,7 +37,7 @@ class Findings:
     """Counts of one pass over a log; the only value here that changes, because it is filled while streaming.
 
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
-    positions of every joint in the rows that were used. missing: rows without a value; strays: rows whose time is none;
+    positions of every joint in the rows that were used. missing: rows without a value; strays: those whose time is none;
     content: what tells the recording from others.
     """
 
@@ -100,7 +100,7 @@ class Findings:
         if self.restarts:
             told.append(f"the clock is set back {_times(self.restarts)}: split there")
         if self.strays.count:
-            told.append(f"{self.strays} without a time, or with one far from those of the rows around: left out")
+            told.append(f"{self.strays} with a time far from those of the rows around: left out")
         if self.missing.count:
             told.append(f"{self.missing} with missing or infinite values: left out")
         if self.saturated:

@@ -66,9 +66,9 @@ def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> I
         return samples.take(slice(0, len(good)) if good.all() else np.flatnonzero(good))
 
     for samples in chunks:
-        good, timed = finite(samples), are_times(samples.t)
-        found.strays.add(found.samples + np.flatnonzero(~timed))
-        found.missing.add(found.samples + np.flatnonzero(timed & ~good))
+        good, huge = finite(samples), np.isfinite(samples.t) & ~are_times(samples.t)
+        found.strays.add(found.samples + np.flatnonzero(huge))
+        found.missing.add(found.samples + np.flatnonzero(~good & ~huge))
         places.append(found.samples + np.flatnonzero(good))
         held.append(samples if good.all() else samples.take(np.flatnonzero(good)))
         found.samples += len(samples)

@@ -63,8 +63,10 @@ class FileSource:
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
-        if find_stamp(Path(self.name)) != self.stamp:
-            raise LogError(self.name, "the file has changed since it was opened; read it again once it is complete")
+        now = find_stamp(Path(self.name))
+        if now != self.stamp:
+            changed = "the file has changed since it was opened; read it again once it is complete"
+            raise LogError(self.name, changed if now else "cannot be opened: No such file or directory any more")
 
     @property
     def name(self) -> str:

@@ -100,15 +100,19 @@ def gather(
             before = found.samples
             if most is not None and found.samples >= most:
                 break
-        if not collector.end_log():
+        if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
             raise LogError(log.name, _too_short(equation.measure, seen, treatment, found))
         findings.append(found)
     return Gathered(tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept), tuple(findings))
 
 
 def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
-    if found.out_of_order > 0.1 * found.samples:
-        return f"{found.out_of_order} of {found.samples} rows are not in the order of time; sort the file by its time"
+    disordered = found.out_of_order + found.strays.count
+    if disordered > 0.1 * found.samples:
+        return (
+            f"{disordered} of {found.samples} rows are not in the order of time; sort the file by its time, or name "
+            "the column of time"
+        )
     if measure.is_integral:
         half, samples = measure.half(treatment), treatment.shortest + 2 * measure.context(treatment)
         return (
