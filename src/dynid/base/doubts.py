@@ -45,13 +45,13 @@ def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[
         least = float(residual[accepted & (residual < SMALL_RESIDUAL)].min())
         warnings.append(
             f"{', '.join(doubtful)} can hardly be distinguished from others (unit-column residual down to {least:.1g}"
-            "): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such false base parameters, in "
-            "closed loops also lengths that are nearly equal; a narrow range of motion makes such weak ones"
+            "): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such false base parameters, "
+            "in closed loops also lengths that are nearly equal; a narrow range of motion makes such weak ones"
         )
     if result.uncertain:
         warnings.append(
-            f"rounding may decide whether {', '.join(names[k] for k in result.uncertain)} can be identified: loops close "
-            f"to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} times its effect. {REMEDY}"
+            f"rounding may decide whether {', '.join(names[k] for k in result.uncertain)} can be identified: loops "
+            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} times its effect. {REMEDY}"
         )
     kept = set(result.regrouping.kept)
     differing = sorted(set().union(*(kept ^ set(other.regrouping.kept) for other in others)))

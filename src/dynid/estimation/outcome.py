@@ -63,7 +63,7 @@ class Outcome:
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
         verdict = judge(self._evidence())
         doubts = verdict.reasons if verdict.level != "good" else ()
-        warnings = (*equation.base.warnings, *self.blind, *map(str, self.lost), *doubts)
+        warnings = (*equation.base.warnings, *map(str, state.repeats), *self.blind, *map(str, self.lost), *doubts)
         if self.deviations is None and self.method.intervals == "jackknife":
             few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
             warnings = (*warnings, few)

@@ -28,6 +28,11 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     """
     robot = unloaded.robot
     _check_same(loaded.robot, robot)
+    logs = {file.sha256 for file in unloaded.origin.inputs}
+    if loaded.origin.inputs and logs.issuperset(file.sha256 for file in loaded.origin.inputs):
+        raise IdentificationError(
+            "both results are from the same logs; a run with the payload and one without are needed"
+        )
     carrier = find_carrier(robot, link)
     label = robot.links[carrier].label
     zeros = [name.removesuffix(label) for name in zeros_of(robot, carrier)]
