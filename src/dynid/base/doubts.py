@@ -51,7 +51,8 @@ def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[
     if result.uncertain:
         warnings.append(
             f"rounding may decide whether {', '.join(names[k] for k in result.uncertain)} can be identified: loops "
-            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} times its effect. {REMEDY}"
+            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} times its "
+            f"effect. {REMEDY}"
         )
     kept = set(result.regrouping.kept)
     differing = sorted(set().union(*(kept ^ set(other.regrouping.kept) for other in others)))
