@@ -12,14 +12,8 @@ class DynidError(Exception):
     """The root of every error that a user can cause; its text says what, where and the remedy."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle without calling the constructor again: a pool of processes would wait for ever for such an error."""
-        return _restored, (type(self), self.args, self.__dict__)
-
-
-def _restored(kind: type[DynidError], args: tuple[object, ...], facts: dict[str, object]) -> DynidError:
-    error = kind.__new__(kind, *args)
-    error.__dict__.update(facts)
-    return error
+        """Travel between processes as it is: children take facts, not the text, so that pickle cannot call them."""
+        return DynidError.__new__, (type(self), *self.args), self.__dict__
 
 
 class RobotFileError(DynidError):
@@ -58,14 +52,18 @@ class ModelError(DynidError):
 
 
 class LoopError(DynidError):
-    """A closed loop cannot be closed at a sample."""
+    """A closed loop cannot be closed at a sample; `where` says so, without a remedy."""
 
     def __init__(self, sample: int, residual: float, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, residual
-        super().__init__(
-            f"the loop {frames} cannot close at sample {_instant(sample, time)}: {residual:.3g} m or rad are left; "
-            "keep the active joints inside the mechanism's workspace"
+        self._say(
+            f"the loop {frames} cannot close at sample {_instant(sample, time)}: {residual:.3g} m or rad are left",
+            "keep the active joints inside the mechanism's workspace",
         )
+
+    def _say(self, where: str, remedy: str) -> None:
+        self.where = where
+        DynidError.__init__(self, f"{where}; {remedy}")
 
 
 class SingularPathError(LoopError):
@@ -73,11 +71,10 @@ class SingularPathError(LoopError):
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, 0.0
-        DynidError.__init__(
-            self,
+        self._say(
             f"the loop {frames} passes a singular position between its stated assembly and sample "
-            f"{_instant(sample, time)}, beyond which its assembly mode is not determined; keep the motion on one side "
-            "of it, state start and at on that side, or write a parallelogram as [[coupling]]",
+            f"{_instant(sample, time)}, beyond which its assembly mode is not determined",
+            "keep the motion on one side of it, state start and at there, or write a parallelogram as [[coupling]]",
         )
 
 
@@ -86,10 +83,10 @@ class DeadPointError(LoopError):
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, 0.0
-        DynidError.__init__(
-            self,
+        self._say(
             f"the loop {frames} is at a dead point at sample {_instant(sample, time)}: the passive joints' velocities "
-            "are not determined there; leave such samples out",
+            "are not determined there",
+            "leave such samples out",
         )
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dynid import base_parameters, load_robot
+from dynid import Motion, base_parameters, design_excitation, identify, load_robot, simulate
 from dynid.base.doubts import find_doubts
 from dynid.base.numeric import find_by_qr, find_by_svd
 from dynid.base.sampling import Question, draw, random_samples
-from dynid.errors import ModelError
+from dynid.errors import DeadPointError, ExcitationError, LoopError, ModelError, SingularPathError
 from dynid.kernel.loops import loop_map
 from dynid.robot.table_text import table_text
 from random_loops import FAMILIES, LoopCase, closure_twin, four_bar, random_loop, robot_of
@@ -156,3 +157,33 @@ def test_noise_is_what_open_loops_do_to_the_rows() -> None:
     assert (size[silent] < 10.0 * noise[silent]).all()
     assert size[names.index("ZZ1")] > 1.0
     assert noise[names.index("ZZ1")] == 0.0  # the crank moves whatever the loop does
+
+
+def test_a_parallelogram_from_excitation_to_parameters() -> None:
+    """Its limits keep it on one side of the positions where it lies flat; wider ones are refused, with the remedy."""
+    fast = {"velocity": [3.0], "acceleration": [10.0]}
+    robot = robot_of(PARALLELOGRAM)
+    robot = robot.with_parameters(np.arange(1.0, 1.0 + len(robot.parameter_names)))
+    with pytest.raises(ExcitationError, match=r"narrow them .* the loop 2-3 .* at sample"):
+        design_excitation(robot, limits={"position": [[-3.0, 3.0]], **fast}, starts=1)
+    found = design_excitation(robot, limits={"position": [[0.3, 2.8]], **fast}, starts=1, harmonics=2)
+    base = base_parameters(robot)
+    result = identify(robot, simulate(robot, found, rate=100.0), friction=())
+    values = dict(zip(result.names, result.values, strict=True))
+    np.testing.assert_allclose([values[name] for name in base.names], base.values(robot.parameters), rtol=1e-6)
+
+
+def test_a_log_that_leaves_the_assembly_mode_is_refused_with_its_time() -> None:
+    t = np.arange(0.0, 4.0, 0.01)
+    q = 1.5 + 2.0 * np.sin(2.0 * t)[:, None]
+    motion = Motion(t, q, 4.0 * np.cos(2.0 * t)[:, None], -8.0 * np.sin(2.0 * t)[:, None])
+    coupled = robot_of(as_coupling())
+    log = simulate(coupled.with_parameters(np.arange(1.0, 1.0 + len(coupled.parameter_names))), motion)
+    with pytest.raises(LoopError, match=r"\(t = .* s\)"):
+        identify(robot_of(PARALLELOGRAM), log)
+
+
+def test_errors_of_loops_travel_between_processes() -> None:
+    for error in (LoopError(1, 0.1, "2-3", 0.5), SingularPathError(2, "2-3"), DeadPointError(3, "2-3", 1.0)):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))

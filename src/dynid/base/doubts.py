@@ -17,7 +17,8 @@ from dynid.robot.robot import Link, MdhRow, Robot
 REMEDY = "Use method='exact', or state start and at farther from singular positions"
 
 SMALL_GAP = 1e4
-SMALL_RESIDUAL = 1e-3
+SMALL_RESIDUAL, SMALL_IN_LOOPS = 1e-3, 1e-5
+"""Unit-column residuals of suspect parameters; in closed loops, whose noise is known, 1e-4 is common and sound."""
 SMALL_ANGLE = 1e-3
 """Angles (rad) this close to a multiple of 90 degrees, but not there, are suspect."""
 SMALL_LENGTH = 1e-5
@@ -40,9 +41,10 @@ def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[
             "this may be rounding; axes almost parallel or almost meeting do this. Compare with an exact method "
             "(nullspace for open trees, exact for closed loops)"
         )
-    doubtful = [names[columns[k]] for k in np.flatnonzero(accepted & (residual < SMALL_RESIDUAL))]
+    small = np.flatnonzero(accepted & (residual < (SMALL_RESIDUAL if result.uncertain is None else SMALL_IN_LOOPS)))
+    doubtful = [names[columns[k]] for k in small]
     if doubtful:
-        least = float(residual[accepted & (residual < SMALL_RESIDUAL)].min())
+        least = float(residual[small].min())
         warnings.append(
             f"{', '.join(doubtful)} can hardly be distinguished from others (unit-column residual down to {least:.1g}"
             "): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such false base parameters, "
@@ -51,8 +53,8 @@ def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[
     if result.uncertain:
         warnings.append(
             f"rounding may decide whether {', '.join(names[k] for k in result.uncertain)} can be identified: loops "
-            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} times its "
-            f"effect. {REMEDY}"
+            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} "
+            f"times its effect. {REMEDY}"
         )
     kept = set(result.regrouping.kept)
     differing = sorted(set().union(*(kept ^ set(other.regrouping.kept) for other in others)))

@@ -86,7 +86,7 @@ class Diagnostics:
 class NumericResult:
     """Regrouping found in a matrix, with no_effect columns, residuals of all columns and the gap.
 
-    uncertain: columns that rounding may have kept or dropped, where the noise is known.
+    uncertain: columns that rounding may have kept or dropped; None where the noise is not known.
     """
 
     regrouping: Regrouping
@@ -94,7 +94,7 @@ class NumericResult:
     residual: Array
     gap: float
     diagnostics: Diagnostics
-    uncertain: tuple[int, ...]
+    uncertain: tuple[int, ...] | None
 
 
 def find_by_qr(
@@ -229,4 +229,5 @@ def _result(split: _Split, found: _Taken, accepted: NDArray[np.bool_], beta: Arr
     regrouping = Regrouping(tuple(map(int, kept)), matrix)
     factor = np.asarray(split.unit * split.norm)
     diagnostics = Diagnostics(split.columns, found.residual, factor, split.rows, int(accepted.sum()))
-    return NumericResult(regrouping, split.no_effect, found.residual, gap, diagnostics, tuple(sorted(uncertain)))
+    named = None if split.noise is None else tuple(sorted(uncertain))
+    return NumericResult(regrouping, split.no_effect, found.residual, gap, diagnostics, named)
