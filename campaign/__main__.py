@@ -1,10 +1,13 @@
-"""`python -m campaign [robots]`: 20,000 robots by default, over all cores, with progress; exit 1 if one is wrong."""
+"""`python -m campaign [robots [files]]`: 20,000 random robots and as many damaged files; exit 1 if one is wrong."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Callable
 from multiprocessing import Pool
+from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -19,20 +22,33 @@ def _check(seed: int) -> str | None:
         return f"robot {seed}: {type(error).__name__}: {error}"
 
 
+def _check_file(seed: int) -> str | None:
+    from campaign.files import check
+
+    with tempfile.TemporaryDirectory() as folder:
+        return check(seed, Path(folder))
+
+
 def main() -> None:
-    """Run the campaign and print every finding."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
-    wrong = []
+    """Run the campaigns and print every finding."""
+    counts = [int(word) for word in sys.argv[1:3]] or [20_000]
+    wrong = _run("base parameters", "robots", _check, counts[0])
+    wrong += _run("damaged files", "files", _check_file, counts[-1])
+    sys.exit(1 if wrong else 0)
+
+
+def _run(title: str, things: str, check: Callable[[int], str | None], count: int) -> int:
+    wrong = 0
     with Pool() as pool:
-        for done, finding in enumerate(pool.imap_unordered(_check, range(10_000, 10_000 + count), chunksize=50), 1):
+        for done, finding in enumerate(pool.imap_unordered(check, range(10_000, 10_000 + count), chunksize=50), 1):
             if finding:
-                wrong.append(finding)
+                wrong += 1
                 sys.stdout.write(finding + "\n")
             if done % 1000 == 0:
-                sys.stdout.write(f"{done} robots, {len(wrong)} findings\n")
+                sys.stdout.write(f"{done} {things}, {wrong} findings\n")
                 sys.stdout.flush()
-    sys.stdout.write(f"base parameters: {count} robots, {len(wrong)} findings\n")
-    sys.exit(1 if wrong else 0)
+    sys.stdout.write(f"{title}: {count} {things}, {wrong} findings\n")
+    return wrong
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The command line, and what happens to mistakes.
 
-Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault; 130: Ctrl-C.
+Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault; 70: a defect; 130: Ctrl-C.
 """
 
 from __future__ import annotations
@@ -54,9 +54,16 @@ class _Interrupts:
 
 
 def _misused(error: Exception) -> int:
-    """Say in one line what is wrong with the options; anything else is a bug and goes on."""
+    """Say in one line what is wrong with the options; anything else is a bug, with an exit code of its own."""
+    if isinstance(error, MemoryError):
+        sys.stderr.write(f"dynid: there is not enough memory ({error}); give a shorter log, or parts of it\n")
+        return 2
     if not hasattr(error, "format_message"):
-        raise error
+        import traceback
+
+        traceback.print_exception(error)
+        sys.stderr.write("dynid: this is a defect of dynid, and nothing was finished; please report the lines above\n")
+        return 70
     message = str(error.format_message())
     sys.stderr.write(message + "\n" if message.lstrip().startswith("Usage") else f"dynid: {message} (see --help)\n")
     return 2
