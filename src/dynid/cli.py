@@ -1,8 +1,8 @@
 """The command line, and what happens to mistakes.
 
 Exit 0: done; 1: done, with warnings that must be read; 2: the input is at fault, or a file could not be written;
-130: Ctrl-C. Files are written before anything is printed, and a reader that closes the pipe early (`| head`) ends the
-text, not the work: the exit code is that of the work.
+70: a defect; 130: Ctrl-C. Files are written before anything is printed, and a reader that closes the pipe early
+(`| head`) ends the text, not the work: the exit code is that of the work.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Interrupts:
 
 
 def _failed(error: Exception) -> int:
-    """Say in a line or two what is wrong with the input, the options or the machine; anything else is a bug."""
+    """Say in a line or two what is wrong with the input, the options or the machine; anything else is a defect."""
     from dynid.faces.terminal import discard, spoken
 
     if isinstance(error, DynidError):
@@ -75,11 +75,17 @@ def _failed(error: Exception) -> int:
     elif isinstance(error, OSError):
         discard(sys.stdout)
         _complain(f"dynid: {error.filename or 'standard output'}: {error.strerror or error}")
+    elif isinstance(error, MemoryError):
+        _complain(f"dynid: there is not enough memory ({error}); give a shorter log, or parts of it")
     elif hasattr(error, "format_message"):
         message = str(error.format_message())
         _complain(message if message.lstrip().startswith("Usage") else f"dynid: {message} (see --help)")
     else:
-        raise error
+        import traceback
+
+        _complain("".join(traceback.format_exception(error)))
+        _complain("dynid: this is a defect of dynid, and nothing was finished; please report the lines above")
+        return 70
     return 2
 
 

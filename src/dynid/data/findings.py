@@ -37,8 +37,8 @@ class Findings:
     """Counts of one pass over a log; the only value here that changes, because it is filled while streaming.
 
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
-    positions of every joint in the rows that were used. missing: rows without a value; strays: those whose time is
-    none; content: what tells the recording from others.
+    positions of every joint in the rows that were used. missing: rows without a value; strays: those without a time;
+    content: what tells the recording from others.
     """
 
     log: str

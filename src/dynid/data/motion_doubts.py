@@ -87,7 +87,7 @@ def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
 def flicker_range(q: Array) -> Array:
     """Range (n,) of positions (N, n) within which an encoder at standstill may flicker: five steps of it, not wide."""
     steps = np.abs(np.diff(q, axis=0))
-    return np.minimum(5.0 * np.where(steps > 0.0, steps, np.inf).min(axis=0), 6.0 * STANDING)
+    return np.asarray(np.minimum(5.0 * np.where(steps > 0.0, steps, np.inf).min(axis=0), 6.0 * STANDING))
 
 
 def _speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
@@ -101,7 +101,7 @@ def _speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
     q, t = q / counts[:, None], t / counts
     least = np.maximum(flicker_range(samples.q), np.where(revolute, STANDING, STANDING_LENGTH))
     speeds = np.abs(np.diff(q, axis=0)) / np.diff(t)[:, None]
-    return np.where(np.ptp(q, axis=0) > least, np.quantile(speeds, 0.9, axis=0), 0.0)
+    return np.asarray(np.where(np.ptp(q, axis=0) > least, np.quantile(speeds, 0.9, axis=0), 0.0))
 
 
 def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArray[np.bool_]) -> tuple[str, ...]:

@@ -163,7 +163,7 @@ def _finite_or_nan(values: Array) -> Array:
 def _times(stamps: Numbers, factor: float, first: int | float | None) -> Array:
     """Return stamps in s; integers are taken from the first one before they become floating."""
     if first is not None:
-        stamps = stamps - first if stamps.dtype.kind == "f" else _integers(stamps) - first
+        stamps = (_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)) - first
     t = _finite_or_nan(np.array(stamps, dtype=np.float64))
     if factor != 1.0:
         t *= factor
@@ -202,7 +202,8 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, in
 
 def _first(stamps: Numbers) -> int | float:
     """The first of some stamps that lies among the others; 0 where there is no finite one."""
-    known = _integers(stamps) if stamps.dtype.kind in "iu" else stamps[np.abs(stamps) < 1e300]
+    known = _integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)
+    known = known[np.abs(known) < 1e300] if known.dtype.kind == "f" else known
     if not len(known):
         return 0
     away = np.abs(known - np.sort(known)[len(known) // 2].item()).astype(np.float64)
