@@ -46,7 +46,7 @@ def base(
     numbers = found.values(base_face.read_values(values, loaded)) if values else None
     base_face.show(found, screen, latex=latex, values=numbers)
     facts = base_face.facts(found, compared, numbers) if json else {}
-    warnings = [*found.warnings, *(base_face.disagreements(compared) if compared else ())]
+    warnings = [*loaded.warnings, *found.warnings, *(base_face.disagreements(compared) if compared else ())]
     if barycentric:
         plate_face.show_barycentric(found, screen)
         facts["barycentric"] = plate_face.barycentric_facts(found)

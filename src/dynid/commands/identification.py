@@ -58,6 +58,7 @@ def simulate(
         highlight=False,
         soft_wrap=True,
     )
+    terminal.finish(loaded.warnings)
 
 
 def identify(

@@ -40,12 +40,13 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     )
     sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
-    constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
+    declared = _declared_rotors(equation, method)
+    constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
     standing = standing_regrouping(state, unknowns, constraints)
     lost = describe_lost(equation, unknowns, standing, _posture(state))
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
-        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
+        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
     levels = _levels(state, unknowns, method, constraints)
     if levels is None:
         solution = _solve(state, unknowns, factors, method, constraints)
@@ -83,6 +84,12 @@ def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, 
     return choose_blocks(
         state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=method.offsets_per_log, optional=OPTIONAL
     )
+
+
+def _declared_rotors(equation: Equation, method: Method) -> dict[str, float]:
+    """Ia that the robot's sensor declares, where torques hold rotors; the recursion takes no known parameters."""
+    has_rotors = equation.measure.has_torques and equation.base.question.rotor_inertia and equation.unknown is None
+    return equation.robot.declared_rotors if has_rotors and method.estimator != "recursive" else {}
 
 
 def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Constraints | None) -> Levels | None:

@@ -212,9 +212,9 @@ class Identification:
             state = stops[stop - 1 - first]
             wide = equation.write(motion[first : stop + 1], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):
-                rows = channel.row(wide)[:, :-1]
+                rows, known = channel.row(wide)[:, :-1], channel.row(wide)[:, -1]
                 inside = slice(start, start + len(rows))
-                torque[inside, channel.joint] = rows @ self.column_values[channel.columns]
+                torque[inside, channel.joint] = rows @ self.column_values[channel.columns] - known
                 if band:
                     own = covariance[np.ix_(channel.columns, channel.columns)]
                     noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0

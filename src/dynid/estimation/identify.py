@@ -15,7 +15,7 @@ from dynid.errors import FIX_THE_BASE, IdentificationError
 from dynid.estimation.collecting import Wishes, collect, collect_like
 from dynid.estimation.estimating import estimate
 from dynid.estimation.identification import Identification
-from dynid.estimation.joint_parameters import refuse_lost
+from dynid.estimation.joint_parameters import refuse_hidden, refuse_lost
 from dynid.estimation.measure import Measure
 from dynid.estimation.method import Method
 from dynid.estimation.origin import find_origin
@@ -25,7 +25,6 @@ from dynid.kernel.threads import one_blas_thread
 from dynid.models.friction import find_block
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.force_sensor_file import put_on_plate
-from dynid.robot.inertia import ROTOR
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 
@@ -81,8 +80,7 @@ def identify(
     wishes = replace(wishes, robust=estimator == "huber", unknown=check_unknown(robot, unknown, measure))
     if wishes.robust and measure.has_reactions:
         raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
-    values = {**_known_rotors(robot, measure), **(known or {})}
-    method = Method(estimator, values, tuple(tied), offsets_per_log, intervals)
+    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     used, others, name = split_logs(robot, logs, validate)
     if wishes.robust and offsets_per_log and len(used) > 1:
         raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
@@ -164,21 +162,11 @@ def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path |
         return robot
     if sensor is not None and not robot.floating:
         robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
-    if measure.model == "reaction" and not partial and not robot.floating:
-        refuse_lost(robot, relate_sensors(robot))
+    if not partial and not robot.floating:
+        refuse_hidden(robot)
+        if measure.model == "reaction":
+            refuse_lost(robot, relate_sensors(robot))
     return robot
-
-
-def _known_rotors(robot: Robot, measure: Measure) -> dict[str, float]:
-    """Rotor inertias on the joint side that a force plate's description declares."""
-    if measure.model != "torque+reaction" or robot.sensor is None:
-        return {}
-    label = {robot.links[k].joint: robot.links[k].label for k in robot.active_links}
-    return {
-        ROTOR + label[r.joint]: r.ratio**2 * r.inertia
-        for r in robot.sensor.rotors
-        if np.isfinite(r.inertia) and r.ratio != 1.0
-    }
 
 
 def check_unknown(robot: Robot, unknown: Sequence[str] | None, measure: Measure) -> tuple[str, ...] | None:

@@ -63,7 +63,14 @@ class Outcome:
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
         verdict = judge(self._evidence())
         doubts = verdict.reasons if verdict.level != "good" else ()
-        warnings = (*equation.base.warnings, *self.blind, *map(str, self.lost), *doubts)
+        warnings = (
+            *equation.robot.warnings,
+            *self._hidden_rotors(),
+            *equation.base.warnings,
+            *self.blind,
+            *map(str, self.lost),
+            *doubts,
+        )
         if self.deviations is None and self.method.intervals == "jackknife":
             few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
             warnings = (*warnings, few)
@@ -106,6 +113,12 @@ class Outcome:
             factors=self._factors(),
             version=VERSION,
         )
+
+    def _hidden_rotors(self) -> list[str]:
+        """Rotors that the base feels and the rows leave out."""
+        equation = self.state.equation
+        joints = ", ".join(equation.sensor.hidden) if equation.base_channels else ""
+        return [f"the rotor inertia of joint {joints} is unknown: its spin is left out of the forces"] if joints else []
 
     @cached_property
     def kept(self) -> Indices:

@@ -15,7 +15,7 @@ from dynid.exports.c_code import Operations, write_c
 from dynid.exports.joints import friction_losses
 from dynid.exports.mjcf import write_mjcf
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import Subject, subject_of
+from dynid.exports.subject import Subject, spin_losses, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import check_same, unlike_friction, update_urdf
 from dynid.physical.find import physical_parameters
@@ -66,6 +66,7 @@ def export(
     warnings = subject.losses
     if suffix != ".c" and not subject.friction.is_plain:
         warnings += (f"friction ({', '.join(subject.friction.blocks)}) is left out; only .c files hold such",)
+    warnings += spin_losses(subject.robot) if suffix in (".urdf", ".xml", ".c") else ()
     match suffix:
         case ".urdf":
             data, notes, lost = _urdf(subject, template, lock or {})

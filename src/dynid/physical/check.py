@@ -59,7 +59,7 @@ class Check:
     @property
     def warnings(self) -> tuple[str, ...]:
         """One sentence per fault."""
-        return tuple(map(str, self.faults))
+        return (*self.robot.warnings, *map(str, self.faults))
 
 
 def check_robot(source: str | os.PathLike[str]) -> Check:
