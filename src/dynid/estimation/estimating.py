@@ -22,12 +22,15 @@ from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
 from dynid.estimation.structure import standing_regrouping, structural_columns
+from dynid.estimation.torque_check import TorqueCheck
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 
 
-def estimate(state: State, method: Method, validation: tuple[Gathered, str] | None) -> Identification:
-    """Solve a state; `validation`: other logs gathered in the same way, and what to call them."""
+def estimate(
+    state: State, method: Method, validation: tuple[Gathered, str] | None, torques: Gathered | None = None
+) -> Identification:
+    """Solve a state; validation: other logs gathered in the same way, and what to call them; torques: of these logs."""
     equation = state.equation
     factors = total_factors(state.blocks)
     friction, trials = _choose(state, method, factors)
@@ -57,7 +60,7 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
-    checked = _validate(state, unknowns, solution, validation, levels)
+    checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
     warnings: tuple[str, ...] = ()
     if levels is not None:
         note, warnings = _beside(state, unknowns, factors, method, validation, levels, (solution, deviations, checked))
@@ -66,7 +69,7 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     return Outcome(
         state=state, method=method, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials, lost=lost, sums=sums, notes=(*same, *notes),
-        blind=warnings,
+        blind=warnings, torques=predicted,
     ).judged()  # fmt: skip
 
 
@@ -121,7 +124,7 @@ def _beside(
     spread = jackknife(unknowns, batch, state.blocks) if method.intervals == "jackknife" else None
     pair = [
         Estimate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
-        for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)))
+        for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)[0]))
     ]
     return compare_with_batch(unknowns, levels, *pair)
 
@@ -157,20 +160,24 @@ def _validate(
     solution: Solution,
     validation: tuple[Gathered, str] | None,
     levels: Levels | None,
-) -> Score:
+    torques: Gathered | None = None,
+) -> tuple[Score, Score | None]:
+    """Errors of what the model is about, and of the joint torques where it is about something else."""
+    check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
-        folds = Folds.of(unknowns, state.blocks, solution.noise)
+        folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
         if levels is None:
-            errors = folds.errors_within(solution.free, solution.fixed, solution.prior)
+            fits = folds.fits_within(solution.free, solution.fixed, solution.prior)
         else:
-            groups = fold_groups(unknowns, state.blocks, FOLDS)
-            errors = folds.errors_of(solution.values + shifts_of(unknowns, solution, levels, groups)[0])
-        return held_out_score(folds, errors, cutoff=state.cutoff, kinds=state.equation.kinds)
+            fits = solution.values + shifts_of(unknowns, solution, levels, groups)[0]
+        own = held_out_score(folds, folds.errors_of(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
+        return own, check.held_out(groups, fits, own.source)
     gathered, name = validation
-    return score(
+    own = score(
         unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
         cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
     )  # fmt: skip
+    return own, None if torques is None else check.on_logs(torques, solution.values, name)
 
 
 def _posture(state: State) -> Array:

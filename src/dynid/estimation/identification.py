@@ -49,7 +49,8 @@ class Identification:
     inertial parameters. rmse and nrmse per channel are on the data used, `validation` on others. noise: standard
     deviation of each channel's rows. systematic (channels of the base, parameters): the share of sigma that uncertain
     sensitivities of a force plate have, common to all its logs. factors: one triangular factor per log and channel on
-    the columns `names`. origin: the command, hashed logs and versions behind it.
+    the columns `names`. origin: the command, hashed logs and versions behind it. torques: errors of the joint torques
+    on validation data, where the model is about something else and the logs have torques.
     """
 
     equation: Equation
@@ -89,6 +90,7 @@ class Identification:
     factors: tuple[tuple[ChannelFactor, ...], ...]
     version: str
     origin: Origin = UNKNOWN_ORIGIN
+    torques: Score | None = None
 
     def __repr__(self) -> str:
         return (

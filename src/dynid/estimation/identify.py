@@ -12,7 +12,7 @@ from dynid.base.plate import relate_sensors
 from dynid.data.log import Log
 from dynid.data.read import read_log
 from dynid.errors import FIX_THE_BASE, IdentificationError
-from dynid.estimation.collecting import Wishes, collect, collect_like
+from dynid.estimation.collecting import Wishes, collect, collect_like, collect_torques_like
 from dynid.estimation.estimating import estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.joint_parameters import refuse_hidden, refuse_lost
@@ -85,15 +85,16 @@ def identify(
     if wishes.robust and offsets_per_log and len(used) > 1:
         raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
     state = collect(robot, used, wishes, on_progress=on_progress)
-    judge, checked = state.judge, None
+    judge, checked, torques = state.judge, None, None
     alike: Judge | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
         alike = judge.anew() if judge is not None and isinstance(validate, float | int) else None
         name += ", judged alike" if alike is not None else ""
         checked = collect_like(state, others, judge=alike, on_progress=on_progress), name
+        torques = collect_torques_like(state, others, judge=alike)
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = replace(estimate(state, method, checked), origin=find_origin((*used, *others)))
+    result = replace(estimate(state, method, checked, torques), origin=find_origin((*used, *others)))
     if judge is None:
         return result
     if not others:
@@ -131,7 +132,10 @@ def collect_state(
         wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         wishes = replace(wishes, unknown=check_unknown(robot, unknown, measure))
         return collect(robot, used, wishes, on_progress=on_progress)
-    return like.holding(collect_like(like, used, on_progress=on_progress))
+    rows = collect_torques_like(like, used)
+    return replace(
+        like.holding(collect_like(like, used, on_progress=on_progress)), torques=() if rows is None else rows.blocks
+    )
 
 
 @one_blas_thread

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -51,6 +52,8 @@ def identify_gains(
     true ones. The other arguments are those of `identify`.
     """
     p = check_load(payload)
+    if robot.sensor is not None:  # the spin of declared rotors is known in N m, not in the drives' units
+        robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     measure = Measure("torque", None, "smooth")
     runs = collect_two_runs(
         robot, loaded, unloaded, link,

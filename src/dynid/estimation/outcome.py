@@ -57,6 +57,7 @@ class Outcome:
     sums: set[str]
     notes: tuple[str, ...]
     blind: tuple[str, ...]
+    torques: Score | None
 
     def judged(self) -> Identification:
         """Weigh it, and keep what a user needs."""
@@ -96,6 +97,7 @@ class Outcome:
             noise=solution.noise if self.method.estimator != "ols" else channel_noise(solution),
             fit=self.fit,
             validation=self.validation,
+            torques=self.torques,
             cutoff=state.cutoff,
             cutoff_reason=state.reason,
             delay=state.delay,
@@ -191,6 +193,7 @@ class Outcome:
         state, equation, unknowns, deviations = self.state, self.state.equation, self.unknowns, self.deviations
         return Evidence(
             channels=equation.channel_names, fit=self.fit, validation=self.validation, lost=self.lost,
+            model=equation.measure.model, torques=self.torques, torque_joints=self._torque_joints(),
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
             weak=self._weak(), impossible=self._impossible(), negative=self._negative_inertias(),
@@ -201,6 +204,12 @@ class Outcome:
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.measure.has_torques,
             seconds=sum(block.stop - block.start for block in state.blocks),
         )  # fmt: skip
+
+    def _torque_joints(self) -> tuple[str, ...]:
+        """Joints of the torques that were predicted beside what the model is about."""
+        equation = self.state.equation
+        joints = equation.joints if equation.measure.has_torques else range(equation.robot.n)
+        return tuple(equation.robot.joint_names[j] for j in joints)
 
     def _weak(self) -> list[str]:
         """Base parameters that are not known to half of the largest of their kind (mass, first moment, inertia)."""

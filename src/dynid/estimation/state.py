@@ -23,7 +23,8 @@ class State:
     cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
     among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
     residual (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not
-    written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
+    written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log. torques:
+    blocks of the joint torques where the equation is about something else and the logs have them.
     """
 
     equation: Equation
@@ -37,6 +38,7 @@ class State:
     findings: tuple[Findings, ...]
     judge: Judge | None = None
     motion_noise: float = 0.0
+    torques: tuple[Block, ...] = ()
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -47,7 +49,12 @@ class State:
     def holding(self, gathered: Gathered) -> State:
         """Return a state of the same equation with what one pass gathered."""
         return replace(
-            self, blocks=gathered.blocks, settling=gathered.settling, kept=gathered.kept, findings=gathered.findings
+            self,
+            blocks=gathered.blocks,
+            settling=gathered.settling,
+            kept=gathered.kept,
+            findings=gathered.findings,
+            torques=(),
         )
 
     def save(self, path: str | Path) -> None:
@@ -82,8 +89,10 @@ def merge_states(states: list[State]) -> State:
             raise IdentificationError("states to be merged must share the first estimate behind the load friction")
     blocks: list[Block] = []
     kept: list[Rows] = []
+    torques: list[Block] = []
     before = 0
     for state in states:
+        torques += [replace(block, log=block.log + before) for block in state.torques]
         blocks += [replace(block, log=block.log + before) for block in state.blocks]
         kept += [replace(rows, log=rows.log + before) for rows in state.kept]
         before += state.logs
@@ -91,5 +100,11 @@ def merge_states(states: list[State]) -> State:
     findings = tuple(found for state in states for found in state.findings)
     noise = max(state.motion_noise for state in states)
     return replace(
-        first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, motion_noise=noise
+        first,
+        blocks=tuple(blocks),
+        settling=settling,
+        kept=tuple(kept),
+        findings=findings,
+        motion_noise=noise,
+        torques=tuple(torques) if all(state.torques for state in states) else (),
     )

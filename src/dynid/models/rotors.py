@@ -1,10 +1,10 @@
 """What rotors of known inertia that turn faster than their joints do to the base and to the joints.
 
-A rotor with inertia J about its axis u, carried by the link before joint j, spins with n qd_j; the rest of its motion is
-the carrier's, whose parameters hold its mass. With the carrier's angular velocity w its kinetic energy has two terms
-more, n J qd_j u.w and (n^2 J) qd_j^2 / 2. The last is that of Ia. The first is an angular momentum n J qd_j u, whose rate
-m = n J (qdd_j u + qd_j w x u) comes from the base through all joints i before the carrier, tau_i += z_i.m, and it loads
-joint j with n J u.dw/dt.
+A rotor with inertia J about its axis u, carried by the link before joint j, spins with n qd_j; the rest of its motion
+is the carrier's, whose parameters hold its mass. With the carrier's angular velocity w its kinetic energy has two terms
+more, n J qd_j u.w and (n^2 J) qd_j^2 / 2. The last is that of Ia. The first is an angular momentum n J qd_j u, whose
+rate m = n J (qdd_j u + qd_j w x u) comes from the base through all joints i before the carrier, tau_i += z_i.m, and it
+loads joint j with n J u.dw/dt.
 """
 
 from __future__ import annotations
