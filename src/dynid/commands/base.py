@@ -56,5 +56,5 @@ def base(
         facts["plate"] = plate_face.answer_facts(answer)
         warnings += answer.warnings
     if json:
-        terminal.write_json(json, facts)
+        terminal.write_json(json, facts | {"warnings": list(dict.fromkeys(warnings))})
     terminal.finish(warnings)

@@ -46,9 +46,11 @@ def export(
         screen.print(terminal.escaped(line), highlight=False)
     for note in done.notes:
         screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
+    wrong = [] if checked.passed or checked.skipped else [f"{out}: {checked}; do not use it"]
+    warnings = list(dict.fromkeys((*wrong, *done.warnings)))
     if json:
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
-        facts |= {"warnings": list(done.warnings)}
+        facts |= {"warnings": warnings}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
         if done.operations:
             costs = {**done.operations.functions, "inverse_dynamics_standard": done.operations.standard}
@@ -57,8 +59,7 @@ def export(
                 for name, c in costs.items()
             }
         terminal.write_json(json, facts)
-    wrong = [] if checked.passed or checked.skipped else [f"{out}: {checked}; do not use it"]
-    terminal.finish([*wrong, *done.warnings])
+    terminal.finish(warnings)
 
 
 def read_result(source: str, lock: dict[str, float]) -> Any:

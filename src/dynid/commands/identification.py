@@ -137,8 +137,6 @@ def identify(
     result = report_face.with_command(result)
     if out:
         result.save(out)
-    if json:
-        terminal.write_json(json, identification_face.facts(result))
     terminal.show_notes(loaded, screen)
     identification_face.show(result, screen)
     bodies, files_of_bodies, warnings = bodies_face.run(
@@ -147,9 +145,14 @@ def identify(
     if report:
         with identification_face.progress(screen) as tell:
             matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
-            report_face.report_identified(result, report, read, held_out, tell, physical=bodies, files=matrix)
+            warnings += report_face.report_identified(
+                result, report, read, held_out, tell, physical=bodies, files=matrix, warnings=warnings
+            )
+    warnings = list(dict.fromkeys((*result.warnings, *warnings)))
+    if json:
+        terminal.write_json(json, identification_face.facts(result) | {"warnings": warnings})
     written = [*(str(path) for path in (out, json, report) if path), *files_of_bodies]
     done = f"wrote {terminal.escaped(', '.join(written))}" if written else "nothing was written"
     done += "" if out else "; --out result.json keeps the result for dynid physical, export and report"
     screen.print(done, highlight=False, soft_wrap=True)
-    terminal.finish([terminal.spoken(warning) for warning in (*result.warnings, *warnings)])
+    terminal.finish([terminal.spoken(warning) for warning in warnings])

@@ -44,7 +44,7 @@ def report(
     doubts: tuple[str, ...] = ()
     if len(found) > 1:
         names = report_face.names_of(results)
-        write_report(found, place, names=names, **common)  # type: ignore[arg-type]
+        doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
         with log_options.spoken_for_the_command_line():
@@ -55,12 +55,15 @@ def report(
                     found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
                     **common,  # type: ignore[arg-type]
                 )  # fmt: skip
+    warnings = [*report_face.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts]
+    warnings = list(dict.fromkeys(warnings))
     if json:
         verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
-        terminal.write_json(json, {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts})
+        facts = {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings}
+        terminal.write_json(json, facts)
     for name, result in zip(names, found, strict=True):
         identification_face.line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
         identification_face.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
     screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
-    terminal.finish([*report_face.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts])
+    terminal.finish(warnings)

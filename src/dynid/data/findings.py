@@ -14,7 +14,8 @@ class Findings:
     """Counts of one pass over a log; the only value here that changes, because it is filled while streaming.
 
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
-    positions of every joint in the rows that were used.
+    positions of every joint in the rows that were used. interval: instants between which rows count, where a log is a
+    part of a recording and the rest is read for the sake of its filters.
     """
 
     log: str
@@ -41,6 +42,12 @@ class Findings:
     highest: tuple[float, ...] = ()
     mean: tuple[float, ...] = ()
     notes: list[str] = field(default_factory=list)
+    interval: tuple[float, float] = (-np.inf, np.inf)
+
+    def count(self, t: Array) -> int:
+        """How many instants lie in the interval."""
+        begin, end = self.interval
+        return len(t) if not np.isfinite(self.interval).any() else int(((t >= begin) & (t < end)).sum())
 
     def see(self, q: Array, seconds: float) -> None:
         """Take in positions (N, n) of rows that are used, standing for some seconds."""

@@ -26,7 +26,7 @@ def in_order(
     queue = _Queue(step, found)
     restarted = False
     for samples in chunks:
-        found.samples += len(samples)
+        found.samples += found.count(samples.t)
         for restart, part in split_at_restarts(_usable(samples, saturation, found), queue.newest, step):
             if restart:
                 found.restarts += 1
@@ -55,10 +55,10 @@ def finite(samples: Samples) -> NDArray[np.bool_]:
 
 def _usable(samples: Samples, saturation: Array, found: Findings) -> Samples:
     good = finite(samples)
-    found.not_finite += len(good) - int(good.sum())
+    found.not_finite += found.count(samples.t[~good])
     if samples.tau is not None and np.isfinite(saturation).any():
         cut = (np.abs(samples.tau) >= saturation).any(axis=1) & good
-        found.saturated += int(cut.sum())
+        found.saturated += found.count(samples.t[cut])
         good &= ~cut
     return samples if good.all() else samples.take(np.flatnonzero(good))
 
@@ -89,17 +89,17 @@ class _Queue:
 
     def put(self, part: Samples) -> Samples:
         """Take the next rows, which are not empty, and return those that are ready."""
-        self.found.out_of_order += int((np.diff(part.t, prepend=self.newest) < 0.0).sum())
+        self.found.out_of_order += self.found.count(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
         self.newest = float(part.t[-1])
         rows = part if self.held is None else join([self.held, part])
         if np.any(np.diff(rows.t) < 0.0):
             rows = rows.take(np.argsort(rows.t, kind="stable"))
         late = int(np.searchsorted(rows.t, self.given, side="right"))
-        self.found.late += late
+        self.found.late += self.found.count(rows.t[:late])
         stop = max(late, int(np.searchsorted(rows.t, rows.t[-LATE]))) if len(rows) > LATE else late
         self.held = rows.take(slice(stop, None))
         if len(self.held) > MOST:
-            self.found.repeated_times += len(self.held) - 1
+            self.found.repeated_times += self.found.count(self.held.t[1:])
             self.held = self.held.take(slice(-1, None))
         return self._ready(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
 
@@ -115,9 +115,9 @@ class _Queue:
         rows = spread(rows, following, self.step, self.found)
         self.given = float(rows.t[-1])
         same = np.flatnonzero(rows.q[1:, 0] == rows.q[:-1, 0])  # few, as a rule: the other joints of these only
-        repeated = int((rows.q[same + 1] == rows.q[same]).all(axis=1).sum())
+        repeated = rows.t[same + 1][(rows.q[same + 1] == rows.q[same]).all(axis=1)]
         before = self.position is not None and bool((rows.q[0] == self.position).all())
-        self.found.repeated_positions += repeated + before
+        self.found.repeated_positions += self.found.count(repeated) + self.found.count(rows.t[:before])
         self.position = rows.q[-1].copy()
         return rows
 
@@ -132,10 +132,10 @@ def spread(rows: Samples, following: float, step: float, found: Findings) -> Sam
     if not same.any():
         return rows
     again = np.append(False, same & (rows.q[1:] == rows.q[:-1]).all(axis=1))
-    found.repeated_times += int(again.sum())
+    found.repeated_times += found.count(rows.t[again])
     rows = rows.take(np.flatnonzero(~again))
     stamps, starts, counts = np.unique(rows.t, return_index=True, return_counts=True)
-    found.spread_times += len(rows) - len(stamps)
+    found.spread_times += found.count(rows.t) - found.count(stamps)
     apart = np.minimum(np.diff(stamps, append=following) / counts, step)
     rank = np.arange(len(rows)) - np.repeat(starts, counts)
     return changed(rows, rows.t + rank * np.repeat(apart, counts), lambda x: x)

@@ -92,7 +92,7 @@ class Folds:
         return self._left(values)
 
     def fits_within(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
-        """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right) in x."""
+        """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
         gram, pull = self.normal
         if prior is not None:
             P = prior[0] @ free

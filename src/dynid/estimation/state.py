@@ -23,8 +23,8 @@ class State:
     cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
     among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
     residual (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not
-    written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log. torques:
-    blocks of the joint torques where the equation is about something else and the logs have them.
+    written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
+    torques: blocks of the joint torques where the equation is about something else and the logs have them.
     """
 
     equation: Equation

@@ -70,8 +70,6 @@ def show(result: Identification, screen: Console) -> None:
             screen.print(joint_parameters_table(result, same))
     screen.print(joints_table(result))
     line(screen, _about_errors(result))
-    for lost in result.lost:
-        line(screen, f"lost: {lost.name}, {lost.seen}; {lost.remedy}")
     for note in result.notes:
         line(screen, f"note: {note}")
     line(screen, f"verdict: {result.verdict}", style="bold")

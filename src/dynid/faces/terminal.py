@@ -136,7 +136,7 @@ def show_notes(robot: Robot, out: Console) -> None:
 
 def finish(warnings: Sequence[str]) -> None:
     """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
-    for warning in warnings:
+    for warning in dict.fromkeys(warnings):
         sys.stderr.write(f"warning: {warning}\n")
     if warnings:
         raise SystemExit(1)
