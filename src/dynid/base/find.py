@@ -36,8 +36,10 @@ def base_parameters(
     Methods: `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random samples, reproducible by
     seed; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling
     procedure); None takes nullspace where it applies, else qr after the rules. `tared` adds six free offsets to
-    the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset).
+    the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset). `rows` and `scaling` are
+    refused by methods that take no samples; a seed is welcome everywhere.
     """
+    _refuse_idle(method, rows, scaling)
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
     if method is None and nullspace_applies(question):
         return _certified(question, seed)
@@ -53,6 +55,13 @@ def base_parameters(
     if method not in finders:
         raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
     return _with_doubts(finders[method](question))
+
+
+def _refuse_idle(method: str | None, rows: int | None, scaling: tuple[float, float] | None) -> None:
+    """Arguments that would change nothing."""
+    for name, value in (("rows", rows), ("scaling", scaling)):
+        if value is not None and method not in ("qr", "svd"):
+            raise ModelError(f"{name}= is for the samples of method='qr' or 'svd'; leave it out, or choose one of them")
 
 
 @lru_cache(maxsize=32)
@@ -188,6 +197,8 @@ def compare_methods(
             refused[str(method)] = str(error)
         else:
             results.setdefault(found.method, found)
+    if not results:
+        raise ModelError(refused["None"])
     return Comparison(results, refused, _verdict(results))
 
 

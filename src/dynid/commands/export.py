@@ -37,7 +37,14 @@ def export(
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
         raise DynidError(f"OUT {out}: this is the input; choose another name")
     locks = terminal.parse_locks(lock or [])
-    done = exported(read_result(result, locks), out, template=template, lock=locks)
+    found = read_result(result, locks)
+    if (
+        Path(result).suffix.lower() != ".json"
+        and template is None
+        and not (out.suffix.lower() == ".urdf" and found.source.lower().endswith(".urdf"))
+    ):
+        locks = {}  # the robot was loaded with them
+    done = exported(found, out, template=template, lock=locks)
     checked = verify(out, done.subject, lock=locks)
     screen = terminal.console()
     screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)

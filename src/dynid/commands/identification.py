@@ -39,6 +39,8 @@ def simulate(
     motion = simulation_face.read_motion(trajectory, loaded)
     if rate is not None:
         motion = simulation_face.resample(motion, rate)
+    if not plate and loaded.sensor is None:
+        terminal.refuse_idle({"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate")
     deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
     channels = 6 if loaded.sensor is None else len(loaded.sensor.channels)
     forces = terminal.parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
@@ -109,6 +111,17 @@ def identify(
     comparison_face.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     if compare and report is not None:
         raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
+    if compare:
+        beside = {
+            "--physical": physical,
+            "--urdf": urdf,
+            "--unknown": unknown,
+            "--partial": partial,
+            "--sensor": sensor,
+        }
+        terminal.refuse_idle(beside, "goes with a single result; leave it out with --compare")
+    if "reaction" not in model:
+        terminal.refuse_idle({"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate")
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)

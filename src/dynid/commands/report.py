@@ -34,6 +34,9 @@ def report(
 
     words = [*(log or ()), *(validate or ())]
     report_face.check_words(results, bool(words))
+    if not words:
+        reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
+        terminal.refuse_idle(reading, "says how logs are read; give some with --log")
     place = report_face.default_place(results) if out is None else out
     keep = [*results, *(log_options.file_of(word) for word in words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)

@@ -38,6 +38,8 @@ def simulate(
     """
     if isinstance(motion, Excitation):
         motion = motion.motion(rate)
+    elif rate != 1000.0:
+        raise DynidError("rate= samples an excitation; a Motion has its own samples")
     if robot.floating:
         raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base; {FIX_THE_BASE}")
     check_motion(robot, motion)

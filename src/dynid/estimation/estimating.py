@@ -15,7 +15,7 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
 from dynid.estimation.least_squares import Constraints, Factors, Solution, solve
 from dynid.estimation.lost import describe_lost
-from dynid.estimation.method import Method
+from dynid.estimation.method import Method, refuse_idle_offsets
 from dynid.estimation.outcome import Outcome
 from dynid.estimation.recursive import Levels, find_levels, jackknife_recursion, shifts_of, solve_recursively
 from dynid.estimation.ridge import ridge_rows
@@ -34,6 +34,7 @@ def estimate(
     equation = state.equation
     factors = total_factors(state.blocks)
     friction, trials = _choose(state, method, factors)
+    refuse_idle_offsets(method.offsets_per_log, friction)
     unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=method.offsets_per_log)
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(

@@ -127,11 +127,21 @@ def collect_state(
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
     used = open_logs(robot, logs)
+    own = {
+        "friction": friction != "auto", "rotor_inertia": not rotor_inertia, "cutoff": cutoff is not None,
+        "columns": bool(columns), "joints": joints is not None, "delay": delay != 0.0, "model": model != "torque",
+        "window": window is not None, "quadrature": quadrature != "smooth", "unknown": unknown is not None,
+    }  # fmt: skip
     if like is None:
         measure = Measure(model, window, quadrature)
         wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         wishes = replace(wishes, unknown=check_unknown(robot, unknown, measure))
         return collect(robot, used, wishes, on_progress=on_progress)
+    if any(own.values()):
+        given = ", ".join(name for name, here in own.items() if here)
+        raise IdentificationError(f"like= takes over all settings; leave out {given}")
+    if robot.parameter_names != like.equation.robot.parameter_names:
+        raise IdentificationError(f"the state is one of '{like.equation.robot.name}', not of '{robot.name}'")
     rows = collect_torques_like(like, used)
     return replace(
         like.holding(collect_like(like, used, on_progress=on_progress)), torques=() if rows is None else rows.blocks
@@ -161,8 +171,11 @@ def identify_states(
 def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path | None, partial: bool) -> Robot:
     """The robot on its force plate, refused where the joint torques' parameters cannot be had from it."""
     if not measure.has_reactions:
-        if sensor is not None:
-            raise IdentificationError(f"model '{measure.model}' uses no force plate; sensor= goes with reaction models")
+        for name, given in (("sensor", sensor is not None), ("partial", partial)):
+            if given:
+                raise IdentificationError(
+                    f"model '{measure.model}' uses no force plate; {name}= goes with reaction models"
+                )
         return robot
     if sensor is not None and not robot.floating:
         robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
@@ -204,7 +217,9 @@ def check_wishes(
     if not measure.has_torques:
         if friction != "auto" and tuple(friction):
             raise IdentificationError("the base does not feel friction: leave friction out with model='reaction'")
-        blocks, columns = (), ()
+        if columns:
+            raise IdentificationError("columns are torques of joints: leave columns out with model='reaction'")
+        blocks = ()
     elif friction == "auto":
         blocks = None
     else:

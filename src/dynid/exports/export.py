@@ -59,6 +59,8 @@ def export(
         raise ExportError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
     if template is not None and suffix != ".urdf":
         raise ExportError(f"{path}: a template is for .urdf files")
+    if lock and suffix != ".urdf":
+        raise ExportError(f"{path}: lock= is for the joints of a URDF template; other files hold the robot as it is")
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
         result = physical_parameters(result)
     subject = subject_of(result)
@@ -128,6 +130,8 @@ def _urdf(
         else:
             data, notes, lost = _updated(subject, source, lock)
             return data, (f"all but the inertial elements is taken from {source}", *notes), lost
+    if lock and source is None:
+        raise ExportError("lock= is for the joints of a URDF template; there is none, so leave it out")
     text, notes = write_urdf(subject)
     return text.encode(), (*reason, *notes), friction_losses(subject.robot)
 

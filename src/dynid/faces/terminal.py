@@ -31,7 +31,8 @@ _SPEECH = (
     (r"\bcolumns=$", "--column"),
     (r"^columns (?=names|has no|gives)", "--column "),
     (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
-    (r"\b(gain|topic|link)=(?= |$)", r"--\1"),
+    (r"\b(gain|topic|link|lock)=(?= |$)", r"--\1"),
+    (r"\boffsets_per_log=(?= )", "--offsets-per-log"),
     (r"friction=\(\)", "--friction none"),
     (r"\((gain|gear)=, --\1\)", r"(--\1)"),
     (r"limits=\{[^{}]*\} \(command line: (--\w+)\)", r"\1"),
@@ -132,6 +133,13 @@ def show_notes(robot: Robot, out: Console) -> None:
     """Print what was noticed while loading."""
     for note in robot.notes:
         out.print(f"note: {escaped(spoken(note))}", highlight=False, soft_wrap=not out.is_terminal)
+
+
+def refuse_idle(given: Mapping[str, object], why: str) -> None:
+    """Refuse options that would change nothing; given: value by option, None or empty where it was left out."""
+    idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
+    if idle:
+        raise DynidError(f"{', '.join(idle)}: {why}")
 
 
 def finish(warnings: Sequence[str]) -> None:
