@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine
+from command_line import CommandLine, write_motion, write_simulated
+from dynid import identify, load_robot, read_log
 from mistakes import MISTAKES, PAGE, Mistake, answer, arm_urdf, page, write_files
 
 
@@ -83,3 +84,48 @@ def test_masses_that_are_a_little_off_are_no_mistake(run: CommandLine, folder: P
     assert "masses of the robot file" in done.out
     (folder / "double.urdf").write_text(arm_urdf().replace('<mass value="4"', '<mass value="6"'))
     assert "verdict: good" in run("identify", "double.urdf", "log.csv").out
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        ("excite one_link --shape points --duration 3", "duration belongs to shape 'fourier'"),
+        ("excite one_link --shape points --harmonics 3", "harmonics belongs to shape 'fourier'"),
+        ("excite one_link --shape points --periods 3", "periods belongs to shape 'fourier'"),
+        ("excite one_link --points 9", "points belongs to shape 'points'"),
+        ("excite one_link --rate 50", "--rate: is about the files of --out"),
+        ("base gautier3 --tared", "belongs to the reaction model"),
+        ("base gautier3 --tared --method all", "belongs to the reaction model"),
+        (
+            "simulate puma560 {motion} --plate-noise 0.1",
+            "--plate-noise: no forces on the base are written; add --plate",
+        ),
+        ("identify puma560 {log} --partial", "--partial: --model torque uses no force plate"),
+        ("identify puma560 {log} --sensor plate.toml", "--sensor: --model torque uses no force plate"),
+        ("identify puma560 {log} --window 0.2", "has no window"),
+        ("identify puma560 {log} --topic /joint_states", "--topic is for bags only"),
+        ("identify puma560 {log} --offsets-per-log --friction viscous", "--offsets-per-log goes with"),
+        ("identify puma560 {log} --compare --physical p.json", "--physical: goes with a single result"),
+        ("identify puma560 {log} --compare --urdf p.urdf", "--urdf: goes with a single result"),
+        ("identify puma560 {log} --compare --unknown r", "--unknown: goes with a single result"),
+        ("identify puma560 {log} --all", "--all goes with --compare"),
+        ("report {result} --units q=deg", "--units: says how logs are read; give some with --log"),
+        ("report {result} --topic /joint_states --gear 50", "--gear, --topic: says how logs are read"),
+        ("payload puma560 --loaded {result} --unloaded {other} --cutoff 5 --gain 2", "--cutoff, --gain: is about logs"),
+        ("export {result} {folder}/out.c --lock 1=0.5", "--lock is for"),
+        ("export puma560 {folder}/out.c --template {result}", "a template is for .urdf files"),
+    ],
+)
+def test_options_that_would_change_nothing_are_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, words: str, match: str
+) -> None:
+    log = write_simulated(tmp_path / "log.csv", "puma560", seconds=4.0)
+    places = {"motion": write_motion(tmp_path / "m.csv"), "log": log, "folder": tmp_path}
+    for name in ("result", "other"):
+        places[name] = tmp_path / f"{name}.json"
+        if name in words:
+            puma = load_robot("puma560")
+            identify(puma, read_log(log, puma), friction=()).save(places[name])
+    before = set(tmp_path.iterdir())
+    assert match in CommandLine(monkeypatch, capsys).fails(*words.format(**places).split())
+    assert set(tmp_path.iterdir()) == before

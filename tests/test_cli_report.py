@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
+import re
 import shutil
 from importlib import resources
 from pathlib import Path
@@ -177,3 +179,42 @@ def test_no_half_written_page(dynid: CommandLine, place: Path, monkeypatch: pyte
     assert "No space left" in dynid.fails("report", place / "result.json")
     assert page.read_text() == "the page of yesterday"
     assert sorted(place.iterdir()) == files
+
+
+def test_there_is_one_list_of_warnings(dynid: CommandLine, place: Path) -> None:
+    """Terminal, page and --json name the same warnings, each once, and the tile counts them."""
+    out, facts, page = place / "all.json", place / "facts.json", place / "page.html"
+    done = dynid(
+        "identify", "gautier3", place / "log.csv", "--validate", "35%", "--cutoff", 3, "--physical", place / "p.json",
+        "--urdf", place / "p.urdf", "--report", page, "--json", facts, "--out", out, code=1,
+    )  # fmt: skip
+    told = [line.removeprefix("warning: ") for line in done.err.splitlines() if line.startswith("warning: ")]
+    stated = json.loads(facts.read_text())["warnings"]
+    assert len(told) == len(stated) == len(set(stated))
+    assert len(stated) > len(Identification.load(out).warnings)  # those of the bodies and of the URDF are among them
+    assert _warnings(page) == stated
+    assert not [text for text in told if text in done.out.split("verdict:")[0]]
+    done = dynid("report", place / "p.json", "--json", facts, "--out", page, code=1)
+    assert _warnings(page) == json.loads(facts.read_text())["warnings"]
+    assert done.err.count("warning: ") == len(_warnings(page))
+
+
+def _warnings(page: Path) -> list[str]:
+    """Sentences of a page's last section but one, as many as its first tile counts."""
+    text = page.read_text()
+    shown = re.findall(r'<p class="warning">(.*?)</p>', text[text.index('id="warnings"') :], flags=re.DOTALL)
+    tile = re.search(r"<b>(\d+)</b><span>warnings?</span>", text)
+    assert tile is not None
+    assert int(tile[1]) == len(shown)
+    return [html.unescape(one) for one in shown]
+
+
+def test_parts_of_a_log_count_their_own_rows(dynid: CommandLine, place: Path) -> None:
+    page = place / "page.html"
+    dynid("identify", "gautier3", place / "log.csv", *PLAIN, "--validate", "25%", "--report", page, code=None)
+    rows = (place / "log.csv").read_text().count("\n") - 1
+    table = page.read_text().split("Logs, read again for this page")[-1]
+    cells = [re.sub("<[^>]+>", "", text).strip() for text in re.split("</td>", table)]
+    counts = [int(cells[k + 1].replace(",", "")) for k, text in enumerate(cells) if text.endswith(" Hz")][:2]
+    assert sum(counts) == rows
+    assert counts[1] == pytest.approx(0.25 * rows, abs=2)

@@ -161,3 +161,35 @@ def test_what_cannot_be_is_said_in_one_line() -> None:
         identify(robot, bare, model="reaction")
     with pytest.raises(DynidError, match="has torque parameters already"):
         joint_parameters(identify(robot, log, friction=()))
+
+
+def test_declared_rotors_and_nominal_ia_are_one_thing() -> None:
+    """simulate puts n^2 J into the torques where the plate feels n J; a nominal Ia that disagrees is named."""
+    bare = arm("puma560")
+    robot = bare.with_sensor(ForceSensor(rotors=[Rotor(name, 60.0, 2e-4) for name in bare.joint_names]))  # type: ignore[arg-type]
+    assert robot.parameters[robot.parameter_names.index("Ia4")] == pytest.approx(0.72)
+    assert [f"Ia{j} = " in text for j, text in zip("123456", robot.warnings, strict=True)] == [True] * 6
+    log = simulate(robot, fourier_motion(robot), noise=0.05, plate_noise=0.05)
+    assert log.notes == robot.warnings
+    result = identify(robot, log, model="torque+reaction", friction=())
+    assert set(robot.warnings) <= set(result.warnings)
+    np.testing.assert_allclose(result.validation.rmse, 0.05, rtol=0.1)  # the noise; torques were off by 15 %
+    right = robot.with_parameters(robot.parameters)
+    assert not right.warnings
+    assert not identify(right, log, model="torque+reaction", friction=()).warnings
+    stale = right.with_parameters(bare.parameters)
+    assert stale.warnings == robot.warnings
+    np.testing.assert_array_equal(stale.parameters, right.parameters)
+
+
+def test_rotors_of_unknown_inertia_have_the_nominal_one_in_simulations_and_are_named_in_results() -> None:
+    robot = arm("puma560").with_sensor(ForceSensor(rotors=(Rotor("2", 100.0),)))
+    declared = arm("puma560").with_sensor(ForceSensor(rotors=(Rotor("2", 100.0, robot.links[1].rotor / 100.0**2),)))
+    motion = fourier_motion(robot, duration=4.0)
+    for key in ("tau", "reaction"):
+        np.testing.assert_allclose(getattr(simulate(robot, motion), key), getattr(simulate(declared, motion), key))
+    for model in ("reaction", "torque+reaction"):
+        with pytest.raises(DynidError, match="inertia of joint 2 is unknown"):
+            identify(robot, simulate(robot, motion), model=model)
+        told = identify(robot, simulate(robot, motion), model=model, friction=(), partial=True).warnings
+        assert any("inertia of joint 2 is unknown: its spin is left out" in text for text in told)

@@ -38,8 +38,10 @@ def base_parameters(
     with couplings or closures), `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random
     samples; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling procedure);
     None takes exact where it applies, else qr. `seed` makes random positions and samples reproducible. `tared` adds
-    six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset).
+    six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset). `rows`
+    and `scaling` are refused by methods that take no samples; a seed is welcome everywhere.
     """
+    _refuse_idle(method, rows, scaling)
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
     sampling = rows is not None or scaling is not None
     if method is None and exact_applies(question) and not sampling:
@@ -57,6 +59,13 @@ def base_parameters(
     if sampling and method not in ("qr", "svd"):
         raise ModelError(f"rows and scaling belong to the methods qr and svd, not to '{method}'")
     return _with_doubts(finders[method](question))
+
+
+def _refuse_idle(method: str | None, rows: int | None, scaling: tuple[float, float] | None) -> None:
+    """Arguments that would change nothing."""
+    for name, value in (("rows", rows), ("scaling", scaling)):
+        if value is not None and method not in ("qr", "svd"):
+            raise ModelError(f"{name}= is for the samples of method='qr' or 'svd'; leave it out, or choose one of them")
 
 
 @lru_cache(maxsize=32)
@@ -203,6 +212,8 @@ def compare_methods(
             refused[method] = str(error)
         else:
             results.setdefault(found.method, found)
+    if not results:
+        raise ModelError(refused["None"])
     return Comparison(results, refused, _verdict(results))
 
 

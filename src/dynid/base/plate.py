@@ -71,7 +71,7 @@ def _relation(torque: BaseParameters, robot: Robot, tared: bool) -> SensorRelati
 def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
     """Smallest sets of channels, of the robot's sensor as it sits, from which all of theta_d can be had."""
     sensor = robot.sensor or ForceSensor()
-    if any(rotor.is_hidden for rotor in sensor.rotors):
+    if sensor.hidden:
         return ()
     torque = base_parameters(robot, rotor_inertia=False)
     for count in range(1, len(CHANNELS) + 1):

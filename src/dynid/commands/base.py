@@ -43,14 +43,15 @@ def base(
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
     numbers = found.values(base_face.read_values(values, loaded)) if values else None
     facts = base_face.facts(found, compared, numbers)
-    warnings = [*found.warnings, *(base_face.disagreements(compared) if compared else ())]
+    warnings = [*loaded.warnings, *found.warnings, *(base_face.disagreements(compared) if compared else ())]
     if barycentric:
         facts["barycentric"] = plate_face.barycentric_facts(found)
     answer = plate_face.find_answer(loaded, tared=tared) if model == "reaction" else None
     if answer is not None:
         facts["plate"] = plate_face.answer_facts(answer)
         warnings += answer.warnings
-    outputs.put_json(json, lambda: facts)
+    warnings = list(dict.fromkeys(warnings))
+    outputs.put_json(json, lambda: facts | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     if compared is not None:
         screen.print(base_face.comparison_table(compared))

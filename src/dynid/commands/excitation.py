@@ -48,6 +48,8 @@ def excite(
     if not 0.0 < rate < float("inf"):
         raise DynidError(f"--rate {rate:g}: give a positive number of samples per second")
     terminal.check_place("--json", json, keep=[Path(robot)])
+    if out is None:
+        terminal.refuse_idle({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
     loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     limits = excitation_face.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.console(json), terminal.Outputs()

@@ -36,12 +36,20 @@ def export(
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
         raise DynidError(f"OUT {out}: this is the input; choose another name")
     locks = terminal.parse_locks(lock or [])
-    done = exported(read_result(result, locks), out, template=template, lock=locks)
+    found = read_result(result, locks)
+    if (
+        Path(result).suffix.lower() != ".json"
+        and template is None
+        and not (out.suffix.lower() == ".urdf" and found.source.lower().endswith(".urdf"))
+    ):
+        locks = {}  # the robot was loaded with them
+    done = exported(found, out, template=template, lock=locks)
     checked = done.verification
+    warnings = list(dict.fromkeys(done.warnings))
 
     def facts_of() -> dict[str, Any]:
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
-        facts |= {"warnings": list(done.warnings)}
+        facts |= {"warnings": warnings}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
         if done.operations:
             costs = {**done.operations.functions, "inverse_dynamics_standard": done.operations.standard}
@@ -59,7 +67,7 @@ def export(
         screen.print(terminal.escaped(line), highlight=False)
     for note in done.notes:
         screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
-    outputs.finish(done.warnings)
+    outputs.finish(warnings)
 
 
 def read_result(source: str, lock: dict[str, float]) -> Any:

@@ -39,6 +39,8 @@ def simulate(
     motion = simulation_face.read_motion(trajectory, loaded)
     if rate is not None:
         motion = simulation_face.resample(motion, rate)
+    if not plate and loaded.sensor is None:
+        terminal.refuse_idle({"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate")
     deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
     channels = 6 if loaded.sensor is None else len(loaded.sensor.channels)
     forces = terminal.parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
@@ -53,7 +55,7 @@ def simulate(
     terminal.show_notes(loaded, screen)
     simulation_face.show(log, loaded, screen)
     outputs.show(screen, "nothing was written; --out log.csv keeps the log")
-    outputs.finish()
+    outputs.finish(loaded.warnings)
 
 
 def identify(
@@ -104,6 +106,17 @@ def identify(
     comparison_face.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     if compare and report is not None:
         raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
+    if compare:
+        beside = {
+            "--physical": physical,
+            "--urdf": urdf,
+            "--unknown": unknown,
+            "--partial": partial,
+            "--sensor": sensor,
+        }
+        terminal.refuse_idle(beside, "goes with a single result; leave it out with --compare")
+    if "reaction" not in model:
+        terminal.refuse_idle({"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate")
     files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
@@ -131,18 +144,20 @@ def identify(
             )  # fmt: skip
     result = report_face.with_command(result)
     outputs.put(out, result.save)
-    outputs.put_json(json, lambda: identification_face.facts(result))
     bodies = bodies_face.Bodies(result, outputs, physical, urdf)
+    found: list[str] = []
     with identification_face.progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
-        outputs.put(report, lambda place: report_face.report_identified(
-            result, place, read, held_out, tell, physical=bodies.found, files=matrix
-        ))  # fmt: skip
+        outputs.put(report, lambda place: found.extend(report_face.report_identified(
+            result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
+        )))  # fmt: skip
     bodies.write(terminal.parse_locks(lock or []))
+    warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
+    outputs.put_json(json, lambda: identification_face.facts(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     identification_face.show(result, screen)
     bodies.show(screen)
     outputs.show(screen, "nothing was written")
     if out is None:
         identification_face.line(screen, "--out result.json keeps the result for dynid physical, export and report")
-    outputs.finish([terminal.spoken(warning) for warning in (*result.warnings, *bodies.warnings)])
+    outputs.finish([terminal.spoken(warning) for warning in warnings])

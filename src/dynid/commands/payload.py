@@ -71,6 +71,12 @@ def payload(
     screen = terminal.console(json)
     with log_options.spoken_for_the_command_line(), _spoken():
         if _are_results(loaded, unloaded):
+            reading = {
+                "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
+                "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
+                "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
+            }  # fmt: skip
+            terminal.refuse_idle(reading, "is about logs; the results were made with settings of their own")
             found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
         else:
             reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)

@@ -34,6 +34,9 @@ def report(
 
     words = [*(log or ()), *(validate or ())]
     report_face.check_words(results, bool(words))
+    if not words:
+        reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
+        terminal.refuse_idle(reading, "says how logs are read; give some with --log")
     place = report_face.default_place(results) if out is None else out
     keep = [*results, *(log_options.file_of(word) for word in words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
@@ -44,7 +47,7 @@ def report(
     doubts: tuple[str, ...] = ()
     if len(found) > 1:
         names = report_face.names_of(results)
-        write_report(found, place, names=names, **common)  # type: ignore[arg-type]
+        doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
         with log_options.spoken_for_the_command_line():
@@ -56,11 +59,16 @@ def report(
                     **common,  # type: ignore[arg-type]
                 )  # fmt: skip
     outputs = terminal.Outputs()
+    warnings = [*report_face.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts]
+    warnings = list(dict.fromkeys(warnings))
     verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
-    outputs.put_json(json, lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts})
+    outputs.put_json(
+        json,
+        lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
+    )
     for name, result in zip(names, found, strict=True):
         identification_face.line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
         identification_face.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
     screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
-    outputs.finish([*report_face.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts])
+    outputs.finish(warnings)

@@ -35,6 +35,8 @@ def view(
     terminal.check_place("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
     if seconds is not None and not seconds > 0.0:
         raise DynidError(f"--seconds {seconds:g}: give a positive time")
+    if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
+        terminal.refuse_idle({"--column": column}, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
     path = None if trajectory is None else view_face.read_path(trajectory, loaded, column or ())

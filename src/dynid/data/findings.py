@@ -38,7 +38,8 @@ class Findings:
 
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
     positions of every joint in the rows that were used. missing: rows without a value; strays: those without a time;
-    content: what tells the recording from others.
+    content: what tells the recording from others. interval: instants between which rows count, where a log is a part
+    of a recording and the rest is read for the sake of its filters.
     """
 
     log: str
@@ -67,6 +68,16 @@ class Findings:
     mean: tuple[float, ...] = ()
     notes: list[str] = field(default_factory=list)
     content: Content | None = None
+    interval: tuple[float, float] = (-np.inf, np.inf)
+
+    def counts(self, t: Array) -> NDArray[np.bool_]:
+        """Which instants lie in the interval; those that are none do."""
+        begin, end = self.interval
+        return np.asarray(~((t < begin) | (t >= end)))
+
+    def count(self, t: Array) -> int:
+        """How many instants lie in the interval."""
+        return len(t) if not np.isfinite(self.interval).any() else int(self.counts(t).sum())
 
     def see(self, q: Array, seconds: float) -> None:
         """Take in positions (N, n) of rows that are used, standing for some seconds."""

@@ -55,6 +55,7 @@ def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> I
     strays = StrayTimes(step)
     held: list[Samples] = []
     places: list[NDArray[np.int64]] = []  # in the file, of the rows that are held
+    row = 0
 
     def decide(final: bool) -> Samples:
         nonlocal held, places
@@ -67,11 +68,12 @@ def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> I
 
     for samples in chunks:
         good, huge = finite(samples), np.isfinite(samples.t) & ~are_times(samples.t)
-        found.strays.add(found.samples + np.flatnonzero(huge))
-        found.missing.add(found.samples + np.flatnonzero(~good & ~huge))
-        places.append(found.samples + np.flatnonzero(good))
+        found.strays.add(row + np.flatnonzero(huge))
+        found.missing.add(row + np.flatnonzero(~good & ~huge & found.counts(samples.t)))
+        places.append(row + np.flatnonzero(good))
         held.append(samples if good.all() else samples.take(np.flatnonzero(good)))
-        found.samples += len(samples)
+        row += len(samples)
+        found.samples += found.count(samples.t)
         if sum(map(len, places)) > LATE + FEW:
             yield decide(False)
     if held:
@@ -82,7 +84,7 @@ def _unsaturated(samples: Samples, saturation: Array, found: Findings) -> Sample
     if samples.tau is None or not np.isfinite(saturation).any():
         return samples
     good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
-    found.saturated += len(good) - int(good.sum())
+    found.saturated += found.count(samples.t[~good])
     return samples if good.all() else samples.take(np.flatnonzero(good))
 
 
@@ -112,17 +114,17 @@ class _Queue:
 
     def put(self, part: Samples) -> Samples:
         """Take the next rows, which are not empty, and return those that are ready."""
-        self.found.out_of_order += int((np.diff(part.t, prepend=self.newest) < 0.0).sum())
+        self.found.out_of_order += self.found.count(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
         self.newest = float(part.t[-1])
         rows = part if self.held is None else join([self.held, part])
         if np.any(np.diff(rows.t) < 0.0):
             rows = rows.take(np.argsort(rows.t, kind="stable"))
         late = int(np.searchsorted(rows.t, self.given, side="right"))
-        self.found.late += late
+        self.found.late += self.found.count(rows.t[:late])
         stop = max(late, int(np.searchsorted(rows.t, rows.t[-LATE]))) if len(rows) > LATE else late
         self.held = rows.take(slice(stop, None))
         if len(self.held) > MOST:
-            self.found.repeated_times += len(self.held) - 1
+            self.found.repeated_times += self.found.count(self.held.t[1:])
             self.held = self.held.take(slice(-1, None))
         return self._ready(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
 
@@ -138,9 +140,9 @@ class _Queue:
         rows = spread(rows, following, self.step, self.found)
         self.given = float(rows.t[-1])
         same = np.flatnonzero(rows.q[1:, 0] == rows.q[:-1, 0])  # few, as a rule: the other joints of these only
-        repeated = int((rows.q[same + 1] == rows.q[same]).all(axis=1).sum())
+        repeated = rows.t[same + 1][(rows.q[same + 1] == rows.q[same]).all(axis=1)]
         before = self.position is not None and bool((rows.q[0] == self.position).all())
-        self.found.repeated_positions += repeated + before
+        self.found.repeated_positions += self.found.count(repeated) + self.found.count(rows.t[:before])
         self.position = rows.q[-1].copy()
         return rows
 
@@ -155,10 +157,10 @@ def spread(rows: Samples, following: float, step: float, found: Findings) -> Sam
     if not same.any():
         return rows
     again = np.append(False, same & (rows.q[1:] == rows.q[:-1]).all(axis=1))
-    found.repeated_times += int(again.sum())
+    found.repeated_times += found.count(rows.t[again])
     rows = rows.take(np.flatnonzero(~again))
     stamps, starts, counts = np.unique(rows.t, return_index=True, return_counts=True)
-    found.spread_times += len(rows) - len(stamps)
+    found.spread_times += found.count(rows.t) - found.count(stamps)
     apart = np.minimum(np.diff(stamps, append=following) / counts, step)
     rank = np.arange(len(rows)) - np.repeat(starts, counts)
     return changed(rows, rows.t + rank * np.repeat(apart, counts), lambda x: x)

@@ -53,6 +53,8 @@ def read_log(
     motor_side = transmission.gear is not None
     asked = asked_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
+    if gain is not None and "tau" not in plan.channels:
+        raise LogError(name, "gain is given, but there are no torques or currents that it would scale")
     unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _factors(name, plan, asked)
     scale = Scale(factor(name, "t", unit, plan.t.field), factors, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from dynid.excitation.excitation import Excitation
 from dynid.models.columns import standard_columns
 from dynid.models.friction import PLAIN, FrictionShapes
 from dynid.models.regressor import regressor_chunks
-from dynid.models.rotors import rotor_moments
+from dynid.models.rotors import rotor_moments, rotor_torques
 from dynid.models.scene import Stage
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.motion import Motion, check_motion
@@ -37,6 +38,8 @@ def simulate(
     """
     if isinstance(motion, Excitation):
         motion = motion.motion(rate)
+    elif rate != 1000.0:
+        raise DynidError("rate= samples an excitation; a Motion has its own samples")
     if robot.floating:
         raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base; {FIX_THE_BASE}")
     check_motion(robot, motion)
@@ -50,12 +53,24 @@ def simulate(
         )
     tau = np.concatenate([(W.matrix @ X).reshape(-1, robot.n) for W in regressor_chunks(robot, motion)])
     tau += _nominal_friction(robot, motion)
+    if robot.sensor is not None and robot.sensor.rotors:
+        robot = _with_all_rotors(robot, robot.sensor)
+        tau += rotor_torques(Stage.of(robot, standard_columns(robot)).scene(motion))
     rng = np.random.default_rng(seed)
     tau += rng.standard_normal(tau.shape) * _sigma("noise", noise, robot.n)
     reaction = _reactions(robot, motion)
     reaction += rng.standard_normal(reaction.shape) * _sigma("plate_noise", plate_noise, reaction.shape[1])
     name = f"simulated {robot.name}"
-    return Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, reaction=reaction, name=name)
+    log = Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, reaction=reaction, name=name)
+    log.notes = robot.warnings
+    return log
+
+
+def _with_all_rotors(robot: Robot, sensor: ForceSensor) -> Robot:
+    """Return the robot with inertias Ia / ratio^2 for the rotors whose inertia is not declared."""
+    Ia = {robot.links[k].joint: robot.links[k].rotor for k in robot.active_links}
+    rotors = (replace(r, inertia=Ia[r.joint] / r.ratio**2) if r.is_hidden else r for r in sensor.rotors)
+    return replace(robot, sensor=replace(sensor, rotors=tuple(rotors)))
 
 
 def _reactions(robot: Robot, motion: Motion) -> Array:
@@ -65,7 +80,7 @@ def _reactions(robot: Robot, motion: Motion) -> Array:
     X, k = robot.parameters, len(sensor.channels)
     readings = np.concatenate([(W.matrix @ X).reshape(-1, k) for W in chunks]) + sensor.constant(robot.gravity)
     if sensor.rotors:
-        scene = Stage.of(robot, standard_columns(robot, rotor_inertia=True)).scene(motion)
+        scene = Stage.of(robot, standard_columns(robot)).scene(motion)
         readings += rotor_moments(scene) @ sensor.map[:, 3:].T
     return np.asarray(readings)
 

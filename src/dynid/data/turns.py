@@ -20,8 +20,8 @@ class Turns:
         self.last: Array | None = None
         self.added = np.zeros(len(self.turning))
 
-    def unwrap(self, q: Array, found: Findings | None = None) -> Array:
-        """Continuous positions (N, n); q itself where nothing jumps."""
+    def unwrap(self, q: Array, found: Findings | None = None, t: Array | None = None) -> Array:
+        """Continuous positions (N, n); q itself where nothing jumps. found: where turns, at instants t, are counted."""
         if not len(self.turning) or not len(q):
             return q
         angles = q[:, self.turning]
@@ -32,7 +32,8 @@ class Turns:
             return q
         whole = np.round(steps / (2.0 * np.pi))
         if found is not None:
-            found.unwrapped += int(np.count_nonzero(whole))
+            rows = np.nonzero(whole)[0]
+            found.unwrapped += len(rows) if t is None else found.count(t[rows])
         added = self.added - 2.0 * np.pi * np.cumsum(whole, axis=0)
         self.added = added[-1]
         out = q.copy()

@@ -62,6 +62,7 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     The windows do not depend on the chunks in which the log is read.
     """
     found.notes.extend(seen.notes)
+    found.interval = log.interval
     for segment, pieces in enumerate(_segments(log, seen, cut, found)):
         yield from _windows_of(segment, pieces, cut, found)
     found.notes.extend(log.left_out)
@@ -131,14 +132,15 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
             turns = Turns(seen.turning, seen.rate)
         inside = (recorded.t >= begin) & (recorded.t < end)
         marking.add(recorded if inside.all() else recorded.take(np.flatnonzero(inside)))
-        samples = replace(recorded, q=turns.unwrap(recorded.q, found))
+        samples = replace(recorded, q=turns.unwrap(recorded.q, found, recorded.t))
         steps = np.diff(samples.t, prepend=newest)
         if line is None or restart:
             steps[0] = 0.0
         breaks = np.flatnonzero(steps > cut.gap).tolist()
         if breaks:
-            found.gaps += len(breaks)
-            found.longest_gap = max(found.longest_gap, float(steps.max()))
+            counted = [k for k in breaks if found.count(samples.t[k : k + 1])]
+            found.gaps += len(counted)
+            found.longest_gap = max(found.longest_gap, *steps[counted].tolist(), 0.0)
         if line is None or restart:
             breaks.insert(0, 0)
         for start, stop in itertools.pairwise(sorted({0, *breaks, len(samples)})):
@@ -190,7 +192,7 @@ class _Line:
         stop = int(t[-1] / self.step) + 1
         grid = self.step * np.arange(self.count, stop, dtype=np.float64)
         self.count = stop
-        self.found.resampled += len(grid)
+        self.found.resampled += self.found.count(origin + grid)
         k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
         width = t[k + 1] - t[k]
         share = np.divide(grid - t[k], width, out=np.ones(len(grid)), where=width > 0.0)[:, None]

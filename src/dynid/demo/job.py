@@ -59,7 +59,7 @@ class MainJob:
         result = self._identify(real, log, second)
         yield 0.8, "finding bodies, writing the URDF and the report"
         bodies = self._bodies(result, real)
-        self._advise(result)
+        self._advise(result, bodies)
         self._write(result, log, second, bodies)
 
     def _path(self, name: str) -> Path:
@@ -157,10 +157,10 @@ class MainJob:
         )
         return bodies
 
-    def _advise(self, result: Identification) -> None:
+    def _advise(self, result: Identification, bodies: PhysicalParameters) -> None:
         """Whether to trust it, and what to do next."""
         self.facts |= {"verdict": result.verdict.level, "reasons": list(result.verdict.reasons)}
-        self.warnings = tuple(result.warnings)
+        self.warnings = (*result.warnings, *bodies.warnings)
         self.summary += [
             ("verdict", f"{result.verdict}{TRUST[result.verdict.level]}"),
             ("next", "on your own robot: dynid excite ROBOT --out traj.csv, run it, dynid identify ROBOT log.csv"),

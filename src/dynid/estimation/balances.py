@@ -73,10 +73,12 @@ def _sums(equation: Equation, prepared: Prepared, stops: Array, treatment: Treat
         equation.place_friction(wide, friction)
     # torques that went through a low-pass do not jump; recorded ones do, if friction does
     jumps = not treatment.smooth and not set(equation.friction) <= set(SMOOTH)
+    rotors = equation.known_torques(motion)
+    measured = prepared.measured if rotors is None else prepared.measured[:, : rotors.shape[1]] - rotors
     for channel in equation.torque_channels:
         j = channel.joint
         own = merge_cuts([cuts[m] for m in channel.motors]) if jumps else Cuts.none()
-        push = prepared.measured[:, [j]] * motion.v[:, [j]] if is_energy else prepared.measured[:, [j]]
+        push = measured[:, [j]] * motion.v[:, [j]] if is_energy else measured[:, [j]]
         wide[:, channel.stop - 1] = integrate(motion.t, push, cuts=own, rule=rule, careful=noisy)[:, 0]
         _place_user_columns(equation, motion, wide, channel.start + channel.base, j, rule, is_energy)
     if not is_energy:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynid.data.cutoff import LEAST, Choice, choose_cutoff
 from dynid.data.log import ArraySource, Log
+from dynid.data.read import IN_CURRENT
 from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
 from dynid.errors import IdentificationError, LogError
@@ -20,6 +21,7 @@ from dynid.estimation.least_squares import solve
 from dynid.estimation.measure import PERIODS, TORQUE, Measure
 from dynid.estimation.robust import Judge, find_judge, smooth_survey
 from dynid.estimation.state import State
+from dynid.estimation.torque_check import torque_equation
 from dynid.estimation.unknowns import Unknowns
 from dynid.models.friction import PLAIN, joint_scales
 from dynid.robot.joint_column import JointColumn
@@ -49,8 +51,18 @@ class Wishes:
         return self.friction is None
 
 
-def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: Progress | None = None) -> State:
-    """Read the logs once (and their beginnings once more where load friction needs a first estimate)."""
+def collect(
+    robot: Robot,
+    logs: Sequence[Log],
+    wishes: Wishes,
+    *,
+    torques: bool = True,
+    on_progress: Progress | None = None,
+) -> State:
+    """Read the logs once, and their beginnings once more where load friction needs a first estimate.
+
+    torques: where the model is about something else, read joint torques too, in a second pass, to judge predictions.
+    """
     wanted = measured_channels(wishes.measure)
     surveys = tuple(survey(log, robot, measured=wanted, joints=wishes.joints) for log in logs)
     if wishes.robust:
@@ -82,7 +94,19 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
     noise = _motion_noise(measure, surveys, treatments)
     empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
-    return empty.holding(gathered)
+    beside = torque_equation(equation) if torques and all(map(_has_torques, logs, surveys)) else None
+    if beside is None:
+        return empty.holding(gathered)
+    told = _told(on_progress, "reading torques")
+    anew = None if judge is None else judge.anew()
+    rows = gather(beside, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=anew)
+    return replace(empty.holding(gathered), torques=rows.blocks)
+
+
+def _has_torques(log: Log, seen: Survey) -> bool:
+    """Whether joint torques were recorded, in N m."""
+    tau = seen.samples.tau
+    return tau is not None and bool(np.any(tau, axis=0).all()) and IN_CURRENT not in log.notes
 
 
 def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Survey]) -> None:
@@ -93,6 +117,17 @@ def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Surv
             ", ".join(log.name for log in logs), "no joint moves, so nothing can be identified; record the robot in "
             "motion (dynid excite designs one), or check that these are measured positions"
         )  # fmt: skip
+
+
+def collect_torques_like(state: State, logs: Sequence[Log], *, judge: Judge | None = None) -> Gathered | None:
+    """Read the torques of other logs, where the state's were read beside what the model is about."""
+    beside = torque_equation(state.equation) if state.torques else None
+    if beside is None:
+        return None
+    surveys = [survey(log, state.equation.robot, measured=(), joints=state.equation.joints) for log in logs]
+    if not all(map(_has_torques, logs, surveys)):
+        return None
+    return collect_like(replace(state, equation=beside), logs, judge=None if judge is None else judge.anew())
 
 
 def collect_like(

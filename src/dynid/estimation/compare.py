@@ -78,7 +78,8 @@ def compare_ways(
     is_share = isinstance(validate, float | int)
 
     def wishes(model: str) -> Wishes:
-        measure = Measure(model, window if model in ("energy", "momentum") else None, quadrature)
+        integral = model in ("energy", "momentum")
+        measure = Measure(model, window if integral else None, quadrature if integral else "smooth")
         return check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
 
     wishes("torque")  # what is wrong with the options is wrong for all ways

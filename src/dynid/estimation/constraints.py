@@ -20,12 +20,15 @@ def constraints_of(
     unknowns: Unknowns,
     known: Mapping[str, float],
     tied: Sequence[tuple[str, str]],
+    declared: Mapping[str, float],
 ) -> tuple[Constraints | None, tuple[str, ...]]:
-    """Equations of the unknowns, and notes on what says nothing about them.
+    """Equations of the unknowns, and notes on what says nothing about them; declared: known where nothing else is said.
 
     Everything is first written on standard parameters X (and friction). Data see XB = M X only, so a statement
     C X = d counts as far as it is free of the null space N of M: combinations l'C with l'C N = 0.
     """
+    mute = [name for name in declared if name not in known]
+    known = {**known, **{name: declared[name] for name in mute}}
     if not known and not tied:
         return None, ()
     base = equation.base
@@ -47,14 +50,15 @@ def constraints_of(
             M[index[name], : len(columns)] = base.regrouping.matrix[row]
     for name in others:
         M[index[name], everything.index(name)] = 1.0
-    return _visible(C, d, M, [*known, *(f"{a} = {b}" for a, b in tied)])
+    spoken = ["" if name in mute else name for name in known]
+    return _visible(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in tied)])
 
 
 def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[str, ...]]:
     silent = tuple(
         f"'{text}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
         for text, row in zip(spoken, C, strict=True)
-        if not _in_row_space(row, M)
+        if text and not _in_row_space(row, M)
     )
     N = scipy.linalg.null_space(M)
     hidden = C @ N

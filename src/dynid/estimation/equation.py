@@ -19,7 +19,7 @@ from dynid.models.friction import FrictionShapes, friction_columns
 from dynid.models.lagrangian import LagrangianGradient
 from dynid.models.model import project
 from dynid.models.reaction import Reaction
-from dynid.models.rotors import rotor_moments
+from dynid.models.rotors import rotor_moments, rotor_torques
 from dynid.models.torque import write_picked, write_tree_rows
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
@@ -83,18 +83,29 @@ class Equation(Layout):
         return np.concatenate(pick), np.concatenate(place)
 
     def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
-        """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions."""
+        """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions.
+
+        The last entry of a channel is what its parameters explain: measured values (0 without) minus known ones.
+        """
         wide = np.empty((len(motion), self.width)) if out is None else out
         self._write_rigid(motion, wide)
         if self.torque_channels:
             self.place_friction(wide, self.friction_values(motion, stops, wide))
+        rotors = self.known_torques(motion)
         for channel in self.torque_channels:
-            wide[:, channel.stop - 1] = 0.0 if measured is None else measured[:, channel.reads]
+            tau = 0.0 if measured is None else measured[:, channel.reads]
+            wide[:, channel.stop - 1] = tau if rotors is None else tau - rotors[:, channel.joint]
         if measured is not None and self.base_channels:
             known = self.known_reactions(motion)
             for c, channel in enumerate(self.base_channels):
                 wide[:, channel.stop - 1] = measured[:, channel.reads] - known[:, c]
         return wide
+
+    def known_torques(self, motion: Motion) -> Array | None:
+        """Joint torques (N, n) that no parameter explains: the spin of declared rotors; None without such."""
+        if not self.torque_channels or not self.sensor.spinning:
+            return None
+        return rotor_torques(self.stage.scene(motion), behind_gear=not self.base.question.rotor_inertia)
 
     def known_reactions(self, motion: Motion) -> Array:
         """Readings (N, channels) of the base that no parameter explains: known offsets, weights and rotors."""

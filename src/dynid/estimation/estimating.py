@@ -15,22 +15,26 @@ from dynid.estimation.identification import Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
 from dynid.estimation.least_squares import Constraints, Factors, Solution, solve
 from dynid.estimation.lost import describe_lost
-from dynid.estimation.method import Method
+from dynid.estimation.method import Method, refuse_idle_offsets
 from dynid.estimation.outcome import Outcome
 from dynid.estimation.recursive import Levels, find_levels, jackknife_recursion, shifts_of, solve_recursively
 from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
 from dynid.estimation.structure import standing_regrouping, structural_columns
+from dynid.estimation.torque_check import TorqueCheck
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.transform import Array
 
 
-def estimate(state: State, method: Method, validation: tuple[Gathered, str] | None) -> Identification:
-    """Solve a state; `validation`: other logs gathered in the same way, and what to call them."""
+def estimate(
+    state: State, method: Method, validation: tuple[Gathered, str] | None, torques: Gathered | None = None
+) -> Identification:
+    """Solve a state; validation: other logs gathered in the same way, and what to call them; torques: of these logs."""
     equation = state.equation
     factors = total_factors(state.blocks)
     friction, trials = _choose(state, method, factors)
+    refuse_idle_offsets(method.offsets_per_log, friction)
     unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=method.offsets_per_log)
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
@@ -40,12 +44,13 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     )
     sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
-    constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
+    declared = _declared_rotors(equation, method)
+    constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
     standing = standing_regrouping(state, unknowns, constraints)
     lost = describe_lost(equation, unknowns, standing, _posture(state))
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
-        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied)
+        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
     levels = _levels(state, unknowns, method, constraints)
     if levels is None:
         solution = _solve(state, unknowns, factors, method, constraints)
@@ -56,7 +61,7 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
-    checked = _validate(state, unknowns, solution, validation, levels)
+    checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
     warnings: tuple[str, ...] = ()
     if levels is not None:
         note, warnings = _beside(state, unknowns, factors, method, validation, levels, (solution, deviations, checked))
@@ -65,7 +70,7 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     return Outcome(
         state=state, method=method, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials, lost=lost, sums=sums, notes=(*same, *notes),
-        blind=warnings,
+        blind=warnings, torques=predicted,
     ).judged()  # fmt: skip
 
 
@@ -83,6 +88,12 @@ def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, 
     return choose_blocks(
         state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=method.offsets_per_log, optional=OPTIONAL
     )
+
+
+def _declared_rotors(equation: Equation, method: Method) -> dict[str, float]:
+    """Ia that the robot's sensor declares, where torques hold rotors; the recursion takes no known parameters."""
+    has_rotors = equation.measure.has_torques and equation.base.question.rotor_inertia and equation.unknown is None
+    return equation.robot.declared_rotors if has_rotors and method.estimator != "recursive" else {}
 
 
 def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Constraints | None) -> Levels | None:
@@ -114,7 +125,7 @@ def _beside(
     spread = jackknife(unknowns, batch, state.blocks) if method.intervals == "jackknife" else None
     pair = [
         Estimate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
-        for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)))
+        for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)[0]))
     ]
     return compare_with_batch(unknowns, levels, *pair)
 
@@ -150,20 +161,24 @@ def _validate(
     solution: Solution,
     validation: tuple[Gathered, str] | None,
     levels: Levels | None,
-) -> Score:
+    torques: Gathered | None = None,
+) -> tuple[Score, Score | None]:
+    """Errors of what the model is about, and of the joint torques where it is about something else."""
+    check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
-        folds = Folds.of(unknowns, state.blocks, solution.noise)
+        folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
         if levels is None:
-            errors = folds.errors_within(solution.free, solution.fixed, solution.prior)
+            fits = folds.fits_within(solution.free, solution.fixed, solution.prior)
         else:
-            groups = fold_groups(unknowns, state.blocks, FOLDS)
-            errors = folds.errors_of(solution.values + shifts_of(unknowns, solution, levels, groups)[0])
-        return held_out_score(folds, errors, cutoff=state.cutoff, kinds=state.equation.kinds)
+            fits = solution.values + shifts_of(unknowns, solution, levels, groups)[0]
+        own = held_out_score(folds, folds.errors_of(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
+        return own, check.held_out(groups, fits, own.source)
     gathered, name = validation
-    return score(
+    own = score(
         unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
         cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
     )  # fmt: skip
+    return own, None if torques is None else check.on_logs(torques, solution.values, name)
 
 
 def _posture(state: State) -> Array:

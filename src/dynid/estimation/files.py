@@ -119,6 +119,7 @@ class IdentificationRecord(Record):
     warnings: list[str]
     factors: list[list[FactorRecord]]
     origin: OriginRecord = OriginRecord()
+    torques: ScoreRecord | None = None
 
 
 def write_identification(result: Identification, path: Path) -> None:
@@ -165,6 +166,7 @@ def record_identification(x: Identification) -> IdentificationRecord:
         noise=record_array(x.noise),
         fit=_record_score(x.fit),
         validation=_record_score(x.validation),
+        torques=None if x.torques is None else _record_score(x.torques),
         cutoff=x.cutoff,
         cutoff_reason=x.cutoff_reason,
         delay=x.delay,
@@ -216,6 +218,7 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
         noise=read_numbers(r.noise, c),
         fit=_rebuild_score(r.fit, c),
         validation=_rebuild_score(r.validation, c),
+        torques=None if r.torques is None else _rebuild_score(r.torques, len(equation.joints)),
         cutoff=r.cutoff,
         cutoff_reason=r.cutoff_reason,
         delay=r.delay,

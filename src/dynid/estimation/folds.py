@@ -91,14 +91,14 @@ class Folds:
         values[:, chosen] = _fits(gram[:, chosen][:, :, chosen], pull[:, chosen], None)
         return self._left(values)
 
-    def errors_within(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
-        """Return the same for x = free @ u + fixed, what constraints leave, with prior rows (matrix, right) in x."""
+    def fits_within(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
+        """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
         gram, pull = self.normal
         if prior is not None:
             P = prior[0] @ free
             prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
         u = _fits(free.T @ (gram @ free), (pull - gram @ fixed) @ free, prior)
-        return self._left(u @ free.T + fixed)
+        return np.asarray(u @ free.T + fixed)
 
     def errors_towards(self, weight: Array, nominal: Array) -> Array:
         """Return the same for fits that are pulled towards nominal values with weights (unknowns,)."""

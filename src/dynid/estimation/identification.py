@@ -50,7 +50,8 @@ class Identification:
     inertial parameters. rmse and nrmse per channel are on the data used, `validation` on others. noise: standard
     deviation of each channel's rows. systematic (channels of the base, parameters): the share of sigma that uncertain
     sensitivities of a force plate have, common to all its logs. factors: one triangular factor per log and channel on
-    the columns `names`. origin: the command, hashed logs and versions behind it.
+    the columns `names`. origin: the command, hashed logs and versions behind it. torques: errors of the joint torques
+    on validation data, where the model is about something else and the logs have torques.
     """
 
     equation: Equation
@@ -90,6 +91,7 @@ class Identification:
     factors: tuple[tuple[ChannelFactor, ...], ...]
     version: str
     origin: Origin = UNKNOWN_ORIGIN
+    torques: Score | None = None
 
     def __repr__(self) -> str:
         return (
@@ -214,9 +216,9 @@ class Identification:
             state = stops[stop - 1 - first]
             wide = equation.write(motion[first : stop + 1], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):
-                rows = channel.row(wide)[:, :-1]
+                rows, known = channel.row(wide)[:, :-1], channel.row(wide)[:, -1]
                 inside = slice(start, start + len(rows))
-                torque[inside, channel.joint] = rows @ self.column_values[channel.columns]
+                torque[inside, channel.joint] = rows @ self.column_values[channel.columns] - known
                 if band:
                     own = covariance[np.ix_(channel.columns, channel.columns)]
                     noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0

@@ -12,10 +12,10 @@ from dynid.base.plate import relate_sensors
 from dynid.data.log import Log
 from dynid.data.read import read_log
 from dynid.errors import FIX_THE_BASE, IdentificationError
-from dynid.estimation.collecting import Wishes, collect, collect_like, without_known
+from dynid.estimation.collecting import Wishes, collect, collect_like, collect_torques_like, without_known
 from dynid.estimation.estimating import estimate
 from dynid.estimation.identification import Identification
-from dynid.estimation.joint_parameters import refuse_lost
+from dynid.estimation.joint_parameters import refuse_hidden, refuse_lost
 from dynid.estimation.measure import Measure
 from dynid.estimation.method import Method
 from dynid.estimation.origin import find_origin
@@ -25,7 +25,6 @@ from dynid.kernel.threads import one_blas_thread
 from dynid.models.friction import find_block
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.force_sensor_file import put_on_plate
-from dynid.robot.inertia import ROTOR
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 
@@ -81,14 +80,13 @@ def identify(
     wishes = replace(wishes, robust=estimator == "huber", unknown=check_unknown(robot, unknown, measure))
     if wishes.robust and measure.has_reactions:
         raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
-    values = {**_known_rotors(robot, measure), **(known or {})}
-    method = Method(estimator, values, tuple(tied), offsets_per_log, intervals)
+    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     used, others, name = split_logs(robot, logs, validate)
     origin = find_origin((*used, *others))
     if wishes.robust and offsets_per_log and len(used) > 1:
         raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
     state = collect(robot, used, wishes, on_progress=on_progress)
-    judge, checked = state.judge, None
+    judge, checked, torques = state.judge, None, None
     trained: tuple[str, ...] = ()
     alike: Judge | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
@@ -98,9 +96,10 @@ def identify(
         if not isinstance(validate, float | int):
             unseen, trained = without_known(unseen, state)
         checked = (unseen, name) if unseen.blocks else None
+        torques = collect_torques_like(state, others, judge=alike) if checked else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = replace(estimate(state, method, checked), origin=origin)
+    result = replace(estimate(state, method, checked, torques), origin=origin)
     result = replace(result, warnings=(*result.warnings, *trained))
     if judge is None:
         return result
@@ -134,12 +133,25 @@ def collect_state(
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
     used = open_logs(robot, logs)
+    own = {
+        "friction": friction != "auto", "rotor_inertia": not rotor_inertia, "cutoff": cutoff is not None,
+        "columns": bool(columns), "joints": joints is not None, "delay": delay != 0.0, "model": model != "torque",
+        "window": window is not None, "quadrature": quadrature != "smooth", "unknown": unknown is not None,
+    }  # fmt: skip
     if like is None:
         measure = Measure(model, window, quadrature)
         wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         wishes = replace(wishes, unknown=check_unknown(robot, unknown, measure))
         return collect(robot, used, wishes, on_progress=on_progress)
-    return like.holding(collect_like(like, used, on_progress=on_progress))
+    if any(own.values()):
+        given = ", ".join(name for name, here in own.items() if here)
+        raise IdentificationError(f"like= takes over all settings; leave out {given}")
+    if robot.parameter_names != like.equation.robot.parameter_names:
+        raise IdentificationError(f"the state is one of '{like.equation.robot.name}', not of '{robot.name}'")
+    rows = collect_torques_like(like, used)
+    return replace(
+        like.holding(collect_like(like, used, on_progress=on_progress)), torques=() if rows is None else rows.blocks
+    )
 
 
 @one_blas_thread
@@ -165,26 +177,19 @@ def identify_states(
 def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path | None, partial: bool) -> Robot:
     """The robot on its force plate, refused where the joint torques' parameters cannot be had from it."""
     if not measure.has_reactions:
-        if sensor is not None:
-            raise IdentificationError(f"model '{measure.model}' uses no force plate; sensor= goes with reaction models")
+        for name, given in (("sensor", sensor is not None), ("partial", partial)):
+            if given:
+                raise IdentificationError(
+                    f"model '{measure.model}' uses no force plate; {name}= goes with reaction models"
+                )
         return robot
     if sensor is not None and not robot.floating:
         robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
-    if measure.model == "reaction" and not partial and not robot.floating:
-        refuse_lost(robot, relate_sensors(robot))
+    if not partial and not robot.floating:
+        refuse_hidden(robot)
+        if measure.model == "reaction":
+            refuse_lost(robot, relate_sensors(robot))
     return robot
-
-
-def _known_rotors(robot: Robot, measure: Measure) -> dict[str, float]:
-    """Rotor inertias on the joint side that a force plate's description declares."""
-    if measure.model != "torque+reaction" or robot.sensor is None:
-        return {}
-    label = {robot.links[k].joint: robot.links[k].label for k in robot.active_links}
-    return {
-        ROTOR + label[r.joint]: r.ratio**2 * r.inertia
-        for r in robot.sensor.rotors
-        if np.isfinite(r.inertia) and r.ratio != 1.0
-    }
 
 
 def check_unknown(robot: Robot, unknown: Sequence[str] | None, measure: Measure) -> tuple[str, ...] | None:
@@ -218,7 +223,9 @@ def check_wishes(
     if not measure.has_torques:
         if friction != "auto" and tuple(friction):
             raise IdentificationError("the base does not feel friction: leave friction out with model='reaction'")
-        blocks, columns = (), ()
+        if columns:
+            raise IdentificationError("columns are torques of joints: leave columns out with model='reaction'")
+        blocks = ()
     elif friction == "auto":
         blocks = None
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from dynid.estimation.identify import Logs, check_wishes
 from dynid.estimation.least_squares import Constraints, Factors
 from dynid.estimation.load import check_load
 from dynid.estimation.measure import Measure
+from dynid.estimation.method import refuse_idle_offsets
 from dynid.estimation.payload_reading import SMALL
 from dynid.estimation.two_runs import TwoRuns, collect_two_runs, widened
 from dynid.estimation.unknowns import Unknowns
@@ -51,6 +53,8 @@ def identify_gains(
     true ones. The other arguments are those of `identify`.
     """
     p = check_load(payload)
+    if robot.sensor is not None:  # the spin of declared rotors is known in N m, not in the drives' units
+        robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     measure = Measure("torque", None, "smooth")
     runs = collect_two_runs(
         robot, loaded, unloaded, link,
@@ -60,6 +64,7 @@ def identify_gains(
         raise IdentificationError("gains of coupled motors (gear as a matrix) cannot be told joint by joint")
     if on_progress is not None:
         on_progress("solving", 1.0)
+    refuse_idle_offsets(offsets_per_log, DEFAULT if runs.state.recipe else runs.state.equation.friction)
     factors = total_factors(runs.blocks)
     if not runs.state.recipe:
         return read_gains(robot, p, _solve(runs, p, factors, runs.state.equation.friction, offsets_per_log))

@@ -15,6 +15,7 @@ from dynid.estimation.identify import Logs, check_wishes
 from dynid.estimation.jackknife import jackknife
 from dynid.estimation.least_squares import Constraints, Factors, solve
 from dynid.estimation.measure import Measure
+from dynid.estimation.method import refuse_idle_offsets
 from dynid.estimation.payload import Payload
 from dynid.estimation.payload_reading import composed, read_payload
 from dynid.estimation.two_runs import TwoRuns, collect_two_runs, widened, written
@@ -58,6 +59,7 @@ def identify_payload(
     if on_progress is not None:
         on_progress("solving", 1.0)
     blocks_of_friction = runs.choose_friction(offsets_per_log=offsets_per_log)
+    refuse_idle_offsets(offsets_per_log, blocks_of_friction)
     unknowns = _with_payload(runs, blocks_of_friction, offsets_per_log)
     constraints = runs.zero_constraints(unknowns)
     blocks = written(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))

@@ -12,7 +12,10 @@ from dynid.base.plate import SensorRelation, relate_sensors, sufficient_channels
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.kernel.threads import one_blas_thread
+from dynid.models.columns import standard_columns
 from dynid.models.regressor import regressor
+from dynid.models.rotors import rotor_torques
+from dynid.models.scene import Stage
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -62,11 +65,10 @@ class JointParameters:
             raise IdentificationError(f"torques need {', '.join(lost)}, which the data did not show")
         W = regressor(self.robot, motion, rotor_inertia=False)
         tau = (W.matrix[:, list(self.base.kept)] @ self.values).reshape(len(motion.t), -1)
-        for rotor in () if self.robot.sensor is None else self.robot.sensor.rotors:
-            if np.isfinite(rotor.inertia) and rotor.ratio != 1.0:
-                j = self.robot.joint_names.index(rotor.joint)
-                tau[:, j] += rotor.ratio**2 * rotor.inertia * motion.a[:, j]
-        return tau
+        for rotor in () if self.robot.sensor is None else self.robot.sensor.spinning:
+            j = self.robot.joint_names.index(rotor.joint)
+            tau[:, j] += rotor.ratio**2 * rotor.inertia * motion.a[:, j]
+        return tau + rotor_torques(Stage.of(self.robot, standard_columns(self.robot)).scene(motion))
 
 
 @one_blas_thread
@@ -82,14 +84,18 @@ def joint_parameters(result: Identification) -> JointParameters:
     return JointParameters(result.robot, relation.torque, values, covariance, shifts, result.quantile)
 
 
+def refuse_hidden(robot: Robot) -> None:
+    """Raise where a declared rotor shows in the forces on the base and its inertia is not declared."""
+    if robot.sensor is not None and robot.sensor.hidden:
+        raise IdentificationError(
+            f"the rotor inertia of joint {', '.join(robot.sensor.hidden)} is unknown and its gear ratio is not 1: "
+            "torques need ratio^2 J, the base feels ratio J in sums with the links; declare `inertia` of these rotors"
+        )
+
+
 def refuse_lost(robot: Robot, relation: SensorRelation) -> None:
     """Raise where theta_d cannot be had from the sensor, with names and remedies."""
-    hidden = [rotor.joint for rotor in (() if robot.sensor is None else robot.sensor.rotors) if rotor.is_hidden]
-    if hidden:
-        raise IdentificationError(
-            f"the rotor inertia of joint {', '.join(hidden)} is unknown and its gear ratio is not 1: torques need "
-            "ratio^2 J, the base feels ratio J in sums with the links; declare `inertia` of these rotors"
-        )
+    refuse_hidden(robot)
     if relation.lost:
         sets = sufficient_channels(robot)
         some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")

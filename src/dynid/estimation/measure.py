@@ -44,6 +44,8 @@ class Measure:
             raise IdentificationError(f"the window must be a positive number of seconds, got {self.window}")
         if self.window is not None and not self.is_integral:
             raise IdentificationError(f"model '{self.model}' has no window; models energy and momentum have one")
+        if self.quadrature != "smooth" and not self.is_integral:
+            raise IdentificationError(f"model '{self.model}' has no quadrature; models energy and momentum have one")
 
     @property
     def is_integral(self) -> bool:

@@ -10,6 +10,12 @@ from dynid.errors import IdentificationError
 ESTIMATORS = ("ols", "wls", "ridge", "huber", "recursive")
 
 
+def refuse_idle_offsets(offsets_per_log: bool, friction: tuple[str, ...]) -> None:
+    """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
+    if offsets_per_log and "offset" not in friction:
+        raise IdentificationError("offsets_per_log= goes with the friction block 'offset', which is not used here")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
     """How to solve: estimator, known and tied parameters, own offsets per log, which intervals."""

@@ -57,13 +57,22 @@ class Outcome:
     sums: set[str]
     notes: tuple[str, ...]
     blind: tuple[str, ...]
+    torques: Score | None
 
     def judged(self) -> Identification:
         """Weigh it, and keep what a user needs."""
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
         verdict = judge(self._evidence())
         doubts = verdict.reasons if verdict.level != "good" else ()
-        warnings = (*equation.base.warnings, *map(str, state.repeats), *self.blind, *map(str, self.lost), *doubts)
+        warnings = (
+            *equation.robot.warnings,
+            *self._hidden_rotors(),
+            *equation.base.warnings,
+            *map(str, state.repeats),
+            *self.blind,
+            *map(str, self.lost),
+            *doubts,
+        )
         if self.deviations is None and self.method.intervals == "jackknife":
             few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
             warnings = (*warnings, few)
@@ -89,6 +98,7 @@ class Outcome:
             noise=solution.noise if self.method.estimator != "ols" else channel_noise(solution),
             fit=self.fit,
             validation=self.validation,
+            torques=self.torques,
             cutoff=state.cutoff,
             cutoff_reason=state.reason,
             delay=state.delay,
@@ -106,6 +116,12 @@ class Outcome:
             factors=self._factors(),
             version=VERSION,
         )
+
+    def _hidden_rotors(self) -> list[str]:
+        """Rotors that the base feels and the rows leave out."""
+        equation = self.state.equation
+        joints = ", ".join(equation.sensor.hidden) if equation.base_channels else ""
+        return [f"the rotor inertia of joint {joints} is unknown: its spin is left out of the forces"] if joints else []
 
     @cached_property
     def kept(self) -> Indices:
@@ -178,6 +194,7 @@ class Outcome:
         state, equation, unknowns, deviations = self.state, self.state.equation, self.unknowns, self.deviations
         return Evidence(
             channels=equation.channel_names, fit=self.fit, validation=self.validation, lost=self.lost,
+            model=equation.measure.model, torques=self.torques, torque_joints=self._torque_joints(),
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
             weak=self._weak(), impossible=self._impossible(), negative=self._negative_inertias(),
@@ -188,6 +205,12 @@ class Outcome:
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.measure.has_torques,
             seconds=sum(block.stop - block.start for block in state.blocks),
         )  # fmt: skip
+
+    def _torque_joints(self) -> tuple[str, ...]:
+        """Joints of the torques that were predicted beside what the model is about."""
+        equation = self.state.equation
+        joints = equation.joints if equation.measure.has_torques else range(equation.robot.n)
+        return tuple(equation.robot.joint_names[j] for j in joints)
 
     def _weak(self) -> list[str]:
         """Base parameters that are not known to half of the largest of their kind (mass, first moment, inertia)."""

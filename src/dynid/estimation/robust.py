@@ -121,7 +121,7 @@ class Court:
         judge.tally.samples += len(x.t[window.core])
         for c, channel in enumerate(judge.equation.torque_channels):
             own = channel.row(wide)
-            predicted = np.interp(t[known], motion.t, own[:, :-1] @ judge.values[c])
+            predicted = np.interp(t[known], motion.t, own[:, :-1] @ judge.values[c] - own[:, -1])
             j = channel.joint
             e = tau[known, j] - predicted
             good = judge.limits[c].judge(e, np.abs(np.interp(t[known], motion.t, motion.v[:, j])), self.reach)
@@ -212,7 +212,7 @@ def _fit(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
     unknowns = Unknowns.of(equation, equation.friction, 1)
     count, channels = len(unknowns), equation.torque_channels
     rows = [np.concatenate([c.row(p.wide)[:, :-1] for p in pieces]) for c in channels]
-    right = [np.concatenate([p.raw[_nearest(p), c.joint] for p in pieces]) for c in channels]
+    right = [np.concatenate([p.raw[_nearest(p), c.joint] + c.row(p.wide)[:, -1] for p in pieces]) for c in channels]
     places = [unknowns.place[0, c.columns] for c in channels]
     values, left = np.zeros(count), right
     for step in range(2 * ROUNDS):
@@ -250,9 +250,8 @@ def _limits(
 ) -> tuple[Limits, ...]:
     limits = []
     for c, channel in enumerate(equation.torque_channels):
-        left = [
-            p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, channel.row(p.wide)[:, :-1] @ values[c]) for p in pieces
-        ]
+        own = [(channel.row(p.wide), p) for p in pieces]
+        left = [p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, W[:, :-1] @ values[c] - W[:, -1]) for W, p in own]
         speeds = [np.abs(np.interp(p.raw_t, p.t, p.v[:, channel.joint])) for p in pieces]
         size = robust_scale(np.concatenate([p.raw[:, channel.joint] for p in pieces]))
         limits.append(Limits.of(left, speeds, [reach[p.log] for p in pieces], size))

@@ -18,6 +18,7 @@ from dynid.kernel.links import BASE, GRAVITY, STATE
 from dynid.models.columns import standard_columns
 from dynid.models.friction import PLAIN, find_block, joint_scales
 from dynid.models.scene import Stage
+from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -61,7 +62,7 @@ class Sequential:
         equation = Equation.of(robot, friction=blocks, rotor_inertia=rotor_inertia, scale=joint_scales(robot))
         unknowns = Unknowns.of(equation, blocks, 1)
         kept, _ = structural_columns(equation, unknowns)
-        self.robot, self.friction, self.forgetting = robot, blocks, forgetting
+        self.robot, self.friction, self.forgetting, self._equation = robot, blocks, forgetting, equation
         self._unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in kept])
         self._noise = _noise(robot, noise)
         self._prior = _prior_rows(self.names, prior)
@@ -120,6 +121,9 @@ class Sequential:
         self._take(q, v, a, tau)
 
     def _take(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+        if self._equation.sensor.spinning and np.isfinite([q, v, a]).all():  # else the kernel says which is not
+            rotors = self._equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
+            tau = tau if rotors is None else tau - rotors
         taken = kernel.take_samples(*self._where, q, v, a, tau, *self._how, *self._memory)
         self.count += taken
         self._solution = None

@@ -24,7 +24,8 @@ class State:
     the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the residual
     (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not written
     to files either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a
-    share of them, in the noisiest log.
+    share of them, in the noisiest log. torques: blocks of the joint torques where the equation is about something else
+    and the logs have them.
     """
 
     equation: Equation
@@ -39,6 +40,7 @@ class State:
     judge: Judge | None = None
     motion_noise: float = 0.0
     repeats: tuple[Repeat, ...] = ()
+    torques: tuple[Block, ...] = ()
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -50,7 +52,13 @@ class State:
         """Return a state of the same equation with what was gathered, each sample once."""
         some, repeats = without_repeats(gathered)
         return replace(
-            self, blocks=some.blocks, settling=some.settling, kept=some.kept, findings=some.findings, repeats=repeats
+            self,
+            blocks=some.blocks,
+            settling=some.settling,
+            kept=some.kept,
+            findings=some.findings,
+            repeats=repeats,
+            torques=(),
         )
 
     def save(self, path: str | Path) -> None:
@@ -85,8 +93,10 @@ def merge_states(states: list[State]) -> State:
             raise IdentificationError("states to be merged must share the first estimate behind the load friction")
     blocks: list[Block] = []
     kept: list[Rows] = []
+    torques: list[Block] = []
     before = 0
     for state in states:
+        torques += [replace(block, log=block.log + before) for block in state.torques]
         blocks += [replace(block, log=block.log + before) for block in state.blocks]
         kept += [replace(rows, log=rows.log + before) for rows in state.kept]
         before += state.logs
@@ -95,4 +105,5 @@ def merge_states(states: list[State]) -> State:
     noise = max(state.motion_noise for state in states)
     merged = first.holding(Gathered(tuple(blocks), settling, tuple(kept), findings))
     earlier = tuple(repeat for state in states for repeat in state.repeats)
-    return replace(merged, motion_noise=noise, repeats=(*earlier, *merged.repeats))
+    beside = tuple(torques) if all(state.torques for state in states) else ()
+    return replace(merged, motion_noise=noise, repeats=(*earlier, *merged.repeats), torques=beside)

@@ -32,6 +32,7 @@ from dynid.estimation.records import (
     record_factor,
 )
 from dynid.estimation.state import State
+from dynid.estimation.torque_check import torque_equation
 from dynid.robot.files import write_text
 from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
 
@@ -88,6 +89,7 @@ class StateRecord(Record):
     settling: list[list[FactorRecord]]
     findings: list[FindingsRecord]
     repeats: list[RepeatRecord] = Field(default_factory=list)
+    torques: list[BlockRecord] = Field(default_factory=list)
 
 
 def write_state(state: State, path: Path) -> None:
@@ -102,10 +104,8 @@ def write_state(state: State, path: Path) -> None:
         motion_noise=state.motion_noise,
         delay=state.delay,
         recipe=state.recipe,
-        blocks=[
-            BlockRecord(log=b.log, start=b.start, stop=b.stop, factors=[record_factor(f) for f in b.factors])
-            for b in state.blocks
-        ],
+        blocks=_record_blocks(state.blocks),
+        torques=_record_blocks(state.torques),
         settling=[[record_factor(f) for f in of_log] for of_log in state.settling],
         findings=[
             FindingsRecord(
@@ -125,6 +125,13 @@ def write_state(state: State, path: Path) -> None:
     write_text(path, json.dumps(record.model_dump(), ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def _record_blocks(blocks: tuple[Block, ...]) -> list[BlockRecord]:
+    return [
+        BlockRecord(log=b.log, start=b.start, stop=b.stop, factors=[record_factor(f) for f in b.factors])
+        for b in blocks
+    ]
+
+
 def read_state(path: Path) -> State:
     """Read and check; raise IdentificationError with place and remedy."""
     data = read_json(path, FORMAT, VERSION, "write one with State.save")
@@ -133,7 +140,11 @@ def read_state(path: Path) -> State:
         equation = rebuild_equation(rebuild_robot(record.robot), record.equation)
         blocks = tuple(Block(b.log, b.start, b.stop, _factors(equation, b.factors)) for b in record.blocks)
         settling = tuple(_factors(equation, of_log) for of_log in record.settling)
-        if any(block.log >= len(settling) for block in blocks) or len(record.findings) != len(settling):
+        beside = torque_equation(equation) if record.torques else None
+        torques: tuple[Block, ...] = ()
+        if beside is not None:
+            torques = tuple(Block(b.log, b.start, b.stop, _factors(beside, b.factors)) for b in record.torques)
+        if any(block.log >= len(settling) for block in (*blocks, *torques)) or len(record.findings) != len(settling):
             raise IdentificationError("blocks and logs do not belong together")
         contents = [None if f.content is None else _rebuild_content(f.content) for f in record.findings]
     except DAMAGE as error:
@@ -148,6 +159,7 @@ def read_state(path: Path) -> State:
     return State(
         equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings,
         motion_noise=record.motion_noise, repeats=tuple(Repeat(**repeat.model_dump()) for repeat in record.repeats),
+        torques=torques,
     )  # fmt: skip
 
 

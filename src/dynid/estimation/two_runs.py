@@ -108,7 +108,7 @@ class TwoRuns:
 
     def zero_constraints(self, unknowns: Unknowns) -> Constraints | None:
         """Known zeros of the link that carries, as equations of the unknowns."""
-        return constraints_of(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), ())[0]
+        return constraints_of(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), (), {})[0]
 
 
 def collect_two_runs(
@@ -133,7 +133,7 @@ def collect_two_runs(
         raise IdentificationError(f"friction block '{REFUSED}' grows with the torque of the payload; leave it out here")
     _check_different(loaded, unloaded)
     without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
-    state = collect(free, (*without, *carrying), wanted, on_progress=on_progress)
+    state = collect(free, (*without, *carrying), wanted, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
         if repeat.of < len(without) <= repeat.log:
             raise IdentificationError(

@@ -53,7 +53,8 @@ class Evidence:
     which the inertia is negative beyond doubt; placement: where a force plate seems to sit beside its declaration;
     is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations. scales: how the
     torques compare with those of nominal masses, where their size is off; in_current: they are currents, not torques;
-    seconds: of motion that were used.
+    seconds: of motion that were used. torques: errors of the joint torques of torque_joints on validation data, where
+    the model is about something else; None where they were not predicted.
     """
 
     channels: Sequence[str]
@@ -75,6 +76,21 @@ class Evidence:
     scales: Sequence[Scale] = ()
     in_current: bool = False
     seconds: float = np.inf
+    model: str = "torque"
+    torques: Score | None = None
+    torque_joints: Sequence[str] = ()
+
+    @property
+    def torques_decide(self) -> bool:
+        """Whether predicted torques are worse than what the model is about."""
+        return self.torques is not None and not self.torques.mean <= self.validation.mean
+
+    @property
+    def figures(self) -> tuple[Sequence[str], Score]:
+        """Channels and errors that decide: a result is as good as the worse of its own channels and the torques."""
+        if self.torques is not None and self.torques_decide:
+            return self.torque_joints, self.torques
+        return self.channels, self.validation
 
     @property
     def is_reversed(self) -> bool:
@@ -96,10 +112,24 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict("do not trust", tuple(text for text, _ in (*bad, *doubts)), bad[0][1])
     if doubts:
         return Verdict("usable", tuple(text for text, _ in doubts), doubts[0][1])
-    worst = float(np.nanmax(evidence.validation.counted))
-    praise = f"validation NRMSE {evidence.validation.mean:.3f} on average, {worst:.3f} at worst"
-    return Verdict("good", (praise,), "use it: predict torques, find its bodies, export it")
+    _, figures = evidence.figures
+    worst = float(np.nanmax(figures.counted))
+    praise = f"validation NRMSE {_of_torques(evidence)}{figures.mean:.3f} on average, {worst:.3f} at worst"
+    if evidence.is_plate:
+        step = "use it: joint_parameters gives the links' torques, without friction; find its bodies"
+    else:
+        step = "use it: predict torques, find its bodies, export it"
+    if evidence.torques is None and evidence.model not in ("torque", "torque+reaction"):
+        praise += f", of {NAMES[evidence.model]} alone: joint torques were not judged"
+        step = "check its torques on a recording that has them"
+    return Verdict("good", (praise,), step)
 
+
+def _of_torques(evidence: Evidence) -> str:
+    return "of the joint torques " if evidence.torques_decide else ""
+
+
+NAMES = {"power": "power", "energy": "energy", "momentum": "momentum", "reaction": "the forces on the base"}
 
 Doubt = tuple[str, str]
 """What is doubtful, and the next step."""
@@ -111,9 +141,12 @@ def _damning(evidence: Evidence) -> list[Doubt]:
         if evidence.is_plate:
             what, step = "forces is probably reversed (sense)", "check the sense of the force plate"
         return [(f"{_negative(evidence)}; the sign of the {what}", step)]
-    mean = evidence.validation.mean
+    _, figures = evidence.figures
+    mean = figures.mean
     if np.isfinite(mean) and mean <= USABLE_MEAN:
         return []
+    if evidence.torques_decide and evidence.fit.mean <= USABLE_MEAN:
+        return [_poor_torques(evidence, mean)]
     if evidence.fit.mean > USABLE_MEAN:
         if evidence.is_plate:
             why = (
@@ -131,6 +164,21 @@ def _damning(evidence: Evidence) -> list[Doubt]:
         return [(f"{_as_large(mean)}; {why}", "record 20 s or more of exciting motion (dynid excite designs one)")]
     why = "the fit does not carry over to data it has not seen: too little or too dull motion, or wrong units or joints"
     return [(f"{_as_large(mean)}; {why}", "check units and joint order, then record longer and more exciting motion")]
+
+
+def _poor_torques(evidence: Evidence, mean: float) -> Doubt:
+    """The model explains what it is about, but not the torques."""
+    text = (
+        f"predicted joint torques have an NRMSE of {mean:.3g} on validation data, {NAMES[evidence.model]} of "
+        f"{evidence.validation.mean:.2g}"
+    )
+    if evidence.is_plate:
+        text += ": units or gains of the torques, or the description of the force plate, are wrong"
+        return text, "check units, signs and gains of the torques and the description of the force plate"
+    if evidence.model == "momentum":
+        return f"{text}: the motion does not tell the parameters apart", "identify with model='torque', or move more"
+    text += ": one channel of all joints does not tell their parameters apart on this motion"
+    return text, "identify with model='torque' or 'momentum'"
 
 
 def _as_large(mean: float) -> str:
@@ -151,22 +199,26 @@ def _poor_prediction(evidence: Evidence) -> list[Doubt]:
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
     if evidence.seconds < SHORT:
         step = "record 20 s or more of exciting motion (dynid excite designs one)"
+    if evidence.is_plate and evidence.torques_decide:
+        step = "check units, signs and gains of the torques, and the robot's geometry"
     doubts = []
-    if evidence.validation.mean > GOOD_MEAN:
-        text = f"validation NRMSE is {evidence.validation.mean:.2f} on average, more than {GOOD_MEAN}"
+    channels, errors = evidence.figures
+    if errors.mean > GOOD_MEAN:
+        text = f"validation NRMSE {_of_torques(evidence)}is {errors.mean:.2f} on average, more than {GOOD_MEAN}"
         if evidence.seconds < SHORT:
             text += f", from {evidence.seconds:.2g} s of recording"
         doubts.append((text, step))
-    figures = list(zip(evidence.channels, evidence.validation.counted, strict=True))
-    if evidence.is_plate:
+    figures = list(zip(channels, errors.counted, strict=True))
+    of_plate = evidence.is_plate and not evidence.torques_decide
+    if of_plate:
         step = "check pose, reference point and channels of the force plate, and the robot's geometry"
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
-        what = "channel" if evidence.is_plate else "torque of joint"
+        what = "channel" if of_plate else "torque of joint"
         doubts.append((f"the {what} {_some(hopeless)} is not explained", step))
     poor = [f"{channel} ({x:.2f})" for channel, x in figures if GOOD_WORST < x <= HOPELESS]
     if poor:
-        what = "channels" if evidence.is_plate else "joints"
+        what = "channels" if of_plate else "joints"
         doubts.append((f"{what} are predicted poorly (NRMSE above {GOOD_WORST}): {_some(poor)}", step))
     return doubts
 

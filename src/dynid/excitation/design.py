@@ -66,12 +66,15 @@ def design_excitation(
     """Design a motion from rest to rest, valid at every instant, that makes the base parameters well known.
 
     Shapes: `fourier` (torque model; `duration` is the period in s, `harmonics` its multiples, `periods` how often it is
-    repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them). Criteria: condition,
-    frobenius, scaling, condition+scaling (weights l1, l2), a, d, e (with `noise` per channel). `limits` overrides the
-    robot's: position (n, 2), velocity, acceleration, effort (n,), missing ones unlimited. `rest` is the pose to start
-    and end in. Ctrl-C and `time_budget` (s of search) keep the best so far; `.history` tells how the search went.
+    repeated) and `points` (energy model; `points` rows, fifth-order polynomials between them, as long as they take).
+    What one shape or criterion does not use is refused. Criteria: condition, frobenius, scaling, condition+scaling
+    (weights l1, l2), a, d, e (with `noise` per channel). `limits` overrides the robot's: position (n, 2), velocity,
+    acceleration, effort (n,), missing ones unlimited. `rest` is the pose to start and end in, chosen where
+    missing. Ctrl-C and `time_budget` (s of search) keep the best so far;
+    `.history` tells how the search went.
     """
     _check_request(shape, criterion, duration, harmonics, starts, time_budget, periods)
+    _refuse_idle(shape, criterion, tuple(weights), duration, harmonics, periods, points)
     bounds = limits_of(robot, limits)
     check_limits(bounds, robot.joint_names)
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
@@ -85,12 +88,14 @@ def design_excitation(
         part.warm_up()
     prepared = time.monotonic() - begin
     sigma = None if noise is None else check_noise(noise, rows.channels)
+    pose = _rest_pose(rest, bounds, robot)
     if shape == "points":
+        if not moving:
+            _refuse_without_motion(limits, rest)
         found = _by_points(
-            rows, bounds, effort, criterion, weights, points, starts, seed, sigma, time_budget, on_progress
+            rows, bounds, effort, criterion, weights, points, starts, seed, sigma, time_budget, on_progress, pose
         )
     else:
-        pose = _rest_pose(rest, bounds, robot)
         try:
             found = _by_fourier(
                 rows, bounds, effort, criterion, weights, duration or PERIOD, harmonics, periods, starts or STARTS,
@@ -127,6 +132,39 @@ def _check_request(
             raise ExcitationError(f"{name} must be at least 1, got {value}")
     if time_budget is not None and not time_budget > 0.0:
         raise ExcitationError(f"the time budget must be a positive number of seconds, got {time_budget}")
+
+
+def _refuse_idle(
+    shape: str,
+    criterion: str,
+    weights: tuple[float, ...],
+    duration: float | None,
+    harmonics: int,
+    periods: int,
+    points: int | None,
+) -> None:
+    """Arguments that would change nothing."""
+    if shape == "points":
+        for name, given in (
+            ("duration", duration is not None),
+            ("harmonics", harmonics != 5),
+            ("periods", periods != 1),
+        ):
+            if given:
+                raise ExcitationError(
+                    f"{name} belongs to shape 'fourier'; a motion through points takes the time it needs"
+                )
+    elif points is not None:
+        raise ExcitationError("points belongs to shape 'points'; shape 'fourier' has harmonics and periods")
+    if weights != (1.0, 0.0) and criterion != "condition+scaling":
+        raise ExcitationError(f"weights belongs to criterion 'condition+scaling'; criterion '{criterion}' has none")
+
+
+def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
+    """Points without acceleration limits have no motion that could rest, or whose torques could be limited."""
+    for name, given in (("rest", rest is not None), ("limits['effort']", limits is not None and "effort" in limits)):
+        if given:
+            raise ExcitationError(f"{name} needs a motion through the points: give limits['acceleration'] too")
 
 
 def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
@@ -264,6 +302,7 @@ def _by_points(
     noise: Array | None,
     time_budget: float | None,
     on_progress: Progress | None,
+    rest: Array | None,
 ) -> Excitation:
     r = points or 2 * len(rows.names)
     if r < len(rows.names):
@@ -273,7 +312,7 @@ def _by_points(
     shape = design_points(
         rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=effort, starts=starts or STARTS,
         seed=seed, noise=noise, time_left=lambda: deadline - time.monotonic(), on_progress=on_progress,
-        on_history=courses.append,
+        on_history=courses.append, rest=rest,
     )  # fmt: skip
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings = ["stopped early: the best so far is given"] if stopped else []

@@ -28,6 +28,8 @@ from dynid.robot.transform import Array, freeze
 
 STARTS = 8
 WITHOUT_ACCELERATION = ("energy", "momentum")
+ROOM = 1e-3
+"""Least distance of a rest pose from a position limit, over half the range."""
 HOPELESS = 1e10
 """A condition number that stands for dependent columns."""
 
@@ -46,12 +48,13 @@ def design_points(
     time_left: Callable[[], float] = lambda: np.inf,
     on_progress: Callable[[str, float], None] | None = None,
     on_history: Callable[[SearchHistory], None] | None = None,
+    rest: Array | None = None,
 ) -> PointsShape:
     """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
 
     The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
-    `on_history` is told how the search went.
+    `on_history` is told how the search went. rest (n,): where the motion starts and ends, chosen where missing.
     """
     box = _check(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.channels
@@ -61,7 +64,9 @@ def design_points(
         )
     goal = Goal.of(criterion, weights, rows, count, _per_row(noise, count))
     effort = effort if box.moving else None
-    search = Search(rows, goal, Unknowns(box, points + 1), np.full((4, rows.robot.n), 0.999), effort)
+    if rest is not None:
+        _check_rest(rest, box, rows.robot.joint_names)
+    search = Search(rows, goal, Unknowns(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
@@ -123,6 +128,14 @@ def _check(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
             "give limits['acceleration'], or use model 'energy'"
         )
     return box
+
+
+def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
+    """A joint that rests at its limit cannot be kept inside by a smaller motion."""
+    room = box.reach - np.abs(rest - box.middle)
+    if room.min() < ROOM * box.reach[int(np.argmin(room))]:
+        name = names[int(np.argmin(room))]
+        raise ExcitationError(f"the rest pose has joint '{name}' at its position limit; a motion needs some room there")
 
 
 def _per_row(noise: float | Array | None, count: int) -> Array | None:

@@ -87,16 +87,22 @@ class Search:
         return replace(self, tight=self.tight / np.vstack([np.maximum(self.use(shape), 1.0), torque]))
 
     def finish(self, z: Array) -> PointsShape | None:
-        """Shrink each joint's motion about its mid-range until no limit is broken at any instant.
+        """Shrink each joint's motion about its mid-range, or a given rest, until no limit is broken at any instant.
 
         Position, speed and acceleration of a joint shrink alike, so this always ends in a valid motion; after a
         search that ended near its limits it moves little. None where torque limits stop it however small it is.
         """
         shape, slack = self.unknowns.place(z), 1e-12
+        box, rest = self.unknowns.box, self.unknowns.rest
+        middle = box.middle if rest is None else rest
         while (use := self.use(shape).max(axis=0)).max() > 1.0:
-            shape = shape.shrunk(np.where(use > 1.0, (1.0 - slack) / use, 1.0), self.unknowns.box.middle)
+            x = shape.extremes()
+            ways = np.stack([x.highest - middle, middle - x.lowest])
+            rooms = np.stack([box.middle + box.reach - middle, middle - box.middle + box.reach])
+            use = np.maximum((ways / rooms).max(axis=0), self.use(shape)[1:].max(axis=0))
+            shape = shape.shrunk(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
-        return shape if self.effort is None else within_effort(shape, self.effort)
+        return shape if self.effort is None else within_effort(shape, self.effort, rest)
 
     def sized(self, stage: Stage, z: Array) -> Stage:
         """The stage with the largest entry of W at its start."""
@@ -165,13 +171,13 @@ class Best:
             self.shape, self.start, self.value = shape, self.z, value
 
 
-def within_effort(shape: PointsShape, effort: Effort) -> PointsShape | None:
-    """The shape shrunk until its torques fit, about the pose on its path that is easiest to hold.
+def within_effort(shape: PointsShape, effort: Effort, rest: Array | None = None) -> PointsShape | None:
+    """The shape shrunk until its torques fit, about a given rest, else the pose on its path that is easiest to hold.
 
     The last resort: a search that ended within its torque limits leaves nothing to shrink.
     """
     q = shape.motion(POSES_RATE).q
-    pose = q[np.argmin(effort.holding(q).max(axis=1))]
+    pose = q[np.argmin(effort.holding(q).max(axis=1))] if rest is None else rest
 
     def shrunk(times: int) -> PointsShape | None:
         """Shrunk so many times by 5 %, where torques fit then."""

@@ -17,10 +17,14 @@ SPREAD = 3.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unknowns:
-    """Free variables z behind the points: every z gives points inside the box (Gautier & Khalil 1992, section 4.2)."""
+    """Free variables z behind the points: every z gives points inside the box (Gautier & Khalil 1992, section 4.2).
+
+    rest (n,): the pose before and after the points; where it is given, the variables of rest have no effect.
+    """
 
     box: Box
     points: int
+    rest: Array | None = None
 
     @property
     def moving(self) -> bool:
@@ -41,7 +45,18 @@ class Unknowns:
         if not self.moving:
             return z
         rest = np.arcsin(0.98 * x[0, [0, -1]]).ravel()
-        return np.concatenate([z, np.zeros(x[0].size), rest, np.zeros(self.points + 1)])
+        return np.concatenate([z, np.zeros(x[0].size), rest, self._first_times(x[0])])
+
+    def _first_times(self, x: Array) -> Array:
+        """Variables of the usual segment times; long enough from and to a given rest."""
+        times = np.zeros(self.points + 1)
+        if self.rest is None:
+            return times
+        way = np.abs(self.box.middle + 0.98 * self.box.reach * x[[0, -1]] - self.rest)
+        needed = np.maximum(2.0 * way / self.box.speed, np.sqrt(6.0 * way / self.box.acceleration)).max(axis=1)
+        share = np.log(np.maximum(needed, self.box.segment) / self.box.segment) / SPREAD
+        times[[0, -1]] = SPREAD * np.arctanh(np.minimum(share, 0.9))
+        return times
 
     def place(self, z: Array) -> PointsShape:
         """Points, and the path through them where they move."""
@@ -52,6 +67,8 @@ class Unknowns:
             return PointsShape(np.arange(float(self.points)), q + self.box.middle, v, np.zeros(shape), None)
         q, v, a = self.scales * np.sin(z[: 3 * size].reshape(3, *shape))
         rest = self.box.reach * np.sin(z[3 * size : -self.points - 1].reshape(2, -1))
+        if self.rest is not None:
+            rest = np.tile(self.rest - self.box.middle, (2, 1))
         u = self.box.segment * np.exp(SPREAD * np.tanh(z[-self.points - 1 :] / SPREAD))
         still = np.zeros((1, shape[1]))
         q = np.concatenate([rest[:1], q, rest[1:]]) + self.box.middle
@@ -66,6 +83,8 @@ class Unknowns:
         if not self.moving:
             return slope
         rest = by_rest * self.box.reach * np.cos(z[3 * size : -self.points - 1].reshape(2, -1))
+        if self.rest is not None:
+            rest = np.zeros_like(rest)
         y = np.tanh(z[-self.points - 1 :] / SPREAD)
         u = self.box.segment * np.exp(SPREAD * y)
         return np.concatenate([slope, rest.ravel(), by_u * u * (1.0 - y**2)])

@@ -14,7 +14,7 @@ from dynid.exports.c_code import Operations, write_c
 from dynid.exports.joints import friction_losses
 from dynid.exports.mjcf import write_mjcf
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import Subject, subject_of
+from dynid.exports.subject import Subject, spin_losses, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import unlike_friction, update_urdf
 from dynid.exports.verify import Verification, verify
@@ -64,12 +64,15 @@ def export(
         raise ExportError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
     if template is not None and suffix != ".urdf":
         raise ExportError(f"{path}: a template is for .urdf files")
+    if lock and suffix != ".urdf":
+        raise ExportError(f"{path}: lock= is for the joints of a URDF template; other files hold the robot as it is")
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
         result = physical_parameters(result)
     subject = subject_of(result)
     warnings = subject.losses
     if suffix != ".c" and not subject.friction.is_plain:
         warnings += (f"friction ({', '.join(subject.friction.blocks)}) is left out; only .c files hold such",)
+    warnings += spin_losses(subject.robot) if suffix in (".urdf", ".xml", ".c") else ()
     held = lock or {}
     reason: tuple[str, ...] = ()
     failure: DynidError | None = None
@@ -100,6 +103,8 @@ def _attempts(
     subject: Subject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
 ) -> list[Callable[[], _Made]]:
     """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
+    if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
+        raise ExportError("lock= is for the joints of a URDF template; there is none, so leave it out")
     match suffix:
         case ".urdf":
             source = Path(subject.robot.source)

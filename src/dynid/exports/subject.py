@@ -116,10 +116,23 @@ def _of_identification(result: Identification) -> Subject:
         missing = [name for j, name in enumerate(robot.joint_names) if j not in equation.joints]
         raise ExportError(f"this result knows no torques of the joints {', '.join(missing)}; identify with all joints")
     place = {name: k for k, name in enumerate(robot.parameter_names)}
+    notes: tuple[str, ...] = ()
+    if robot.sensor is not None and robot.sensor.rotors:  # values of base parameters hold their Ia already
+        notes = spin_losses(robot)
+        robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     X = np.zeros(len(place))
     X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_count]
-    friction, notes = _friction_of(result)
-    return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, notes)
+    friction, losses = _friction_of(result)
+    return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
+
+
+def spin_losses(robot: Robot) -> tuple[str, ...]:
+    """Warn of declared rotors whose spin couples joints, which only a table and its simulation have."""
+    rotors = () if robot.sensor is None else robot.sensor.spinning
+    if not rotors:
+        return ()
+    joints = ", ".join(rotor.joint for rotor in rotors)
+    return (f"the spin of the rotors of {joints} is left out (their Ia is not): it adds torques of the size ratio J",)
 
 
 def _friction_of(result: Identification) -> tuple[JointFriction, tuple[str, ...]]:

@@ -60,6 +60,8 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
     lock: joints of a URDF that the robot holds at a position.
     """
     subject, path = subject_of(result), Path(path)
+    if lock and path.suffix.lower() != ".urdf":
+        raise ExportError(f"{path}: lock= is for the joints of a URDF")
     motion = states_near(subject.robot, SAMPLES)
     checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
         ".urdf": partial(_by_pinocchio, lock=lock or {}),

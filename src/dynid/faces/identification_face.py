@@ -70,8 +70,6 @@ def show(result: Identification, screen: Console) -> None:
             screen.print(joint_parameters_table(result, same))
     screen.print(joints_table(result))
     line(screen, _about_errors(result))
-    for lost in result.lost:
-        line(screen, f"lost: {lost.name}, {lost.seen}; {lost.remedy}")
     for note in result.notes:
         line(screen, f"note: {note}")
     line(screen, f"verdict: {result.verdict}", style="bold")
@@ -283,6 +281,8 @@ def _about_errors(result: Identification) -> str:
         f"NRMSE: error over the standard deviation of the measured {MEASURED[result.model]}, {filtered}; "
         f"validation on {result.validation.source}"
     )
+    if result.torques is not None:
+        text += f"; NRMSE of the joint torques there: {result.torques.mean:.4f}"
     if result.validation.unsettled > 0.0:
         share = 100.0 * result.validation.unsettled
         text += f"; settled: without the {share:.2g} % of rows before a joint's first 2 mrad of travel"
@@ -320,6 +320,7 @@ def facts(result: Identification) -> dict[str, object]:
         "channels": list(result.channels),
         "fit": score_facts(result.fit),
         "validation": score_facts(result.validation),
+        "torques": None if result.torques is None else score_facts(result.torques),
         "residuals": [
             {"joint": check.channel, "colour": check.colour, "velocity": check.velocity, "position": check.position}
             for check in result.checks

@@ -56,8 +56,7 @@ class PlateAnswer:
 def find_answer(robot: Robot, *, tared: bool) -> PlateAnswer:
     """Relate torques and reactions on the robot's own sensor."""
     counts = [base_parameters(robot, model="reaction", rotor_inertia=False, tared=free).count for free in (False, True)]
-    rotors = () if robot.sensor is None else robot.sensor.rotors
-    hidden = tuple(rotor.joint for rotor in rotors if rotor.is_hidden)
+    hidden = () if robot.sensor is None else robot.sensor.hidden
     return PlateAnswer(relate_sensors(robot, tared=tared), counts[0], counts[1], sufficient_channels(robot), hidden)
 
 

@@ -59,14 +59,20 @@ def report_identified(
     *,
     physical: PhysicalParameters | None = None,
     files: Sequence[Path] = (),
-) -> None:
-    """Write the report right after an identification, its logs at hand; files: further inputs."""
+    warnings: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Write the report right after an identification, its logs at hand, and return its own warnings.
+
+    files: further inputs; warnings: of what else was done.
+    """
     from dynid.report.write import write_report
 
     used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
     if isinstance(validate, float):
         used, others, _ = hold_back(used, validate)
-    write_report(result, place, logs=used, validate=others, physical=physical, inputs=files, on_progress=tell)
+    return write_report(
+        result, place, logs=used, validate=others, physical=physical, inputs=files, warnings=warnings, on_progress=tell
+    )
 
 
 def names_of(files: Sequence[Path]) -> list[str]:

@@ -35,7 +35,8 @@ _SPEECH = (
     (r"\bcolumns=$", "--column"),
     (r"^columns (?=names|has no|gives)", "--column "),
     (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
-    (r"\b(gain|topic|link)=(?= |$)", r"--\1"),
+    (r"\b(gain|topic|link|lock)=(?= |$)", r"--\1"),
+    (r"\boffsets_per_log=(?= )", "--offsets-per-log"),
     (r"friction=\(\)", "--friction none"),
     (r"\((gain|gear)=, --\1\)", r"(--\1)"),
     (r"limits=\{[^{}]*\} \(command line: (--\w+)\)", r"\1"),
@@ -219,9 +220,16 @@ def show_notes(robot: Robot, out: Console) -> None:
         out.print(f"note: {escaped(spoken(note))}", highlight=False, soft_wrap=not out.is_terminal)
 
 
+def refuse_idle(given: Mapping[str, object], why: str) -> None:
+    """Refuse options that would change nothing; given: value by option, None or empty where it was left out."""
+    idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
+    if idle:
+        raise DynidError(f"{', '.join(idle)}: {why}")
+
+
 def finish(warnings: Sequence[str]) -> None:
     """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
-    for warning in warnings:
+    for warning in dict.fromkeys(warnings):
         complain(f"warning: {warning}")
     if warnings:
         raise SystemExit(1)

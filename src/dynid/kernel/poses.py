@@ -43,13 +43,16 @@ def _turns(axis: Array, angle: Array) -> Array:
     return np.asarray(np.eye(3) + np.sin(angle)[:, None, None] * K + (1.0 - np.cos(angle))[:, None, None] * (K @ K))
 
 
-def angular_velocities(robot: Robot, poses: Poses, v: Array) -> dict[int, Array]:
-    """Angular velocity (N, 3) of every link in frame 0; v (N, joints of the tree)."""
-    omega = {-1: np.zeros((len(v), 3))}
+def angular_motion(robot: Robot, poses: Poses, v: Array, a: Array) -> tuple[dict[int, Array], dict[int, Array]]:
+    """Angular velocity and acceleration (N, 3) of every link in frame 0; v, a (N, joints of the tree)."""
+    omega, alpha = {-1: np.zeros((len(v), 3))}, {-1: np.zeros((len(v), 3))}
     column = {k: j for j, k in enumerate(robot.tree_joints)}
     for k in robot.topological_order:
         link = robot.links[k]
-        omega[k] = omega[link.parent]
+        before = omega[k] = omega[link.parent]
+        alpha[k] = alpha[link.parent]
         if link.kind == "revolute":
-            omega[k] = omega[k] + (poses.rotation[k] @ link.axis) * v[:, column[k], None]
-    return omega
+            z, j = poses.rotation[k] @ link.axis, column[k]
+            omega[k] = before + z * v[:, j, None]
+            alpha[k] = alpha[k] + z * a[:, j, None] + np.cross(before, z) * v[:, j, None]
+    return omega, alpha

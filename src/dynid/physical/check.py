@@ -60,7 +60,7 @@ class Check:
     @property
     def warnings(self) -> tuple[str, ...]:
         """One sentence per fault."""
-        return tuple(map(str, self.faults))
+        return (*self.robot.warnings, *map(str, self.faults))
 
 
 @one_blas_thread

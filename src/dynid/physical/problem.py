@@ -145,7 +145,7 @@ def _in_coordinates(result: Identification, seen: Seen, problem: Problem, prior:
     free = rotors_are_free(result)
     for k in robot.active_links:
         row = place[ROTOR + robot.links[k].label]
-        if ROTOR in robot.links[k].zero or not free:
+        if ROTOR in robot.links[k].zero or not free or names[row] in robot.declared_rotors:
             constant[row] = 0.0 if ROTOR in robot.links[k].zero else _rotor_beside(result, robot, k)
             continue
         column = np.zeros(len(names))
@@ -172,14 +172,11 @@ def _in_coordinates(result: Identification, seen: Seen, problem: Problem, prior:
 
 
 def _rotor_beside(result: Identification, robot: Robot, k: int) -> float:
-    """Rotor inertia that the data do not know: none where links hold it; behind a force plate the declared one."""
-    if result.equation.measure.has_torques:
-        return 0.0
-    for rotor in () if robot.sensor is None else robot.sensor.rotors:
-        if rotor.joint == robot.links[k].joint and np.isfinite(rotor.inertia):
-            return float(rotor.ratio**2 * rotor.inertia)
+    """Rotor inertia that the data do not know: the declared one; none where links hold it, else the nominal one."""
     nominal = robot.links[k].rotor
-    return float(nominal) if nominal > 0.0 else 0.0
+    if ROTOR + robot.links[k].label in robot.declared_rotors:
+        return nominal
+    return nominal if nominal > 0.0 and not result.equation.measure.has_torques else 0.0
 
 
 def _not_negative(result: Identification, names: tuple[str, ...]) -> LinearRows:
@@ -189,7 +186,7 @@ def _not_negative(result: Identification, names: tuple[str, ...]) -> LinearRows:
     for k, name in enumerate(names):
         rotor = k < len(result.robot.parameter_names) and name.startswith(ROTOR) and rotors_are_free(result)
         friction = k >= len(result.robot.parameter_names) and plain and name.startswith(("Fv", "Fc"))
-        rotor = rotor and name not in result.robot.known_zeros
+        rotor = rotor and name not in (*result.robot.known_zeros, *result.robot.declared_rotors)
         if rotor or (friction and name not in {column.name for column in result.equation.extra}):
             rows.append((-np.eye(len(names))[k], 0.0, f"{name} >= 0"))
     return LinearRows.of(rows, len(names))

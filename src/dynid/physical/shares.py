@@ -37,7 +37,8 @@ def shares_of(result: Identification, seen: Seen, problem: Problem) -> Shares:
     """
     T = np.diag(np.linalg.norm(problem.basis, axis=1))
     B = seen.matrix @ T
-    size = np.maximum(np.linalg.norm(B, axis=1), 1e-300)
+    size = np.linalg.norm(B, axis=1)
+    size = np.where(size > 0.0, size, 1.0)  # 0: a rotor whose inertia is declared
     U, s, Vt = np.linalg.svd(B / size[:, None], full_matrices=False)
     keep = s > 1e-9 * s[0]
     V = Vt[keep].T

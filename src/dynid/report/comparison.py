@@ -114,7 +114,7 @@ class OverviewSection:
                 cell(r.validation.mean, percent(r.validation.mean)), cell(r.fit.mean, percent(r.fit.mean)),
                 cell(r.rank, str(r.rank)), cell(r.condition, number(r.condition, 3)),
                 cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
-                cell(len(r.warnings), str(len(r.warnings))),
+                cell(len(set(r.warnings)), str(len(set(r.warnings)))),
             ])  # fmt: skip
         head = ("result", "verdict", "robot", "model", "estimator", "friction", "error, validation", "error, fit",
                 "rank", "condition", "cut-off", "warnings")  # fmt: skip

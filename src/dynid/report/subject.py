@@ -39,7 +39,7 @@ class StandardValues(Protocol):
 class Subject:
     """A result with its logs: those it was made from, and others that it had to predict.
 
-    origin: of the page; doubts: warnings that are the page's own.
+    origin: of the page; doubts: warnings that are the page's own; further: those of what was done beside it.
     """
 
     result: Identification
@@ -48,6 +48,13 @@ class Subject:
     held_out: tuple[Replay, ...] = ()
     physical: StandardValues | None = None
     doubts: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All of them, once each."""
+        bodies = self.physical.warnings if self.physical else ()
+        return tuple(dict.fromkeys((*self.doubts, *self.result.warnings, *bodies, *self.further)))
 
     @property
     def replays(self) -> tuple[Replay, ...]:

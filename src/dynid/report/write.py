@@ -58,6 +58,7 @@ def write_report(
     names: Sequence[str] | None = None,
     command: str = "",
     inputs: Sequence[str | Path] = (),
+    warnings: Sequence[str] = (),
     on_progress: Callable[[str, float], None] | None = None,
 ) -> tuple[str, ...]:
     """Write a report on a result as one HTML file; several results are put side by side.
@@ -66,18 +67,23 @@ def write_report(
     measured and predicted; without them the page has no such curves. physical: physically consistent standard
     parameters, shown beside nominal ones. names: what to call several results. command and inputs: how the page was
     made, and from which further files, for the section on reproducing; what a result knows of its origin is added.
+    warnings: further ones to show, such as those of an export.
     Returned is what the page warns of beyond the results' own warnings.
     """
     files = [Path(file) for file in inputs]
     doubts: tuple[str, ...] = ()
     if not isinstance(result, Identification):
         results = tuple(result)
-        if logs or validate or physical is not None:
-            raise DynidError("logs and physical parameters go with a single result; a comparison draws no curves")
+        if logs or validate or physical is not None or warnings:
+            raise DynidError(
+                "logs, physical parameters and warnings go with a single result; a comparison draws no curves"
+            )
         doubts = tuple(dict.fromkeys(said for one in results for said in _changed(one)))
         compared = replace(Compared.of(results, names, find_origin((), command, files)), doubts=doubts)
         page = render_page(compared.title, compared, COMPARISON)
     else:
+        if names is not None:
+            raise DynidError("names go with several results")
         used, held_out = _opened(result, logs), _opened(result, validate)
         if len(used) > len(result.factors):
             raise DynidError(
@@ -93,6 +99,7 @@ def write_report(
             replay_logs(result, held_out, fitted=False, pages=count, on_progress=on_progress),
             physical,
             doubts,
+            tuple(warnings),
         )
         page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=lead(result))
     write_text(Path(path), page)

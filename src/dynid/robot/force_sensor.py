@@ -34,8 +34,10 @@ class Rotor:
 
     def __post_init__(self) -> None:
         axis = _numbers(self.axis, 3, f"axis of the rotor of joint '{self.joint}'")
-        if not np.linalg.norm(axis) > 0.0 or not np.isfinite(self.ratio):
-            raise DynidError(f"the rotor of joint '{self.joint}' needs an axis of some length and a finite ratio")
+        if not np.linalg.norm(axis) > 0.0 or not np.isfinite(self.ratio) or self.ratio == 0.0:
+            raise DynidError(
+                f"the rotor of joint '{self.joint}' needs an axis of some length and a finite ratio other than 0"
+            )
         if self.inertia < 0.0:
             raise DynidError(f"the inertia of the rotor of joint '{self.joint}' is negative")
         object.__setattr__(self, "axis", freeze(axis / np.linalg.norm(axis)))
@@ -88,6 +90,7 @@ class ForceSensor:
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
             raise DynidError(f"mass of what stands on the plate must be a number that is not negative, got {self.mass}")
         self._check_per_channel()
+        object.__setattr__(self, "rotors", tuple(self.rotors))
         joints = [rotor.joint for rotor in self.rotors]
         if len(set(joints)) < len(joints):
             raise DynidError("the force sensor names the rotor of a joint twice")
@@ -102,6 +105,16 @@ class ForceSensor:
             if (values < lowest).any():
                 raise DynidError(f"{name} of the force sensor must be {'positive' if lowest else 'at least 0'}")
             object.__setattr__(self, name, freeze(values))
+
+    @property
+    def spinning(self) -> tuple[Rotor, ...]:
+        """Rotors of known inertia that turn at a speed of their own."""
+        return tuple(rotor for rotor in self.rotors if np.isfinite(rotor.inertia) and rotor.ratio != 1.0)
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Joints whose rotor shows in the forces on the base, but by how much is not known."""
+        return tuple(rotor.joint for rotor in self.rotors if rotor.is_hidden)
 
     @property
     def is_tared(self) -> bool:

@@ -30,6 +30,10 @@ class JointColumn:
         if not self.of:
             object.__setattr__(self, "of", self.joint)
         if self.function is not None:
+            if self.positions is not None or self.torque is not None or self.of != self.joint:
+                raise DynidError(
+                    f"column '{self.name}' has a function of all joints: leave out of, positions and torque"
+                )
             return
         if self.positions is None or self.torque is None:
             raise DynidError(f"column '{self.name}' needs positions and torque, or a function of q and v")

@@ -19,6 +19,9 @@ from dynid.robot.limits import UNLIMITED, JointLimits, Limits
 from dynid.robot.loops import Closure, Coupling
 from dynid.robot.transform import Array, Transform, freeze
 
+SAME = 1e-3
+"""Relative difference up to which a nominal Ia and a declared ratio^2 J agree: data sheets round."""
+
 JointKind = Literal["revolute", "prismatic", "fixed", "floating"]
 
 
@@ -72,7 +75,8 @@ class Robot:
     joints that couplings or closures make dependent are passive. `columns`: torques of known shape and unknown
     size at a joint, such as a gas spring. `sensor`: the force plate under the base, if it is not in frame 0.
     `unknown`: symbols and entries (`d3`) of the table whose values are nominal only. `files`: what it was loaded
-    from, hashed; nothing for a robot made in memory.
+    from, hashed; nothing for a robot made in memory. A rotor that the sensor declares with its inertia J gives its
+    joint the nominal Ia = ratio^2 J; `warnings` name values that disagreed.
     """
 
     name: str
@@ -87,6 +91,7 @@ class Robot:
     sensor: ForceSensor | None = None
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
@@ -101,6 +106,27 @@ class Robot:
             raise DynidError(
                 f"the force sensor names the rotor of joint '{strangers[0]}'; joints are {', '.join(self.joint_names)}"
             )
+        self._take_rotors()
+
+    def _take_rotors(self) -> None:
+        """Make Ia of declared rotors nominal, so that torques and forces on the base speak of the same J."""
+        links, warnings, place = (
+            list(self.links),
+            list(self.warnings),
+            {link.joint: k for k, link in enumerate(self.links)},
+        )
+        for rotor in () if self.sensor is None else self.sensor.spinning:
+            k = place[rotor.joint]
+            link, Ia = links[k], rotor.ratio**2 * rotor.inertia
+            stated = ROTOR in link.zero or (link.rotor != 0.0 and not np.isnan(link.rotor))
+            if stated and abs(link.rotor - Ia) > SAME * Ia:
+                warnings.append(
+                    f"{ROTOR}{link.label} = {link.rotor:.5g} of the robot disagrees with the rotor declared for joint "
+                    f"'{link.joint}', ratio^2 J = {Ia:.5g}, which is used; correct one of them"
+                )
+            links[k] = replace(link, rotor=Ia, zero=link.zero - {ROTOR})
+        object.__setattr__(self, "links", tuple(links))
+        object.__setattr__(self, "warnings", tuple(dict.fromkeys(warnings)))
 
     def __repr__(self) -> str:
         return f"<Robot '{self.name}': joints {', '.join(self.joint_names)}>"
@@ -226,8 +252,15 @@ class Robot:
                 rotor = float(values[start])
                 start += 1
             links.append(replace(link, inertia=inertia, rotor=rotor))
-        return replace(self, links=tuple(links))
+        return replace(self, links=tuple(links), warnings=())
 
     def with_sensor(self, sensor: ForceSensor | None) -> Robot:
         """Return the robot on another force plate."""
-        return replace(self, sensor=sensor)
+        return replace(self, sensor=sensor, warnings=())
+
+    @property
+    def declared_rotors(self) -> dict[str, float]:
+        """Ia by name (`Ia2`) of the rotors whose inertia is declared."""
+        rotors = () if self.sensor is None else self.sensor.spinning
+        label = {link.joint: link.label for link in self.links}
+        return {ROTOR + label[rotor.joint]: rotor.ratio**2 * rotor.inertia for rotor in rotors}

@@ -30,7 +30,7 @@ class VerdictSection:
             (percent(result.fit.mean), "mean error on the data used"),
             (number(result.base_condition, 3), f"condition of the {kind} columns"),
             (str(len(result.essential)), f"of {len(result.names)} parameters are essential"),
-            (str(len(result.warnings)), "warnings" if len(result.warnings) != 1 else "warning"),
+            (str(len(subject.warnings)), "warnings" if len(subject.warnings) != 1 else "warning"),
         ]
         return {
             "level": result.verdict.level,

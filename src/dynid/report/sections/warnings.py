@@ -19,6 +19,8 @@ class WarningsSection:
     def fill(self, subject: Subject) -> Mapping[str, Any]:
         """All sentences, once each."""
         result, bodies = subject.result, subject.physical
-        warnings = [*subject.doubts, *result.warnings, *(bodies.warnings if bodies else ())]
         notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings, *(bodies.notes if bodies else ())]
-        return {"warnings": tuple(dict.fromkeys(warnings)), "notes": tuple(dict.fromkeys(notes))}
+        return {
+            "warnings": subject.warnings,
+            "notes": tuple(x for x in dict.fromkeys(notes) if x not in subject.warnings),
+        }

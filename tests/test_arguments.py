@@ -1,0 +1,779 @@
+"""No argument is ignored: changed, it changes the result, or it is refused where it would not.
+
+Every keyword of every public function and method has a case here; a new one without a case fails. A seed is welcome
+everywhere (`allowed`), and a default value is never refused.
+"""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynid
+from data.test_markers import markers_on, see
+from dynid import ForceSensor, JointColumn, Log, Motion, Robot, Rotor
+from dynid.kernel.poses import link_poses
+from dynid.robot.transform import Transform, rotation_about
+from fourier import fourier_motion
+from frictions import with_friction
+from loads import LOAD, robot_with_friction, two_logs
+from log_writers import bag_messages, write_bag
+from plates import arm
+from urdf_texts import URDF
+
+PLAIN = ("viscous", "coulomb", "offset")
+BY_HAND = ("ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential")
+"""Classes that users construct themselves."""
+
+Call = Callable[..., Any]
+CASES: dict[str, list[Callable[[], None]]] = {}
+idle: Any
+
+
+def changes(keys: str, call: Call, **value: Any) -> None:
+    """With these arguments the outcome is another one; keys: the function, with a dot."""
+    for name in value:
+        CASES.setdefault(f"{keys}.{name}", []).append(lambda: _changes(call, value))
+
+
+def refused(keys: str, match: str, call: Call, **value: Any) -> None:
+    """These arguments would change nothing and are refused by name."""
+    for name in value:
+        CASES.setdefault(f"{keys}.{name}", []).append(lambda: _refused(call, match, value))
+
+
+def allowed(keys: str, call: Call, **value: Any) -> None:
+    """These change nothing here and are taken all the same."""
+    for name in value:
+        CASES.setdefault(f"{keys}.{name}", []).append(lambda: _same(call, value))
+
+
+def called(keys: str, call: Call) -> None:
+    """A callback is called."""
+    CASES.setdefault(f"{keys}.on_progress", []).append(lambda: _called(call))
+
+
+class Later:
+    """A value that is made when it is needed, not when tests are collected."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def now(value: dict[str, Any]) -> dict[str, Any]:
+    return {name: x.make() if isinstance(x, Later) else x for name, x in value.items()}
+
+
+def _changes(call: Call, value: dict[str, Any]) -> None:
+    assert plain(call()) != plain(call(**now(value))), f"{', '.join(value)} changed nothing"
+
+
+def _refused(call: Call, match: str, value: dict[str, Any]) -> None:
+    given = now(value)
+    with pytest.raises(dynid.DynidError, match=match):
+        call(**given)
+
+
+def _same(call: Call, value: dict[str, Any]) -> None:
+    assert plain(call()) == plain(call(**now(value)))
+
+
+def _called(call: Call) -> None:
+    told: list[float] = []
+    call(on_progress=lambda _, done: told.append(done))
+    assert told
+    assert all(0.0 <= done <= 1.0 for done in told)
+
+
+def plain(x: Any) -> Any:
+    """What a result says, in numbers and words that can be compared."""
+    parts: tuple[Any, ...]
+    match x:
+        case None | bool() | int() | float() | str():
+            return repr(x)
+        case np.ndarray():
+            return x.shape, x.tobytes()
+        case dict():
+            return {key: plain(value) for key, value in x.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(value) for value in x]
+        case dynid.Identification():
+            parts = (x.names, x.values, x.sigma, x.cutoff, x.friction, x.validation.nrmse, x.validation.source, x.notes)
+        case dynid.BaseParameters():
+            lu = None if x.diagnostics is None else x.diagnostics.factor
+            parts = (x.names, x.matrix, x.method, x.no_effect, x.columns, lu, x.scaled is not None)
+        case dynid.Regressor():
+            parts = (x.matrix, x.columns, x.channels)
+        case dynid.State():
+            parts = ([f.R for block in x.blocks for f in block.factors], x.equation.names, x.cutoff, x.recipe)
+        case dynid.Excitation():
+            motion = x.motion(20.0) if np.isfinite(x.duration) else x.shape.exciting_motion()
+            parts = (motion, x.value, x.expected_errors(), x.warnings, x.rows.model, len(x.history.descents))  # type: ignore[union-attr]
+        case Motion():
+            parts = (x.t, x.q, x.v, x.a)
+        case Log():
+            parts = (x.t, x.q, x.v, x.a, x.tau, x.reaction, x.name, x.coupling, x.notes)
+        case Robot():
+            poses = link_poses(x, np.ones((1, len(x.tree_joints))))
+            parts = (x.parameters, x.gravity, x.joint_names, x.floating, x.name, poses.rotation, poses.position)
+        case dynid.Payload() | dynid.Gains():
+            parts = (x.names, x.values, x.sigma)
+        case dynid.PhysicalParameters():
+            parts = (x.names, x.values, x.prior, x.prior_source)
+        case dynid.MarkerFit():
+            parts = (x.q, x.offsets, x.camera.rotation, x.sigma)
+        case dynid.Comparison():
+            parts = ([(way.name, way.result, way.refusal) for way in x.ways], x.source)
+        case Path():
+            return x.read_bytes()
+        case _:
+            return repr(x)
+    return [type(x).__name__, *map(plain, parts)]
+
+
+def public_callables() -> Iterator[tuple[str, Any]]:
+    """Functions of `dynid`, methods of its classes, and the classes that users construct."""
+    for name in dynid.__all__:
+        found = getattr(dynid, name)
+        if not inspect.isclass(found):
+            yield name, found
+            continue
+        if name in BY_HAND:
+            yield name, found
+        for key, value in vars(found).items():
+            method = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            if not key.startswith("_") and inspect.isfunction(method):
+                yield f"{name}.{key}", method
+
+
+def keywords() -> set[str]:
+    """Arguments that may be left out, or that are given by name only."""
+    return {
+        f"{name}.{p.name}"
+        for name, found in public_callables()
+        for p in inspect.signature(found).parameters.values()
+        if p.name != "self" and (p.kind is p.KEYWORD_ONLY or p.default is not p.empty)
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------------- data
+
+
+@cache
+def robot() -> Robot:
+    return with_friction(arm("gautier3"))
+
+
+@cache
+def motion(seed: int = 0, duration: float = 6.0) -> Motion:
+    return fourier_motion(robot(), duration=duration, rate=50.0, seed=seed)
+
+
+@cache
+def recorded(seed: int = 0) -> Log:
+    return dynid.simulate(robot(), motion(seed), noise=0.2, plate_noise=0.2, seed=seed)
+
+
+def fit(**options: Any) -> dynid.Identification:
+    return dynid.identify(robot(), recorded(), **{"friction": PLAIN, **options})
+
+
+def on_plate(**options: Any) -> dynid.Identification:
+    return dynid.identify(robot(), recorded(), **{"model": "reaction", **options})
+
+
+@cache
+def result() -> dynid.Identification:
+    return fit()
+
+
+def folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="dynid-arguments-"))
+
+
+def two_links() -> Robot:
+    X = np.tile([0.1, 0.0, 0.0, 0.1, 0.0, 0.1, 0.05, 0.02, 0.01, 1.0, 0.1], 2)
+    return Robot.from_mdh([{}, {"alpha": 1.0, "d": 0.3}], name="two").with_parameters(X)
+
+
+ONE = Robot.from_mdh([{"alpha": np.pi / 2}], name="one").with_parameters(
+    np.array([0.1] * 6 + [0.2, 0.1, 0.0, 1.0, 0.1])
+)
+ALONE = {"position": [[-2.0, 2.0]], "velocity": 3.0}
+LIMITS = {"position": [[-2.0, 2.0], [-1.0, 1.5]], "velocity": 3.0, "acceleration": 8.0}
+
+
+def design(**options: Any) -> dynid.Excitation:
+    few = {"limits": LIMITS, "starts": 1, "harmonics": 2, "duration": 3.0}
+    return dynid.design_excitation(two_links(), **{**few, **options})
+
+
+def design_points(**options: Any) -> dynid.Excitation:
+    few = {"shape": "points", "points": 3, "starts": 1, "limits": {**ALONE, "acceleration": 8.0}}
+    return dynid.design_excitation(ONE, **{**few, **options})
+
+
+@cache
+def excitation() -> dynid.Excitation:
+    return design()
+
+
+def column(**options: Any) -> JointColumn:
+    return JointColumn("Spring", "2", **{"positions": [-1.0, 0.0, 1.0], "torque": [0.0, 1.0, 4.0], **options})
+
+
+COLUMN = JointColumn("Spring2", "2", positions=np.array([-1.0, 0.0, 1.0]), torque=np.array([0.0, 1.0, 4.0]))
+
+# ------------------------------------------------------------------------------------------------------ base parameters
+
+for name in ("qr", "svd"):
+    sampled: Call = lambda method=name, **k: dynid.base_parameters(robot(), method=method, **k)  # noqa: E731
+    changes("base_parameters", sampled, seed=3)
+    changes("base_parameters", sampled, rows=90)
+    changes("base_parameters", sampled, scaling=(1.0, 0.03))
+base: Call = lambda **k: dynid.base_parameters(robot(), **k)  # noqa: E731
+for other in (None, "nullspace", "rules"):
+    refused("base_parameters", "rows= is for", base, rows=90, method=other)
+    refused("base_parameters", "scaling= is for", base, scaling=(1.0, 0.03), method=other)
+    allowed("base_parameters", lambda method=other, **k: base(method=method, **k), seed=3)
+changes("base_parameters", base, model="reaction")
+changes("base_parameters", base, method="qr")
+changes("base_parameters", base, rotor_inertia=False)
+changes("base_parameters", lambda **k: base(model="reaction", **k), tared=True)
+refused("base_parameters", "belongs to the reaction model", base, tared=True)
+changes("base_parameters", base, friction=("offset",))
+refused("base_parameters", "belong to the torque model", lambda **k: base(model="energy", **k), friction=("offset",))
+
+compared: Call = lambda **k: dynid.compare_methods(robot(), **k).results  # noqa: E731
+changes("compare_methods", compared, model="reaction")
+changes("compare_methods", compared, rotor_inertia=False)
+changes("compare_methods", lambda **k: compared(model="reaction", **k), tared=True)
+refused("compare_methods", "belongs to the reaction model", compared, tared=True)
+changes("compare_methods", compared, seed=3)
+
+# ------------------------------------------------------------------------------------------------------------ regressor
+
+for name in ("regressor", "regressor_chunks", "regressor_adjoint"):
+
+    def rows_of(name: str = name, **k: Any) -> Any:
+        if name != "regressor_adjoint":
+            found = getattr(dynid, name)(robot(), motion()[:30], **k)
+            return found if name == "regressor" else list(found)
+        W = dynid.regressor(robot(), motion()[:30], **k).matrix
+        return dynid.regressor_adjoint(robot(), motion()[:30], np.ones_like(W), **k)
+
+    changes(name, rows_of, model="static")
+    changes(name, rows_of, rotor_inertia=False)
+changes("regressor_chunks", lambda **k: list(dynid.regressor_chunks(robot(), motion()[:30], **k)), size=7)
+
+# ----------------------------------------------------------------------------------------------------------- excitation
+
+changes("design_excitation", lambda **k: dynid.design_excitation(ONE, limits=ALONE, starts=1, **k), shape="points")
+changes("design_excitation", design, model="energy")
+changes("design_excitation", design, criterion="d")
+changes("design_excitation", lambda **k: design(criterion="condition+scaling", **k), weights=(1.0, 0.3))
+for name in ("condition", "frobenius", "scaling", "a", "d", "e"):
+    refused("design_excitation", "weights belongs to", lambda c=name, **k: design(criterion=c, **k), weights=(1.0, 0.3))
+changes("design_excitation", design, rotor_inertia=True)
+changes("design_excitation", design, friction=("viscous",))
+changes("design_excitation", design, limits={**LIMITS, "velocity": 2.0})
+changes("design_excitation", design, limits={**LIMITS, "effort": 0.7})
+changes("design_excitation", design, duration=4.0)
+changes("design_excitation", design, harmonics=3)
+changes("design_excitation", design, periods=2)
+changes("design_excitation", design, rest=[0.3, 0.2])
+changes("design_excitation", design, starts=2)
+changes("design_excitation", design, seed=1)
+changes("design_excitation", design, noise=[0.1, 0.3])
+changes("design_excitation", lambda **k: design(starts=40, **k), time_budget=0.05)
+called("design_excitation", design)
+refused("design_excitation", "points belongs to shape 'points'", design, points=9)
+for name, idle in (("duration", 4.0), ("harmonics", 3), ("periods", 2)):
+    refused("design_excitation", f"{name} belongs to shape 'fourier'", design_points, **{name: idle})
+changes("design_excitation", design_points, points=4)
+changes("design_excitation", design_points, rest=[0.3])
+changes("design_excitation", design_points, limits={**ALONE, "acceleration": 8.0, "effort": 3.0})
+without: Call = lambda **k: design_points(**{"limits": ALONE, **k})  # noqa: E731
+refused("design_excitation", "rest needs a motion", without, rest=[0.3])
+refused("design_excitation", "needs a motion", without, limits={**ALONE, "effort": 3.0})
+refused("design_excitation", "at its position limit", design_points, rest=[2.0])
+changes("Excitation.expected_errors", lambda **k: excitation().expected_errors(**k), noise=0.5)
+
+
+def saved_motion(**k: Any) -> list[Path]:
+    made = [folder() / f"motion{suffix}" for suffix in (".csv", ".json", ".yaml")]
+    for file in made:
+        excitation().save(file, **k)
+    return made
+
+
+changes("Excitation.save", saved_motion, rate=50.0)
+
+# ----------------------------------------------------------------------------------------------------------------- data
+
+simulated: Call = lambda **k: dynid.simulate(robot(), motion(), **k)  # noqa: E731
+changes("simulate", simulated, noise=0.1)
+changes("simulate", simulated, plate_noise=0.1)
+changes("simulate", lambda **k: simulated(noise=0.1, **k), seed=1)
+allowed("simulate", simulated, seed=1)
+changes("simulate", lambda **k: dynid.simulate(two_links(), excitation(), **k), rate=50.0)
+refused("simulate", "rate= samples an excitation", simulated, rate=50.0)
+
+log_of: Call = lambda **k: Log(motion().t, motion().q, **k)  # noqa: E731
+for name in ("v", "a", "tau", "reaction"):
+    changes("Log", log_of, **{name: Later(lambda: motion().v)})
+changes("Log", log_of, name="mine")
+for name in ("between", "part"):
+    for key, at in (("start", 0.3), ("stop", 0.7)):
+        changes(f"Log.{name}", lambda name=name, **k: getattr(recorded(), name)(**k), **{key: at})
+changes("Log.chunks", lambda **k: [len(part) for part in recorded().chunks(**k)], rows=100)
+changes("Log.of", lambda **k: Log.of(recorded().source, **k), coupling=2.0 * np.eye(3))
+changes("Log.of", lambda **k: Log.of(recorded().source, **k), notes=("heard",))
+for name in ("base_pose", "base_velocity", "base_acceleration"):
+
+    def floating_motion(name: str = name, **k: Any) -> Any:
+        free = dynid.load_robot("one_link", floating_base=True)
+        still = {"base_pose": np.array([[0, 0, 0, 0, 0, 0, 1.0]]), "base_velocity": np.zeros((1, 6)),
+                 "base_acceleration": np.zeros((1, 6))}  # fmt: skip
+        zero = np.zeros((1, 1))
+        return dynid.regressor(free, Motion(np.zeros(1), zero, zero, zero, **{**still, **k}))
+
+    moved = np.array([[0, 0, 0, 0.6, 0, 0, 0.8]]) if name == "base_pose" else np.ones((1, 6))
+    changes("Motion", floating_motion, **{name: moved})
+
+
+def read(file: str = "log.csv", **k: Any) -> Log:
+    place = folder()
+    log, names = recorded(), robot().joint_names
+    assert log.tau is not None
+    assert log.v is not None
+    head = ["t", *(f"{c}{j}" for c in ("q", "v", "tau", "other") for j in names)]
+    table = np.column_stack([log.t, log.q, log.v, log.tau, 2.0 * log.tau])
+    if "tau" not in file:
+        np.savetxt(place / file, table, delimiter=",", header=",".join(head), comments="")
+    else:
+        np.savetxt(place / file, table[:, :4], delimiter=",", header=",".join(head[:4]), comments="")
+    found = dynid.read_log(place / file, robot(), **k)
+    return Log.of(replace_name(found), coupling=found.coupling, notes=found.notes)
+
+
+def replace_name(log: Log) -> Any:
+    """The samples under a name that is the same in every folder."""
+    return Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau, reaction=log.reaction).source
+
+
+changes("read_log", read, columns={"tau": ["other1", "other2", "other3"]})
+changes("read_log", read, units={"q": "deg"})
+refused("read_log", "no channel 'reaction'", read, units={"reaction": "N"})
+changes("read_log", read, gear=50.0)
+changes("read_log", read, gain=0.2)
+refused("read_log", "no torques or currents", lambda **k: read("without_tau.csv", **k), gain=0.2)
+refused("read_log", "topic= is for bags", read, topic="/joint_states")
+
+
+def read_bag(**k: Any) -> Log:
+    file = write_bag(folder() / "bag", bag_messages(recorded()._all, robot().joint_names))
+    return Log.of(replace_name(dynid.read_log(file, robot(), **k)))
+
+
+refused("read_log", "/elsewhere", read_bag, topic="/elsewhere")
+
+
+@cache
+def seen_markers() -> tuple[Robot, Any, Any, Any, Any]:
+    puma = dynid.load_robot("one_link")
+    t = np.arange(0.0, 1.0, 0.02)
+    q = 0.5 * np.sin(3.0 * t)[:, None]
+    links, offsets = markers_on(puma, 3)
+    return puma, t, q, links, see(puma, q, links, offsets, noise=1e-3)
+
+
+def marked(**k: Any) -> dynid.MarkerFit:
+    puma, t, q, links, x = seen_markers()
+    return dynid.angles_from_markers(puma, t, x, links, **{"start": q[0], **k})
+
+
+changes("angles_from_markers", marked, start=[0.1])
+changes("angles_from_markers", marked, at=[0, 1])
+changes("angles_from_markers", marked, offsets=np.full((3, 3), [[0.1, 0.1, 0.1], [np.nan] * 3, [np.nan] * 3]))
+changes("angles_from_markers", marked, camera=Transform(rotation_about(np.array([1.0, 0, 0]), 0.1), np.zeros(3)))
+changes("MarkerFit.log", lambda **k: marked().log(**k), tau=np.ones((50, 1)))
+changes("MarkerFit.log", lambda **k: marked().log(**k), reaction=np.ones((50, 6)))
+changes("MarkerFit.log", lambda **k: marked().log(**k), name="seen")
+
+
+def seen_with_base(**k: Any) -> dynid.MarkerFit:
+    chain = robot()
+    q = motion().q[::10]
+    links, offsets = markers_on(chain, 3)
+    seen = see(chain, q, [*links, "base", "base"], np.vstack([offsets, [[0.3, 0, 0], [0, 0.3, 0]]]), noise=1e-3)
+    known = np.vstack([np.full_like(offsets, np.nan), [[0.3, 0, 0], [0, 0.3, 0]]])
+    return dynid.angles_from_markers(
+        chain, motion().t[::10], seen, [*links, "base", "base"], start=q[0], offsets=known, **k
+    )
+
+
+changes("angles_from_markers", seen_with_base, refine_camera=True)
+
+# ------------------------------------------------------------------------------------------------------- identification
+
+second = Later(lambda: recorded(5))
+for key, options in {
+    "identify": fit,
+    "collect_state": lambda **k: dynid.collect_state(robot(), recorded(), **{"friction": PLAIN, **k}),
+}.items():
+    changes(key, options, model="momentum")
+    changes(key, options, friction=("viscous",))
+    changes(key, options, rotor_inertia=False)
+    changes(key, options, cutoff=5.0)
+    changes(key, options, columns=(COLUMN,))
+    changes(key, options, joints=["1", "3"])
+    changes(key, options, delay=0.01)
+    changes(key, options, unknown=["r"])
+    called(key, options)
+    for model in ("energy", "momentum"):
+        balanced: Call = lambda call=options, model=model, **k: call(model=model, **k)  # noqa: E731
+        changes(key, balanced, window=0.3)
+        changes(key, balanced, quadrature="trapezoid")
+    for model in ("torque", "power", "reaction", "torque+reaction"):
+        free = () if model == "reaction" else PLAIN
+        plainly: Call = lambda call=options, model=model, friction=free, **k: call(model=model, friction=friction, **k)  # noqa: E731
+        refused(key, "has no window", plainly, window=0.3)
+        refused(key, "has no quadrature", plainly, quadrature="trapezoid")
+    for model in ("power", "energy"):
+        refused(key, "adds up all joints", lambda call=options, m=model, **k: call(model=m, **k), joints=["1"])
+    of_base: Call = lambda call=options, **k: call(**{"model": "reaction", "friction": (), **k})  # noqa: E731
+    refused(key, "does not feel friction", of_base, friction=PLAIN)
+    refused(key, "torques of joints", of_base, columns=(COLUMN,))
+    refused(key, "adds up all joints", of_base, joints=["1"])
+    refused(key, "needs the geometry", of_base, unknown=["r"])
+    changes(key, of_base, cutoff=5.0)
+    changes(key, of_base, delay=0.01)
+    allowed(key, of_base, rotor_inertia=False)  # a statement that holds: the base feels no rotors
+
+first: Call = lambda **k: dynid.collect_state(robot(), recorded(), friction=PLAIN, **k)  # noqa: E731
+
+
+def like(**k: Any) -> dynid.State:
+    return dynid.collect_state(robot(), recorded(5), **k)
+
+
+changes(
+    "collect_state", lambda **k: like(**({"friction": PLAIN} if not k else k)), like=Later(lambda: first(cutoff=4.0))
+)
+for name, idle in {
+    "friction": PLAIN, "rotor_inertia": False, "cutoff": 5.0, "columns": (COLUMN,), "joints": ["1"], "delay": 0.1,
+    "model": "power", "window": 0.3, "quadrature": "trapezoid", "unknown": ["r"],
+}.items():  # fmt: skip
+    refused("collect_state", f"leave out {name}", lambda **k: like(like=first(), **k), **{name: idle})
+
+changes("identify", fit, estimator="ols")
+changes("identify", fit, validate=0.3)
+changes("identify", fit, validate=second)
+changes("identify", fit, known={"Ia3": 0.1})
+changes("identify", fit, tied=[("Fv1", "Fv2")])
+changes("identify", fit, intervals="white")
+changes(
+    "identify",
+    lambda **k: dynid.identify(robot(), [recorded(), recorded(5)], friction=PLAIN, **k),
+    offsets_per_log=True,
+)
+refused("identify", "friction block 'offset'", lambda **k: fit(friction=("viscous",), **k), offsets_per_log=True)
+refused("identify", "friction block 'offset'", on_plate, offsets_per_log=True)
+changes("identify", on_plate, sensor=ForceSensor(position=np.array([0.1, 0.0, 0.0])))
+
+
+def partly(**k: Any) -> dynid.Identification:
+    log = recorded()
+    assert log.reaction is not None
+    few = Log(log.t, log.q, v=log.v, a=log.a, reaction=log.reaction[:, :2])
+    return dynid.identify(robot(), few, model="reaction", sensor=ForceSensor(channels=("Fx", "Fy")), **k)
+
+
+CASES.setdefault("identify.partial", []).append(lambda: _refused(partly, "cannot tell", {}))
+CASES["identify.partial"].append(lambda: plain(partly(partial=True)))
+for model in ("torque", "power", "energy", "momentum"):
+    refused("identify", "sensor= goes with", lambda m=model, **k: fit(model=m, **k), sensor=ForceSensor())
+    refused("identify", "partial= goes with", lambda m=model, **k: fit(model=m, **k), partial=True)
+for name, idle in (("known", {"Ia3": 0.1}), ("tied", [("Fv1", "Fv2")])):
+    refused("identify", "takes no known or tied", lambda **k: fit(estimator="recursive", **k), **{name: idle})
+
+states: Call = lambda **k: dynid.identify_states([first(), like(like=first())], **k)  # noqa: E731
+changes("identify_states", states, estimator="ols")
+refused("identify_states", "reads logs twice", states, estimator="huber")
+changes("identify_states", states, known={"Ia3": 0.1})
+changes("identify_states", states, tied=[("Fv1", "Fv2")])
+changes("identify_states", states, offsets_per_log=True)
+changes("identify_states", states, intervals="white")
+
+
+def ways(**k: Any) -> dynid.Comparison:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dynid.estimation.compare.WAYS", (("torque", "wls"), ("momentum", "wls")))
+        return dynid.compare_ways(robot(), [recorded(), recorded(5)], **{"friction": PLAIN, **k})
+
+
+changes("compare_ways", ways, window=0.3)
+changes("compare_ways", ways, quadrature="trapezoid")
+changes("compare_ways", ways, friction=("viscous",))
+changes("compare_ways", ways, rotor_inertia=False)
+changes("compare_ways", ways, cutoff=5.0)
+changes("compare_ways", ways, validate=0.4)
+changes("compare_ways", ways, columns=(COLUMN,))
+changes("compare_ways", ways, joints=["1", "3"])
+changes("compare_ways", ways, known={"Ia3": 0.1})
+changes("compare_ways", ways, tied=[("Fv1", "Fv2")])
+changes("compare_ways", ways, offsets_per_log=True)
+changes("compare_ways", ways, delay=0.01)
+called("compare_ways", ways)
+CASES["Comparison.way.estimator"] = [
+    lambda: _refused(lambda **k: ways().way("torque", **k), "huber", {"estimator": "huber"}),
+    lambda: plain(ways().way("torque", estimator="wls").result),
+]
+
+
+@cache
+def carrier() -> tuple[Robot, Log, Log]:
+    puma = robot_with_friction("puma560")
+    return puma, *two_logs(puma, LOAD, noise=0.01, rate=50.0)
+
+
+def carried(**k: Any) -> dynid.Payload:
+    return dynid.identify_payload(*carrier(), **{"friction": PLAIN, **k})
+
+
+def gains(**k: Any) -> dynid.Gains:
+    return dynid.identify_gains(*carrier(), LOAD, **{"friction": PLAIN, **k})
+
+
+@cache
+def between(**k: Any) -> dynid.Payload:
+    puma, *logs = carrier()
+    pair = [dynid.identify(puma, log, friction=PLAIN) for log in logs]
+    return dynid.payload_between(pair[0], pair[1], **k)
+
+
+for key, run in {"identify_payload": carried, "identify_gains": gains}.items():
+    changes(key, run, link="4")
+    changes(key, run, friction=("viscous", "offset"))
+    changes(key, run, rotor_inertia=False)
+    changes(key, run, cutoff=5.0)
+    changes(key, run, offsets_per_log=True)
+    refused(key, "friction block 'offset'", lambda run=run, **k: run(friction=("viscous",), **k), offsets_per_log=True)
+    changes(key, run, delay=0.01)
+    called(key, run)
+changes("identify_payload", carried, model="momentum")
+changes("identify_payload", carried, joints=["2", "3", "4", "5", "6"])
+changes("payload_between", between, link="4")
+changes("load_parameters", lambda **k: dynid.load_parameters(2.0, (0.1, 0.0, 0.0), **k), inertia=np.eye(3))
+
+
+def online(**k: Any) -> Any:
+    run = dynid.Sequential(robot(), **k)
+    assert recorded().tau is not None
+    run.update_many(motion().q, motion().v, motion().a, recorded().tau)  # type: ignore[arg-type]
+    return run.names, run.values, run.sigma
+
+
+changes("Sequential", online, friction=())
+changes("Sequential", online, rotor_inertia=False)
+changes("Sequential", online, forgetting=0.99)
+changes("Sequential", online, noise=[1.0, 2.0, 3.0])
+changes("Sequential", online, prior={"ZZ1": (1.0, 0.1)})
+
+
+def sensed(**k: Any) -> Any:
+    on = robot().with_sensor(ForceSensor(**k))
+    return dynid.simulate(on, motion()), dynid.identify(
+        on, dynid.simulate(on, motion(), plate_noise=0.1), model="reaction"
+    )
+
+
+for name, value in {
+    "position": [0.1, 0, 0], "rotation": rotation_about(np.array([0, 0, 1.0]), 0.4), "reference": [0, 0.1, 0],
+    "sense": "robot_on_plate", "channels": ("Mz", "Fx", "Fy", "Mx", "My", "Fz"), "mass": 3.0,
+    "noise": [1, 2, 3, 4, 5, 6], "gain": 0.1, "rotors": (Rotor("2", 50.0, 1e-4),),
+}.items():  # fmt: skip
+    changes("ForceSensor", sensed, **{name: value})
+changes("ForceSensor", lambda **k: sensed(mass=3.0, **k), com=[0.1, 0, 0])
+changes("ForceSensor", sensed, offsets="known", offset=[1.0] * 6)
+refused("ForceSensor", "go together", sensed, offset=[1.0] * 6)
+spun: Call = lambda **k: sensed(rotors=(Rotor("2", **{"ratio": 50.0, "inertia": 1e-4, **k}),))  # noqa: E731
+changes("Rotor", spun, ratio=60.0)
+changes("Rotor", spun, inertia=2e-4)
+changes("Rotor", spun, axis=[1.0, 0.0, 0.0])
+at_column: Call = lambda **k: column(**k).values(robot().joint_names, motion().q, motion().v)  # noqa: E731
+changes("JointColumn", at_column, of="1")
+changes("JointColumn", at_column, positions=[-2.0, 0.0, 1.0])
+changes("JointColumn", at_column, torque=[0.0, 2.0, 4.0])
+changes("JointColumn", at_column, function=lambda q, v: q[:, 0] * v[:, 1], positions=None, torque=None)
+refused("JointColumn", "leave out of, positions", at_column, function=lambda q, v: q[:, 0])
+refused("JointColumn", "leave out of", at_column, function=lambda q, v: q[:, 0], of="1", positions=None, torque=None)
+
+# -------------------------------------------------------------------------------------------------------------- robots
+
+ROWS = [{}, {"alpha": "A", "d": 0.3}]
+made: Call = lambda **k: Robot.from_mdh(ROWS, **{"symbols": {"A": 1.0}, **k})  # noqa: E731
+changes("Robot.from_mdh", made, gravity=(0.0, 9.81, 0.0))
+changes("Robot.from_mdh", made, symbols={"A": 0.5})
+changes("Robot.from_mdh", made, name="mine")
+
+
+@cache
+def urdf() -> Path:
+    place = folder() / "robot.urdf"
+    place.write_text(URDF, encoding="utf-8")
+    return place
+
+
+def from_urdf(**k: Any) -> Robot:
+    return dynid.load_robot(urdf(), **k)
+
+
+changes("load_robot", from_urdf, gravity=(0.0, 0.0, -1.6))
+changes("load_robot", from_urdf, floating_base=True)
+changes("load_robot", from_urdf, lock={"shoulder": 0.5})
+
+
+def almost_right(**k: Any) -> Robot:
+    file = folder() / "almost.toml"
+    file.write_text('name = "almost"\n[[joint]]\n[[joint]]\nalpha = 1.5708\nd = 0.3\n')
+    return dynid.load_robot(file, **k)
+
+
+changes("load_robot", almost_right, snap=False)
+short: Call = lambda **k: dynid.model_parameters(two_links(), **{"unknown": ["r"], **k})  # noqa: E731
+changes("model_parameters", lambda **k: short(**k).expressions, unknown=["d"])
+changes("model_parameters", lambda **k: short(**k).expressions, rotor_inertia=True)
+counted: Call = lambda **k: dynid.count_model_parameters(robot(), **{"unknown": ["r"], **k})  # noqa: E731
+changes("count_model_parameters", counted, unknown=["d", "r"])
+changes("count_model_parameters", counted, rotor_inertia=True)
+allowed("count_model_parameters", counted, seed=3)
+
+
+@cache
+def two_in_motion() -> Motion:
+    return fourier_motion(two_links(), duration=0.3)
+
+
+changes("ModelParameters.regressor", lambda **k: short().regressor(two_in_motion(), **k), model="momentum")
+changes("ModelParameters.chunks", lambda **k: list(short().chunks(two_in_motion(), **k)), model="momentum")
+changes("ModelParameters.chunks", lambda **k: list(short().chunks(two_in_motion(), **k)), size=7)
+
+
+def written_rows(**k: Any) -> Any:
+    found = short()
+    out = np.zeros((len(two_in_motion()), 2, found.count))
+    found.write(two_in_motion(), out, **k)
+    return out
+
+
+changes("ModelParameters.write", written_rows, model="momentum")
+
+
+def longer() -> Robot:
+    return Robot.from_mdh([{}, {"alpha": 1.0, "d": 0.3, "r": 0.4}]).with_parameters(two_links().parameters)
+
+
+changes("ModelParameters.matrix", lambda **k: short().matrix(**k), robot=Later(longer))
+changes("ModelParameters.values", lambda **k: short().values(**k), robot=Later(longer))
+
+# ------------------------------------------------------------------------------------------------ bodies, files, pages
+
+
+@cache
+def of_urdf() -> dynid.Identification:
+    robot = from_urdf()
+    return dynid.identify(robot, dynid.simulate(robot, fourier_motion(robot, rate=50.0), noise=0.05), friction=PLAIN)
+
+
+def heavier() -> Robot:
+    found: Robot = bodies().robot
+    return found.with_parameters(1.5 * found.parameters)
+
+
+bodies: Call = lambda **k: dynid.physical_parameters(result(), **k)  # noqa: E731
+changes("physical_parameters", bodies, prior=Later(heavier))
+changes("physical_parameters", bodies, total_mass=30.0)
+changes("physical_parameters", bodies, bounds={"M3": (4.5, 5.0)})
+changes("physical_parameters", bodies, centre_of_mass={"3": [(-0.5, 0.5), (-0.5, 0.5), (0.1, 0.2)]})
+changes("physical_parameters", bodies, within={"3": dynid.Ellipsoid(np.array([0.0, 0.0, 0.3]), 0.2 * np.eye(3))})
+
+
+def boxed() -> Path:
+    """The same robot with a collision shape that its arm does not fill."""
+    text = URDF.replace('<mesh filename="package://nowhere/arm.stl"/>', '<box size="0.05 0.05 0.05"/>')
+    file = folder() / "boxed.urdf"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+changes("physical_parameters", lambda **k: dynid.physical_parameters(of_urdf(), **k), geometry=Later(boxed))
+
+
+def exported(subject: Any = None, name: str = "out.urdf", **k: Any) -> Path:
+    return dynid.export(from_urdf() if subject is None else subject, folder() / name, **k).path
+
+
+def other_template() -> Path:
+    file = folder() / "template.urdf"
+    file.write_text(URDF.replace('name="grey"', 'name="blue"'), encoding="utf-8")
+    return file
+
+
+changes("export", exported, template=Later(other_template))
+refused("export", "a template is for .urdf", lambda **k: exported(name="out.c", **k), template=Later(other_template))
+held: Call = lambda: from_urdf(lock={"shoulder": 0.5})  # noqa: E731
+CASES["export.lock"] = [
+    lambda: _refused(lambda **k: exported(held(), template=urdf(), **k), "lock it", {}),
+    lambda: plain(exported(held(), template=urdf(), lock={"shoulder": 0.5})),
+]
+for name in ("out.c", "out.toml", "out.xml", "out.json"):
+    refused("export", "lock= is for", lambda name=name, **k: exported(held(), name, **k), lock={"shoulder": 0.5})
+refused("export", "lock= is for", lambda **k: exported(robot(), **k), lock={"1": 0.5})
+changes("verify", lambda **k: dynid.verify(urdf(), held(), **k), lock={"shoulder": 0.5})
+refused("verify", "lock= is for", lambda **k: dynid.verify(exported(robot(), "a.toml"), robot(), **k), lock={"1": 0.5})
+
+
+def page(found: Any = None, **k: Any) -> str:
+    place = folder() / "page.html"
+    dynid.write_report(result() if found is None else found, place, **k)
+    return place.read_text()
+
+
+several: Call = lambda **k: page([result(), fit(estimator="ols")], **k)  # noqa: E731
+changes("write_report", page, logs=Later(recorded))
+changes("write_report", page, validate=second)
+changes("write_report", page, physical=Later(bodies))
+changes("write_report", several, names=["this", "that"])
+refused("write_report", "names go with several", page, names=["this"])
+changes("write_report", page, command="dynid demo")
+changes("write_report", page, inputs=Later(lambda: [urdf()]))
+changes("write_report", page, warnings=["mind the gap"])
+for name, idle in (
+    ("logs", Later(recorded)),
+    ("validate", second),
+    ("physical", Later(bodies)),
+    ("warnings", ["mind the gap"]),
+):
+    refused("write_report", "go with a single result", several, **{name: idle})
+called("write_report", lambda **k: page(logs=recorded(), **k))
+
+# --------------------------------------------------------------------------------------------------------------- tests
+
+
+def test_every_keyword_has_a_case() -> None:
+    assert keywords() == set(CASES)
+
+
+@pytest.mark.parametrize("key", sorted(CASES))
+def test_no_argument_is_ignored(key: str) -> None:
+    for case in CASES[key]:
+        case()
