@@ -212,8 +212,6 @@ def compare_methods(
             refused[method] = str(error)
         else:
             results.setdefault(found.method, found)
-    if not results:
-        raise ModelError(refused["None"])
     return Comparison(results, refused, _verdict(results))
 
 
