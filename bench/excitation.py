@@ -390,5 +390,5 @@ def process_cpu(run: list[str]) -> tuple[float, float]:
     """CPU of a command with its children and seconds on the wall's clock, without this process's settings."""
     environment = {name: value for name, value in os.environ.items() if name not in ENVIRONMENT}
     cpu, wall = children_cpu(), time.perf_counter()
-    subprocess.run(run, check=True, stdout=subprocess.DEVNULL, env=environment)
+    subprocess.run(run, check=True, stdout=subprocess.DEVNULL, env=environment, timeout=3600)
     return children_cpu() - cpu, time.perf_counter() - wall

@@ -273,7 +273,7 @@ def in_own_process(task: str, *arguments: str) -> list[float]:
     """Figures of a task in a process that gives memory back as usual: many small arrays come and go here."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
     command = [sys.executable, "-m", "bench.identification", task, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=3600)
     return [float(word) for word in done.stdout.split()]
 
 

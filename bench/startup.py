@@ -54,7 +54,7 @@ def best_of_processes(rounds: int, commands: dict[str, list[str]]) -> dict[str, 
     for _ in range(rounds + 1):
         for name, command in commands.items():
             before = children_cpu()
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=3600)
             spent[name].append(children_cpu() - before)
     return {name: min(every[1:]) for name, every in spent.items()}
 
@@ -69,6 +69,7 @@ def first_call(rounds: int) -> float:
     """CPU seconds of the first call; a process before the first round fills the cache."""
     command = [sys.executable, "-m", "bench.first_call"]
     spent = [
-        float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(rounds + 1)
+        float(subprocess.run(command, check=True, capture_output=True, text=True, timeout=3600).stdout)
+        for _ in range(rounds + 1)
     ]
     return min(spent[1:])

@@ -1,41 +1,69 @@
-"""`python -m campaign [robots] [mechanisms]`: 20,000 and 300 by default, over all cores; exit 1 if one is wrong."""
+"""`python -m campaign [robots [mechanisms [files]]]`: 20,000, 300 and 20,000 by default; exit 1 if one is wrong."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Callable
 from multiprocessing import Pool
+from pathlib import Path
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
+FIRST = 10_000
+"""The first seed."""
 
-def _check(task: tuple[str, int]) -> str | None:
-    from campaign import base, loops
 
-    what, seed = task
+def _check(seed: int) -> str | None:
+    from campaign.base import check
+
     try:
-        return base.check(seed) if what == "robot" else loops.check(seed)
+        return check(seed)
     except Exception as error:  # any crash of a random robot is a finding of the campaign
-        return f"{what} {seed}: {type(error).__name__}: {error}"
+        return f"robot {seed}: {type(error).__name__}: {error}"
+
+
+def _check_loops(seed: int) -> str | None:
+    from campaign.loops import check
+
+    try:
+        return check(seed - FIRST)
+    except Exception as error:  # as above
+        return f"mechanism {seed}: {type(error).__name__}: {error}"
+
+
+def _check_file(seed: int) -> str | None:
+    from campaign.files import check
+
+    with tempfile.TemporaryDirectory() as folder:
+        return check(seed, Path(folder))
 
 
 def main() -> None:
-    """Run the campaign and print every finding."""
-    robots, mechanisms = (int(sys.argv[k]) if len(sys.argv) > k else n for k, n in ((1, 20_000), (2, 300)))
-    tasks = [("mechanism", seed) for seed in range(mechanisms)]
-    tasks += [("robot", seed) for seed in range(10_000, 10_000 + robots)]
-    wrong = []
+    """Run the campaigns and print every finding."""
+    robots, mechanisms, files = (
+        int(sys.argv[k]) if len(sys.argv) > k else n for k, n in ((1, 20_000), (2, 300), (3, 20_000))
+    )
+    wrong = _run("base parameters", "robots", _check, robots)
+    wrong += _run("closed loops", "mechanisms", _check_loops, mechanisms)
+    wrong += _run("damaged files", "files", _check_file, files)
+    sys.exit(1 if wrong else 0)
+
+
+def _run(title: str, things: str, check: Callable[[int], str | None], count: int) -> int:
+    wrong = 0
     with Pool() as pool:
-        for done, finding in enumerate(pool.imap_unordered(_check, tasks, chunksize=10), 1):
+        for done, finding in enumerate(pool.imap_unordered(check, range(FIRST, FIRST + count), chunksize=10), 1):
             if finding:
-                wrong.append(finding)
+                wrong += 1
                 sys.stdout.write(finding + "\n")
             if done % 1000 == 0:
-                sys.stdout.write(f"{done} robots, {len(wrong)} findings\n")
+                sys.stdout.write(f"{done} {things}, {wrong} findings\n")
                 sys.stdout.flush()
-    sys.stdout.write(f"base parameters: {robots} robots, {mechanisms} mechanisms, {len(wrong)} findings\n")
-    sys.exit(1 if wrong else 0)
+    sys.stdout.write(f"{title}: {count} {things}, {wrong} findings\n")
+    return wrong
 
 
 if __name__ == "__main__":

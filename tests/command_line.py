@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,6 +49,19 @@ class CommandLine:
         assert done.err.startswith("dynid: ")
         assert 1 <= done.err.count("\n") <= 2, done.err
         return done.err
+
+
+def make_full_device(path: Path) -> Path:
+    """A device without room, one of our own where we could harm the machine's."""
+    if os.geteuid():
+        path.symlink_to("/dev/full")
+        return path
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 7))
+        path.open("wb").close()
+    except OSError:
+        pytest.skip("no device can be made here")
+    return path
 
 
 def write_motion(

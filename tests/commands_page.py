@@ -12,9 +12,17 @@ from dynid.commands.app import app
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Command line
 
-Exit code 0: done; 1: done, with warnings that must be read; 2: the input is at fault, said in a line or two on standard
-error. Output is plain when piped. `dynid --install-completion` teaches your shell (bash, zsh, fish) to complete
-commands, options and the names of bundled robots. This page is written by `python tests/commands_page.py`.
+Exit code 0: done; 1: done, with warnings that must be read; 2: the input is at fault, or a file could not be written,
+said in a line or two on standard error. Of several outputs each is tried, whatever becomes of the others.
+
+Files are written before anything is printed. `dynid ... | head` ends the text, not the work: the files are there, and
+the exit code is that of the work. A file is replaced in one step and keeps its permissions; where a link leads to it,
+the link stays, and other hard links keep the old content. Devices and named pipes are written to; folders, sockets,
+disks and read-only files are refused. `--json -` writes to standard output, and the text for people goes to standard
+error.
+
+Output is plain when piped. `dynid --install-completion` teaches your shell (bash, zsh, fish) to complete commands,
+options and the names of bundled robots. This page is written by `python tests/commands_page.py`.
 """
 
 

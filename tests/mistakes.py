@@ -176,7 +176,7 @@ def main() -> None:
         answers = {}
         for mistake in MISTAKES:
             words = [sys.executable, "-m", "dynid", *mistake.command.split()]
-            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=280)
             answers[mistake.title] = answer(mistake, done.stdout, done.stderr)
     PAGE.write_text(page(answers))
 

@@ -17,7 +17,9 @@ HEAVY = ("numba", "pinocchio", "sympy", "plotly", "polars", "scipy", "pydantic",
 
 
 def dynid(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run([sys.executable, "-m", "dynid.cli", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "dynid.cli", *words], capture_output=True, text=True, check=False, timeout=280
+    )
     assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return done
@@ -25,7 +27,7 @@ def dynid(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
 
 def loaded_modules(code: str) -> set[str]:
     script = f"import sys\n{code}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=280)
     return set(done.stdout.splitlines()[-1].split())
 
 

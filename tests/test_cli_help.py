@@ -57,7 +57,9 @@ def complete(line: str) -> tuple[list[str], set[str]]:
     environment = {
         **os.environ, "_DYNID_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)
     }  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False, timeout=280
+    )
     offered, _, modules = done.stdout.partition("MODULES")
     return offered.split(), set(modules.split())
 

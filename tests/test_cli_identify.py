@@ -198,7 +198,7 @@ def test_warnings_exit_1_and_results_are_kept(dynid: CommandLine, tmp_path: Path
 
 def test_piped_output_is_plain(log: Path) -> None:
     command = [sys.executable, "-m", "dynid.cli", "identify", "gautier3", str(log), *PLAIN]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout + done.stderr
 

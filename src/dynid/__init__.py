@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+import dynid.concurrency  # noqa: F401  (notes forks from now on)
 from dynid.version import VERSION
 
 if TYPE_CHECKING:

@@ -11,6 +11,10 @@ FIX_THE_BASE = "to fix its base, take the free joint out of the file (MJCF), or 
 class DynidError(Exception):
     """The root of every error that a user can cause; its text says what, where and the remedy."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes as it is: children take facts, not the text, so that pickle cannot call them."""
+        return DynidError.__new__, (type(self), *self.args), self.__dict__
+
 
 class RobotFileError(DynidError):
     """A robot file has mistakes; all of them are listed, each with its place and remedy."""
@@ -48,25 +52,46 @@ class ModelError(DynidError):
 
 
 class LoopError(DynidError):
-    """A closed loop cannot be closed at a sample."""
+    """A closed loop cannot be closed at a sample; `where` says so, without a remedy."""
 
-    def __init__(self, sample: int, residual: float, frames: str) -> None:
+    def __init__(self, sample: int, residual: float, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, residual
-        super().__init__(
-            f"the loop {frames} cannot close at sample {sample}: {residual:.3g} m or rad are left; "
-            "keep the active joints inside the mechanism's workspace"
+        self._say(
+            f"the loop {frames} cannot close at sample {_instant(sample, time)}: {residual:.3g} m or rad are left",
+            "keep the active joints inside the mechanism's workspace",
+        )
+
+    def _say(self, where: str, remedy: str) -> None:
+        self.where = where
+        DynidError.__init__(self, f"{where}; {remedy}")
+
+
+class SingularPathError(LoopError):
+    """A sample can be reached only through a singular position, beyond which the assembly mode is not determined."""
+
+    def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
+        self.sample, self.residual = sample, 0.0
+        self._say(
+            f"the loop {frames} passes a singular position between its stated assembly and sample "
+            f"{_instant(sample, time)}, beyond which its assembly mode is not determined",
+            "keep the motion on one side of it, state start and at there, or write a parallelogram as [[coupling]]",
         )
 
 
-class DeadPointError(DynidError):
+class DeadPointError(LoopError):
     """A closed loop is at a dead point, where the active joints do not determine the passive ones."""
 
-    def __init__(self, sample: int, frames: str) -> None:
-        self.sample = sample
-        super().__init__(
-            f"the loop {frames} is at a dead point at sample {sample}: the passive joints' velocities are not "
-            "determined there; leave such samples out"
+    def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
+        self.sample, self.residual = sample, 0.0
+        self._say(
+            f"the loop {frames} is at a dead point at sample {_instant(sample, time)}: the passive joints' velocities "
+            "are not determined there",
+            "leave such samples out",
         )
+
+
+def _instant(sample: int, time: float | None) -> str:
+    return f"{sample}" if time is None else f"{sample} (t = {time:.6g} s)"
 
 
 class ExcitationError(DynidError):

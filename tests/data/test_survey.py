@@ -158,3 +158,69 @@ def bad(**changes: Array) -> Samples:
 def test_what_cannot_be_repaired_is_one_line(samples: Samples, problem: str, rows: int) -> None:
     with pytest.raises(LogError, match=problem):
         survey(log_of(samples, rows, empty=rows == 1), arm(2))
+
+
+def at_rest(kind: str, rate: float, *, prismatic: bool = False) -> Log:
+    """Joint 0 moves, joint 1 stands or hardly moves, with what real sensors make of it; velocities are recorded."""
+    t = np.arange(int(12.0 * rate)) / rate
+    x = recording(t, 2)
+    assert x.v is not None
+    assert x.tau is not None
+    rng = np.random.default_rng(4)
+    q, v = x.q.copy(), x.v.copy()
+    v[:, 1] = 0.0
+    now_and_then = rng.random(len(t)) < 0.02
+    unit = 0.02 if prismatic else 1.0
+    if kind == "one step":
+        q[:, 1] = unit * (0.3 + 1e-5 * now_and_then)
+    elif kind == "few steps of 12 bits":
+        q[:, 1] = unit * (0.3 + 2.0 * np.pi / 4096 * now_and_then * rng.integers(-2, 3, len(t)))
+    elif kind == "few steps of 10 bits":
+        q[:, 1] = unit * (0.3 + 2.0 * np.pi / 1024 * now_and_then * rng.integers(-2, 3, len(t)))
+    elif kind == "noise":
+        q[:, 1] = unit * (0.3 + 1e-4 * rng.standard_normal(len(t)))
+        v[:, 1] = unit * 1e-2 * rng.standard_normal(len(t))
+    elif kind == "one jump, against it":
+        q[:, 1] = unit * (0.3 + 1e-4 * (t > 5.0))
+        v[:, 1] = np.where(np.abs(t - 5.0) < 1.0 / rate, -1e-3, 0.0)
+    elif kind == "slower than its velocity can show":
+        q[:, 1] = unit * np.round(0.3 + 3e-3 * t, 5)
+        v = np.round(v, 2)
+    else:
+        q[:, 1] = 0.3
+    return Log(t, q, v=v, tau=x.tau)
+
+
+@pytest.mark.parametrize("prismatic", [False, True])
+@pytest.mark.parametrize("rate", [100.0, 1000.0])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "locked", "one step", "few steps of 12 bits", "few steps of 10 bits", "noise", "one jump, against it",
+        "slower than its velocity can show",
+    ],
+)  # fmt: skip
+def test_a_joint_that_stands_may_flicker(kind: str, rate: float, prismatic: bool) -> None:
+    assert survey(at_rest(kind, rate, prismatic=prismatic), arm(2, prismatic=prismatic)).notes == ()
+
+
+@pytest.mark.parametrize("step", [1e-6, 2.0 * np.pi / 4096])
+def test_velocities_that_are_none_are_refused_on_coarse_encoders_too(step: float) -> None:
+    x = recording(T, 2)
+    assert x.v is not None
+    q = np.round(x.q / step) * step
+    for v, problem in (
+        (x.v * [1.0, 0.0], "j1 is zero throughout"),
+        (x.v * [1.0, -1.0], "j1 is the slope .* other sign"),
+    ):
+        with pytest.raises(LogError, match=problem):
+            survey(Log(T, q, v=v, tau=x.tau), arm(2))
+    assert survey(Log(T, q, v=np.round(x.v, 1), tau=x.tau), arm(2)).notes == ()
+
+
+def test_an_encoder_that_flickers_stands() -> None:
+    for kind in ("one step", "few steps of 12 bits", "few steps of 10 bits"):
+        assert survey(at_rest(kind, 100.0), arm(2)).standing(np.ones(2)).tolist() == [False, True]
+    grid = np.array([[x, y] for x in (0.0, 0.5, 1.0) for y in (0.0, 0.4, 0.8)])  # postures on a grid are no flicker
+    rest = np.zeros_like(grid)
+    assert not survey(Log(np.arange(9.0), grid, v=rest, a=rest, tau=1.0 + grid), arm(2)).standing(np.ones(2)).any()

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dynid.data import windows as module
 from dynid.data.findings import Findings
 from dynid.data.log import Samples
-from dynid.data.ordering import LATE, changed, join
+from dynid.data.ordering import changed, join
+from dynid.data.strays import LATE
 from dynid.data.survey import survey
 from dynid.data.windows import Splitting, Window, windows
 from log_makers import arm, log_of, recording
@@ -160,7 +161,7 @@ def test_bad_rows_are_left_out_and_counted(rows: int) -> None:
     samples.t[700] = np.nan
     samples.a[1990] = np.nan  # type: ignore[index]
     pieces, found = cut(samples, rows)
-    assert found.not_finite == 5
+    assert (found.missing.count, found.missing.first) == (5, [10, 500, 501, 700, 1990])
     assert found.samples == 2000
     (segment,) = segments(pieces)
     assert len(segment) >= 1999
@@ -173,7 +174,7 @@ def test_first_rows_may_be_empty(rows: int) -> None:
     samples.q[:1100] = np.nan
     pieces, found = cut(samples, rows)
     same(segments(pieces)[0], samples.take(slice(1100, None)))
-    assert found.not_finite == 1100
+    assert found.missing.count == 1100
 
 
 @pytest.mark.parametrize("rows", SOME)

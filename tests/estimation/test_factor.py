@@ -82,9 +82,8 @@ def test_the_blocks_of_many_logs_stay_few() -> None:
     from dynid.estimation.gathering import MOST_BLOCKS
 
     robot = random_tree(3, joints=2)
-    motion = random_motion(robot, samples=20, seed=1)
-    tau = torque(robot, motion)
-    logs = [log_of(motion, tau) for _ in range(100)]  # 20 s each: 2000 blocks of a second
+    motions = [random_motion(robot, samples=20, seed=seed) for seed in range(100)]
+    logs = [log_of(motion, torque(robot, motion)) for motion in motions]  # 20 s each: 2000 blocks of a second
     state = collect(robot, logs, Wishes((), True, None, 0.0, (0, 1), ()))
     assert len(state.blocks) <= 4 * MOST_BLOCKS
     assert sum(block.factors[0].count for block in state.blocks) == 100 * 20

@@ -22,9 +22,9 @@ def test_a_closed_loop_is_solved_once_for_matrix_and_adjoint(monkeypatch: pytest
     solved: list[int] = []
     solve = LoopMap.solve
 
-    def counted(loops: LoopMap, q: Array, v: Array, a: Array) -> TreeMotion:
+    def counted(loops: LoopMap, q: Array, v: Array, a: Array, t: Array) -> TreeMotion:
         solved.append(len(q))
-        return solve(loops, q, v, a)
+        return solve(loops, q, v, a, t)
 
     monkeypatch.setattr(LoopMap, "solve", counted)
     along = rows.along(motion)

@@ -106,7 +106,7 @@ def test_coulomb_friction_can_be_smooth(tmp_path: Path) -> None:
     file = tmp_path / "robot.c"
     dynid.export(with_bodies("scara", friction=True), file)
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-DDYNID_SMOOTH=0.01", "-c"]
-    subprocess.run([GCC, *flags, str(file), "-o", str(tmp_path / "robot.o")], check=True)
+    subprocess.run([GCC, *flags, str(file), "-o", str(tmp_path / "robot.o")], check=True, timeout=280)
 
 
 @needs_gcc

@@ -12,11 +12,12 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import with_bodies
-from dynid.exports.bodies import roll_pitch_yaw, rotation_of
-from dynid.exports.xml_places import find_links
+from dynid.exports.bodies import roll_pitch_yaw
+from dynid.exports.xml_places import find_parts
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import freeze
+from dynid.robot.urdf import rotation_of
 from robots import coupled_tree, random_inertia, random_motion, random_rotation, random_tree
 from urdf_texts import URDF, random_rpy, random_urdf
 
@@ -270,6 +271,6 @@ def test_hostile_names_are_escaped(name: str, tmp_path: Path) -> None:
 def test_places_of_elements_in_odd_xml(tmp_path: Path) -> None:
     data = b"<robot><link name='a'><inertial/></link><link name='b>'><inertial x='>'><!-- > --></inertial  ></link>"
     data += b"</robot>"
-    places = find_links(tmp_path, data)
+    places, _ = find_parts(tmp_path, data)
     cut = {name: [data[i:j] for i, j in place.inertials] for name, place in places.items()}
     assert cut == {"a": [b"<inertial/>"], "b>": [b"<inertial x='>'><!-- > --></inertial  >"]}

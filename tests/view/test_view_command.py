@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,14 +27,34 @@ pytest.importorskip("viser")
 @contextmanager
 def viewer(*words: object) -> Iterator[str]:
     """A running viewer's address."""
-    command = [sys.executable, "-m", "dynid.cli", "view", *map(str, words), "--no-browser", "--port", "0"]
-    with subprocess.Popen([*command, "--seconds", "120"], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            found = next(match for line in process.stdout if (match := re.search(r"look at (\S+)", line)))
-            yield found[1]
-        finally:
-            process.terminate()
+    with started(*words, "--seconds", "120") as process:
+        assert process.stdout is not None
+        found = next(match for line in process.stdout if (match := re.search(r"look at (\S+)", line)))
+        yield found[1]
+
+
+LAUNCHER = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler if {heeds} else signal.SIG_IGN)
+from dynid.cli import main
+main()
+"""
+
+
+@contextmanager
+def started(*words: object, heeds: bool = True) -> Iterator[subprocess.Popen[str]]:
+    """A running viewer, which heeds Ctrl-C or ignores it, whatever the test's own process does; it ends with the test.
+
+    In the background of a script, and under nohup, children inherit that SIGINT is ignored.
+    """
+    launcher = [sys.executable, "-c", LAUNCHER.format(heeds=heeds)]
+    command = [*launcher, "view", *map(str, words), "--no-browser", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=30)
 
 
 def pixels(png: bytes) -> Array:
@@ -127,14 +148,34 @@ def test_a_port_in_use_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "choose another" in error
 
 
-def test_ctrl_c_ends_it_without_a_complaint() -> None:
-    command = [sys.executable, "-m", "dynid.cli", "view", "gautier3", "--no-browser", "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+@pytest.mark.parametrize("here", [signal.default_int_handler, signal.SIG_IGN])
+def test_ctrl_c_ends_it_without_a_complaint(here: Any) -> None:
+    before = signal.signal(signal.SIGINT, here)
+    try:
+        check_ctrl_c()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def check_ctrl_c() -> None:
+    with started("gautier3") as process:
         assert process.stdout is not None
         assert "look at" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
-    assert (process.returncode, err) == (0, "")
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (0, "")
+
+
+def test_where_ctrl_c_is_ignored_it_serves_on_and_a_termination_ends_it() -> None:
+    with started("gautier3", heeds=False) as process:
+        assert process.stdout is not None
+        assert "look at" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=1.0)
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (-signal.SIGTERM, "")
 
 
 def test_without_viser_the_install_command_is_told(

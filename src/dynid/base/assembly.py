@@ -155,7 +155,7 @@ def enclose(mechanism: Mechanism, y: Array) -> Numbers:
     Newton's method in long arithmetic, then one Krawczyk step: it maps a box around the approximation into itself, so
     there is one and only one solution inside.
     """
-    from flint import arb, ctx
+    from flint import arb, ctx  # noqa: TID251  (read only, inside flint_precision)
 
     n = mechanism.n
     balls = balls_of(y, y.shape)

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from dynid.base.numeric import TOLERANCE, NumericResult
+from dynid.base.numeric import UNCERTAIN, NumericResult
 from dynid.base.sampling import Question
 from dynid.robot.expression import Expression
 from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import Link, MdhRow, Robot
 
+REMEDY = "Use method='exact', or state start and at farther from singular positions"
+
 SMALL_GAP = 1e4
-SMALL_RESIDUAL = 1e-3
+SMALL_RESIDUAL, SMALL_IN_LOOPS = 1e-3, 1e-5
+"""Unit-column residuals of suspect parameters; in closed loops, whose noise is known, 1e-4 is common and sound."""
 SMALL_ANGLE = 1e-3
 """Angles (rad) this close to a multiple of 90 degrees, but not there, are suspect."""
 SMALL_LENGTH = 1e-5
 """Lengths below this share of the robot's largest are suspect."""
 
 
-def find_doubts(result: NumericResult, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Warnings on a numerical result: a small gap, or columns that are almost dependent."""
+def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[NumericResult] = ()) -> tuple[str, ...]:
+    """Warnings on a numerical result: a small gap, columns that are almost dependent, other draws that disagree."""
     columns = result.diagnostics.columns
     residual = result.residual
-    accepted = residual > TOLERANCE
+    accepted = np.isin(columns, result.regrouping.kept)
     warnings = []
     if result.gap < SMALL_GAP:
         weakest = names[columns[int(np.argmin(np.where(accepted, residual, np.inf)))]]
@@ -34,14 +38,31 @@ def find_doubts(result: NumericResult, names: tuple[str, ...]) -> tuple[str, ...
             strongest = f" and {names[columns[int(np.argmax(np.where(accepted, -np.inf, residual)))]]} as dependent"
         warnings.append(
             f"the gap between kept and dropped columns is only {result.gap:.2g}: {weakest} was kept{strongest}, but "
-            "this may be rounding; axes almost parallel or almost meeting do this. Compare with method='nullspace'"
+            "this may be rounding; axes almost parallel or almost meeting do this. Compare with an exact method "
+            "(nullspace for open trees, exact for closed loops)"
         )
-    doubtful = [names[columns[k]] for k in np.flatnonzero(accepted & (residual < SMALL_RESIDUAL))]
+    small = np.flatnonzero(accepted & (residual < (SMALL_RESIDUAL if result.uncertain is None else SMALL_IN_LOOPS)))
+    doubtful = [names[columns[k]] for k in small]
     if doubtful:
-        least = float(residual[accepted & (residual < SMALL_RESIDUAL)].min())
+        least = float(residual[small].min())
         warnings.append(
-            f"{', '.join(doubtful)} can hardly be told from others (unit-column residual down to {least:.1g}): "
-            "a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such false base parameters"
+            f"{', '.join(doubtful)} can hardly be distinguished from others (unit-column residual down to {least:.1g}"
+            "): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such false base parameters, "
+            "in closed loops also lengths that are nearly equal; a narrow range of motion makes such weak ones"
+        )
+    if result.uncertain:
+        warnings.append(
+            f"rounding may decide whether {', '.join(names[k] for k in result.uncertain)} can be identified: loops "
+            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} "
+            f"times its effect. {REMEDY}"
+        )
+    kept = set(result.regrouping.kept)
+    differing = sorted(set().union(*(kept ^ set(other.regrouping.kept) for other in others)))
+    if differing:
+        counts = ", ".join(str(len(x.regrouping.kept)) for x in (result, *others))
+        warnings.append(
+            f"independent draws of samples disagree on {', '.join(names[k] for k in differing)} ({counts} base "
+            f"parameters). {REMEDY}"
         )
     return tuple(warnings)
 

@@ -26,6 +26,7 @@ from dynid.base.balls import Mechanism, Numbers, UndecidedError, ball, cross, ze
 from dynid.base.finite_field import PRIMES, find_over_finite_field
 from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import Question
+from dynid.concurrency import flint_precision
 from dynid.errors import ModelError
 from dynid.models.columns import Column, standard_columns
 from dynid.models.scene import BASE_CHANNELS
@@ -91,11 +92,9 @@ class ExactResult:
 @lru_cache(maxsize=32)
 def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, seed: int = 0) -> ExactResult:
     """Kept columns and relations of a robot with couplings or closures; positions are random by the seed."""
-    from flint import ctx
-
     question = Question(robot, model, rotor_inertia, tared, ())
     for digits in DIGITS:
-        with ctx.workdps(digits):
+        with flint_precision(math.ceil(digits / math.log10(2.0))):
             writer = _Writer(question, seed)
             found = _eliminate_growing(writer)
             if found.gap >= GAP:

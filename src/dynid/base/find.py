@@ -11,13 +11,15 @@ import numpy as np
 from dynid.base.doubts import find_doubts, find_geometry_doubts
 from dynid.base.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.base.parameters import BaseParameters, rules_apply
-from dynid.base.sampling import Question, sample_matrix
+from dynid.base.sampling import Question, independent_draws
 from dynid.errors import DynidError, ModelError
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.robot import Robot
 
 METHODS = ("exact", "nullspace", "rules", "qr", "svd")
 
 
+@one_blas_thread
 def base_parameters(
     robot: Robot,
     *,
@@ -157,14 +159,14 @@ def _by_samples(
     offsets = question.offsets
     scaled = None
     if scaling is not None:
-        from dynid.base.scaling import scaled_matrix
+        from dynid.base.scaling import scaled_draw
 
-        scaled, W, offsets = scaled_matrix(question, rows or len(columns), seed, scaling)
+        scaled, *draws, offsets = scaled_draw(question, rows or len(columns), seed, scaling)
     else:
-        W = sample_matrix(question, rows or 3 * len(columns), seed)
+        draws = independent_draws(question, rows or 3 * len(columns), seed)
     find = find_by_qr if method == "qr" else find_by_svd
-    result = find(W, left_out=question.known, offsets=offsets)
-    warnings = find_doubts(result, tuple(column.name for column in columns))
+    result, *others = (find(d.matrix, left_out=question.known, offsets=offsets, noise=d.noise) for d in draws)
+    warnings = find_doubts(result, tuple(column.name for column in columns), others)
     return replace(_numeric(question, method, result, warnings), scaled=scaled)
 
 
@@ -181,6 +183,7 @@ class Comparison:
     verdict: str
 
 
+@one_blas_thread
 def compare_methods(
     robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
 ) -> Comparison:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from dynid.base.numeric import Diagnostics
 from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import Question
+from dynid.concurrency import cached_property
 from dynid.errors import DynidError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

@@ -7,14 +7,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.errors import LoopError, ModelError
+from dynid.errors import ModelError
+from dynid.kernel.closing import REACHED, SINGULAR
+from dynid.kernel.loops import loop_map
 from dynid.models.columns import Column, standard_columns
 from dynid.models.friction import friction_columns, friction_rows
 from dynid.models.reaction import Reaction
-from dynid.models.regressor import regressor
+from dynid.models.regressor import find_model
+from dynid.models.scene import Stage
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+REGULAR = 0.02
+"""Least regularity of samples in closed loops, or 0.3 of what it is at the assembly if that is less."""
+
+GAP = 1e-7
+ROUNDING = float(np.finfo(np.float64).eps) / GAP
+"""By how much loops are left open to see what rounding does to a column, and rounding's share of that."""
 
 NUMERICAL_MODELS = ("torque", "static", "energy", "power", "momentum", "reaction", "torque+reaction")
 
@@ -69,7 +79,8 @@ class Question:
 def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
     """Positions inside the limits (a turn, or 1 m, where there are none), velocities and accelerations likewise.
 
-    For implicit loops the range is narrowed around the stated assembly until every sample closes.
+    For implicit loops, samples that do not close, or only through or near a singular position, are moved towards the
+    stated assembly until they do: all of them are of one assembly mode.
     """
     rng = np.random.default_rng(seed)
     unit = rng.uniform(-1.0, 1.0, (3, samples, robot.n))
@@ -77,8 +88,10 @@ def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
     lower, upper = robot.limits.position.T
     reach = np.where(turns, math.pi, 1.0)
     limited = np.isfinite(lower) & np.isfinite(upper)
-    middle = np.where(limited, 0.5 * (np.where(limited, lower, 0.0) + np.where(limited, upper, 0.0)), 0.0)
+    at = next((c.at for c in robot.closures if c.at is not None), np.zeros(robot.n))
+    middle = np.where(limited, 0.5 * (np.where(limited, lower, 0.0) + np.where(limited, upper, 0.0)), at)
     half = np.where(limited, 0.5 * (np.where(limited, upper, 0.0) - np.where(limited, lower, 0.0)), reach)
+    q = _in_one_mode(robot, middle + unit[0] * half)
     v = unit[1] * np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 2.0)
     a = unit[2] * np.where(np.isfinite(robot.limits.acceleration), robot.limits.acceleration, 5.0)
     t = np.arange(samples, dtype=np.float64)
@@ -87,36 +100,41 @@ def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
         quaternion /= np.linalg.norm(quaternion, axis=1)[:, None]
         pose = np.hstack([rng.uniform(-1.0, 1.0, (samples, 3)), quaternion])
         twist, rate = rng.uniform(-2.0, 2.0, (2, samples, 6))
-        return Motion(t, middle + unit[0] * half, v, a, pose, twist, rate)
-    return _closing(robot, Motion(t, middle + unit[0] * half, v, a))
+        return Motion(t, q, v, a, pose, twist, rate)
+    return Motion(t, q, v, a)
 
 
-def _closing(robot: Robot, motion: Motion) -> Motion:
-    if not robot.closures:
-        return motion
-    centre = next((c.at for c in robot.closures if c.at is not None), np.zeros(robot.n))
-    spread = motion.q - centre
+def _in_one_mode(robot: Robot, q: Array) -> Array:
+    """Positions q (N, n), moved towards the assembly where paths from there come near a singular position."""
+    loop = loop_map(robot)
+    if loop is None or not robot.closures:
+        return q
+    waiting = np.arange(len(q))
     for _ in range(40):
-        try:
-            regressor(robot, motion, model="power")
-        except LoopError:
-            spread = 0.8 * spread
-            motion = Motion(motion.t, centre + spread, motion.v, motion.a)
-        else:
-            return motion
-    raise ModelError(f"the loops of '{robot.name}' close nowhere around the stated assembly; correct start and at")
+        paths = loop.paths(q[waiting], REGULAR)
+        if not paths.regularity > SINGULAR:
+            break
+        waiting = waiting[paths.end != REACHED]
+        if not len(waiting):
+            return q
+        closer = np.where(paths.scales.reach > 0.0, 0.6, 1.0)
+        q[waiting] = loop.at + closer * (q[waiting] - loop.at)
+    raise ModelError(
+        f"the loops of '{robot.name}' do not close around the stated assembly, or are at a dead point there; "
+        "correct start and at"
+    )
 
 
-def model_matrix(question: Question, motion: Motion) -> Array:
+def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
     """Rows of the model in question, tare columns (one per channel of the base) at the end where asked for."""
     if question.model == "torque+reaction":
-        torque = model_matrix(replace(question, model="torque", tared=False), motion)
-        reaction = model_matrix(replace(question, model="reaction"), motion)
+        torque = model_matrix(replace(question, model="torque", tared=False), motion, gap)
+        reaction = model_matrix(replace(question, model="reaction"), motion, gap)
         silent = np.zeros((len(torque), reaction.shape[1] - torque.shape[1]))
         return np.concatenate([np.hstack([torque, silent]), reaction])
-    robot = question.robot
-    W = regressor(robot, motion, model=question.model, rotor_inertia=question.rotor_inertia)
-    rows = W.matrix.reshape(-1, len(W.channels), len(W.columns))
+    robot, model = question.robot, find_model(question.model)
+    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_gap(gap)
+    rows = model.rows(stage.scene(model.seen(motion)))
     if question.friction:
         own = friction_rows(motion, question.friction)
         if robot.floating:
@@ -128,11 +146,29 @@ def model_matrix(question: Question, motion: Motion) -> Array:
     return np.asarray(rows.reshape(-1, rows.shape[2]))
 
 
-def sample_matrix(question: Question, rows: int, seed: int) -> Array:
-    """Matrix W of at least `rows` random rows."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """Random rows W (rows, columns), and how rounding in closed loops may change them; None without such loops."""
+
+    matrix: Array
+    noise: Array | None
+
+
+def draw(question: Question, rows: int, seed: int) -> Draw:
+    """At least `rows` random rows."""
     channels = _channels(question)
     samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
-    return model_matrix(question, random_samples(question.robot, max(samples, 2), seed))
+    motion = random_samples(question.robot, max(samples, 2), seed)
+    W = model_matrix(question, motion)
+    if not question.robot.closures:
+        return Draw(W, None)
+    return Draw(W, ROUNDING * np.abs(model_matrix(question, motion, GAP) - W))
+
+
+def independent_draws(question: Question, rows: int, seed: int) -> list[Draw]:
+    """Draws whose base parameters must agree: one, and a second one for closed loops, where rounding is amplified."""
+    seeds = (seed, seed + 7919) if question.robot.closures else (seed,)
+    return [draw(question, rows, s) for s in seeds]
 
 
 def _channels(question: Question) -> int:

@@ -13,16 +13,19 @@ import numpy as np
 import scipy.optimize
 
 from dynid.base.numeric import ZERO
-from dynid.base.sampling import Question, random_samples
-from dynid.errors import ModelError
+from dynid.base.sampling import GAP, ROUNDING, Draw, Question, random_samples
+from dynid.errors import LoopError, ModelError
 from dynid.kernel.rows import ENERGY
 from dynid.models.columns import standard_columns
 from dynid.models.model import to_active
 from dynid.models.power import rows_adjoint, write_rows
-from dynid.models.regressor import regressor, regressor_adjoint
+from dynid.models.regressor import find_model, regressor_adjoint
 from dynid.models.scene import Stage
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
+
+WALL = 1e10
+"""Value of the criterion where a loop cannot close; the line search steps back from there."""
 
 _STARTS = 8
 _STAGES = (2.0, 6.0, 20.0)
@@ -31,11 +34,15 @@ _STEPS = 60
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScaledRows:
-    """Rows with entries of similar size: matrix (rows, columns), and S of the random and the optimised rows."""
+    """Rows with entries of similar size: matrix (rows, columns), and S of the random and the optimised rows.
+
+    noise: how rounding in closed loops may change the entries, or None.
+    """
 
     matrix: Array
     before: float
     after: float
+    noise: Array | None = None
 
 
 def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, float]) -> ScaledRows:
@@ -51,7 +58,10 @@ def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, f
     W = model(best)
     chosen = _most_alike(W, mask, samples)
     random_rows = model(starts)[:samples]
-    return ScaledRows(W[chosen].reshape(-1, W.shape[2]), _spread(random_rows, mask), _spread(W[chosen], mask))
+    noise = None
+    if question.robot.closures:
+        noise = ROUNDING * np.abs(model(best, GAP) - W)[chosen].reshape(-1, W.shape[2])
+    return ScaledRows(W[chosen].reshape(-1, W.shape[2]), _spread(random_rows, mask), _spread(W[chosen], mask), noise)
 
 
 class _Rows:
@@ -62,12 +72,12 @@ class _Rows:
         columns = standard_columns(question.robot, rotor_inertia=question.rotor_inertia)
         self.stage = Stage.of(question.robot, columns)
 
-    def __call__(self, motion: Motion) -> Array:
-        q = self.question
-        if q.model == "energy":
-            return write_rows(self.stage.scene(motion), ENERGY)[:, None, :]
-        W = regressor(q.robot, motion, model=q.model, rotor_inertia=q.rotor_inertia)
-        return W.matrix.reshape(len(motion), -1, W.matrix.shape[1])
+    def __call__(self, motion: Motion, gap: float = 0.0) -> Array:
+        stage = self.stage.with_gap(gap)
+        if self.question.model == "energy":
+            return write_rows(stage.scene(motion), ENERGY)[:, None, :]
+        model = find_model(self.question.model)
+        return model.rows(stage.scene(model.seen(motion)))
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
         q = self.question
@@ -95,7 +105,10 @@ def _optimise(model: _Rows, mask: Array, start: Motion, weights: tuple[float, fl
     def objective(flat: Array, p: float) -> tuple[float, Array]:
         q, v, a = flat.reshape(3, *shape)
         motion = Motion(start.t, q, v, a)
-        W = model(motion)
+        try:
+            W = model(motion)
+        except LoopError:
+            return WALL, np.zeros_like(flat)
         value, slope = _criterion(W, mask, weights, p)
         gradient = np.stack(model.adjoint(motion, slope))
         if not uses_a:
@@ -163,15 +176,14 @@ def _spread(W: Array, mask: Array) -> float:
     return float(entries.max() / max(float(entries.min()), 1e-300))
 
 
-def scaled_matrix(
-    question: Question, rows: int, seed: int, weights: tuple[float, float]
-) -> tuple[ScaledRows, Array, int]:
+def scaled_draw(question: Question, rows: int, seed: int, weights: tuple[float, float]) -> tuple[ScaledRows, Draw, int]:
     """Scaled rows, the matrix to factor, and how many free constant columns it ends in.
 
     Energy functions contain constants, so a column of ones takes part; differences would undo the scaling.
     """
     scaled = scale_rows(question, rows, seed, weights)
     if question.model != "energy":
-        return scaled, scaled.matrix, 0
+        return scaled, Draw(scaled.matrix, scaled.noise), 0
     ones = np.ones((len(scaled.matrix), 1))
-    return scaled, np.hstack([scaled.matrix, ones]), 1
+    noise = None if scaled.noise is None else np.hstack([scaled.noise, 0.0 * ones])
+    return scaled, Draw(np.hstack([scaled.matrix, ones]), noise), 1

@@ -34,27 +34,29 @@ def base(
 
     terminal.check_place("--json", json, keep=[Path(robot), *([values] if values else [])])
     loaded = load_robot(robot)
-    screen = terminal.console()
-    terminal.show_notes(loaded, screen)
+    screen, outputs = terminal.console(json), terminal.Outputs()
     if method == "all":
         compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
         found = next(iter(compared.results.values()))
-        screen.print(base_face.comparison_table(compared))
     else:
         compared = None
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
     numbers = found.values(base_face.read_values(values, loaded)) if values else None
-    base_face.show(found, screen, latex=latex, values=numbers)
-    facts = base_face.facts(found, compared, numbers) if json else {}
+    facts = base_face.facts(found, compared, numbers)
     warnings = [*found.warnings, *(base_face.disagreements(compared) if compared else ())]
     if barycentric:
-        plate_face.show_barycentric(found, screen)
         facts["barycentric"] = plate_face.barycentric_facts(found)
-    if model == "reaction":
-        answer = plate_face.find_answer(loaded, tared=tared)
-        plate_face.show_answer(answer, screen)
+    answer = plate_face.find_answer(loaded, tared=tared) if model == "reaction" else None
+    if answer is not None:
         facts["plate"] = plate_face.answer_facts(answer)
         warnings += answer.warnings
-    if json:
-        terminal.write_json(json, facts)
-    terminal.finish(warnings)
+    outputs.put_json(json, lambda: facts)
+    terminal.show_notes(loaded, screen)
+    if compared is not None:
+        screen.print(base_face.comparison_table(compared))
+    base_face.show(found, screen, latex=latex, values=numbers)
+    if barycentric:
+        plate_face.show_barycentric(found, screen)
+    if answer is not None:
+        plate_face.show_answer(answer, screen)
+    outputs.finish(warnings)

@@ -28,14 +28,14 @@ def demo(
 
     terminal.check_place("--json", json)
     job = MainJob(load_robot(robot), out, seed=seed)
-    screen = terminal.console()
+    screen, outputs = terminal.console(json), terminal.Outputs()
     terminal.show_notes(job.robot, screen)
     with progress(screen, "demo") as tell:
         for done, text in job.run():
             line(screen, text)
             if tell:
                 tell("demo", done)
-    if json:
-        terminal.write_json(json, job.facts)
+    outputs.put_json(json, lambda: job.facts)
+    outputs.failed += job.failures
     terminal.show_summary(job.summary, screen)
-    terminal.finish([terminal.spoken(warning) for warning in job.warnings])
+    outputs.finish([terminal.spoken(warning) for warning in job.warnings])

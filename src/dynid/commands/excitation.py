@@ -50,8 +50,7 @@ def excite(
     terminal.check_place("--json", json, keep=[Path(robot)])
     loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     limits = excitation_face.limits_from_options(loaded, position, velocity, acceleration)
-    screen = terminal.console()
-    terminal.show_notes(loaded, screen)
+    screen, outputs = terminal.console(json), terminal.Outputs()
     if out is not None and shape == "points":
         excitation_face.check_accelerations(loaded, limits)
     with excitation_face.progress_bar(screen) as bar:
@@ -62,10 +61,10 @@ def excite(
             points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
+    for place, write in excitation_face.files_of(found, out, rate) if out else ():
+        outputs.put(place, write)
+    outputs.put_json(json, lambda: excitation_face.facts(found, outputs.written))
+    terminal.show_notes(loaded, screen)
     excitation_face.show(found, screen)
-    files = excitation_face.write_files(found, out, rate) if out else []
-    if json:
-        terminal.write_json(json, excitation_face.facts(found, files))
-    if files:
-        screen.print(f"wrote {', '.join(files)}", highlight=False)
-    terminal.finish(found.warnings)
+    outputs.show(screen)
+    outputs.finish(found.warnings)

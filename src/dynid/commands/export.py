@@ -27,7 +27,6 @@ def export(
     """
     from dynid.exports.export import SUFFIXES
     from dynid.exports.export import export as exported
-    from dynid.exports.verify import verify
     from dynid.faces import terminal
 
     terminal.check_place("OUT", out, suffixes=SUFFIXES)
@@ -38,15 +37,9 @@ def export(
         raise DynidError(f"OUT {out}: this is the input; choose another name")
     locks = terminal.parse_locks(lock or [])
     done = exported(read_result(result, locks), out, template=template, lock=locks)
-    checked = verify(out, done.subject, lock=locks)
-    screen = terminal.console()
-    screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)
-    screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)
-    for line in done.operations.lines() if done.operations else ():
-        screen.print(terminal.escaped(line), highlight=False)
-    for note in done.notes:
-        screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
-    if json:
+    checked = done.verification
+
+    def facts_of() -> dict[str, Any]:
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
         facts |= {"warnings": list(done.warnings)}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
@@ -56,9 +49,17 @@ def export(
                 name: {"multiplications": c.multiplications, "additions": c.additions, "calls": c.calls}
                 for name, c in costs.items()
             }
-        terminal.write_json(json, facts)
-    wrong = [] if checked.passed or checked.skipped else [f"{out}: {checked}; do not use it"]
-    terminal.finish([*wrong, *done.warnings])
+        return facts
+
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    outputs.put_json(json, facts_of)
+    screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)
+    screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)
+    for line in done.operations.lines() if done.operations else ():
+        screen.print(terminal.escaped(line), highlight=False)
+    for note in done.notes:
+        screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
+    outputs.finish(done.warnings)
 
 
 def read_result(source: str, lock: dict[str, float]) -> Any:

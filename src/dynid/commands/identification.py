@@ -46,18 +46,14 @@ def simulate(
         loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations,
         plate_noise=forces[0] if len(forces) == 1 else forces, seed=seed,
     )  # fmt: skip
-    screen = terminal.console()
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    with_plate = loaded if plate or loaded.sensor is not None else None
+    outputs.put(out, lambda place: simulation_face.write_log(place, log, with_plate))
+    outputs.put_json(json, lambda: simulation_face.facts(log, loaded, deviations, seed, out))
     terminal.show_notes(loaded, screen)
     simulation_face.show(log, loaded, screen)
-    if out:
-        simulation_face.write_log(out, log, loaded if plate or loaded.sensor is not None else None)
-    if json:
-        terminal.write_json(json, simulation_face.facts(log, loaded, deviations, seed, out))
-    screen.print(
-        f"wrote {terminal.escaped(str(out))}" if out else "nothing was written; --out log.csv keeps the log",
-        highlight=False,
-        soft_wrap=True,
-    )
+    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    outputs.finish()
 
 
 def identify(
@@ -114,7 +110,7 @@ def identify(
     report_face.check_report(report, (out, json), inputs)
     bodies_face.check_places(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
-    screen = terminal.console()
+    screen, outputs = terminal.console(json), terminal.Outputs()
     with log_options.spoken_for_the_command_line():
         reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
         options: dict[str, Any] = {
@@ -134,21 +130,19 @@ def identify(
                 **options,
             )  # fmt: skip
     result = report_face.with_command(result)
-    if out:
-        result.save(out)
-    if json:
-        terminal.write_json(json, identification_face.facts(result))
+    outputs.put(out, result.save)
+    outputs.put_json(json, lambda: identification_face.facts(result))
+    bodies = bodies_face.Bodies(result, outputs, physical, urdf)
+    with identification_face.progress(screen) as tell:
+        matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
+        outputs.put(report, lambda place: report_face.report_identified(
+            result, place, read, held_out, tell, physical=bodies.found, files=matrix
+        ))  # fmt: skip
+    bodies.write(terminal.parse_locks(lock or []))
     terminal.show_notes(loaded, screen)
     identification_face.show(result, screen)
-    bodies, files_of_bodies, warnings = bodies_face.run(
-        result, screen, physical=physical, urdf=urdf, template=robot, lock=terminal.parse_locks(lock or [])
-    )
-    if report:
-        with identification_face.progress(screen) as tell:
-            matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
-            report_face.report_identified(result, report, read, held_out, tell, physical=bodies, files=matrix)
-    written = [*(str(path) for path in (out, json, report) if path), *files_of_bodies]
-    done = f"wrote {terminal.escaped(', '.join(written))}" if written else "nothing was written"
-    done += "" if out else "; --out result.json keeps the result for dynid physical, export and report"
-    screen.print(done, highlight=False, soft_wrap=True)
-    terminal.finish([terminal.spoken(warning) for warning in (*result.warnings, *warnings)])
+    bodies.show(screen)
+    outputs.show(screen, "nothing was written")
+    if out is None:
+        identification_face.line(screen, "--out result.json keeps the result for dynid physical, export and report")
+    outputs.finish([terminal.spoken(warning) for warning in (*result.warnings, *bodies.warnings)])

@@ -37,13 +37,10 @@ def markers(
     fit = angles_from_markers(
         loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
     )
-    screen = terminal.console()
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    outputs.put(out, lambda place: marker_face.write_log(place, fit, read.others))
+    outputs.put_json(json, lambda: marker_face.facts(fit, loaded, read))
     terminal.show_notes(loaded, screen)
     marker_face.show(fit, loaded, read, screen)
-    if out:
-        marker_face.write_log(out, fit, read.others)
-    if json:
-        terminal.write_json(json, marker_face.facts(fit, loaded, read))
-    done = f"wrote {terminal.escaped(str(out))}" if out else "nothing was written; --out log.csv keeps the log"
-    screen.print(done, highlight=False, soft_wrap=True)
-    terminal.finish(fit.warnings)
+    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    outputs.finish(fit.warnings)

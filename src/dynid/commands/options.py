@@ -15,7 +15,7 @@ RobotArgument = Annotated[
         help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
     ),
 ]
-JsonOption = Annotated[Path | None, typer.Option("--json", help="write the result to this file, for machines")]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="machine-readable output; - is standard output")]
 LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
 GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]
 SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]

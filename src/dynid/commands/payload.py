@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dynid.estimation.gains import Gains
     from dynid.estimation.identification import Identification
     from dynid.estimation.payload import Payload
+    from dynid.faces.terminal import Outputs
     from dynid.robot.robot import Robot
 
 LoadedOption = Annotated[list[str], typer.Option(help="a LOG with the payload, repeatable; log.csv@2:20 takes a part")]
@@ -67,7 +68,7 @@ def payload(
 
     _check_files(robot, loaded, unloaded, gear, json)
     known = log_options.load(robot, gravity, lock or [], snap)
-    screen = terminal.console()
+    screen = terminal.console(json)
     with log_options.spoken_for_the_command_line(), _spoken():
         if _are_results(loaded, unloaded):
             found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
@@ -80,9 +81,11 @@ def payload(
                     joints=None if joints is None else [name for name in joints.split(",") if name],
                     offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
                 )  # fmt: skip
+    outputs = terminal.Outputs()
+    outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
     payload_face.show_payload(found, screen)
-    _finish(found, screen, json)
+    _finish(found, screen, outputs)
 
 
 def gains(
@@ -123,7 +126,7 @@ def gains(
     about = None if inertia is None else _numbers(inertia, "--inertia", six, 6)
     parameters = load_parameters(mass, centre, about)
     known = log_options.load(robot, gravity, lock or [], snap)
-    screen = terminal.console()
+    screen = terminal.console(json)
     with log_options.spoken_for_the_command_line(), _spoken():
         reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
         with identification_face.progress(screen) as tell:
@@ -132,19 +135,18 @@ def gains(
                 link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
                 offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
             )  # fmt: skip
+    outputs = terminal.Outputs()
+    outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
     payload_face.show_gains(found, screen)
-    _finish(found, screen, json)
+    _finish(found, screen, outputs)
 
 
-def _finish(found: Payload | Gains, screen: Console, json: Path | None) -> None:
-    """Write what was found, and leave."""
+def _finish(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
     from dynid.faces import terminal
 
-    if json:
-        terminal.write_json(json, found.facts())
-        screen.print(f"wrote {terminal.escaped(str(json))}", highlight=False, soft_wrap=True)
-    terminal.finish([terminal.spoken(warning) for warning in found.warnings])
+    outputs.show(screen)
+    outputs.finish([terminal.spoken(warning) for warning in found.warnings])
 
 
 def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None) -> None:

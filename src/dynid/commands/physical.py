@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dynid.commands.options import JsonOption
 from dynid.errors import DynidError
-
-JsonOption = Annotated[Path | None, typer.Option("--json", help="write the facts to this file, for machines")]
 
 
 def physical(
@@ -27,24 +26,22 @@ def physical(
     """
     from dynid.estimation.identification import Identification
     from dynid.faces import physical_face, terminal
+    from dynid.physical.find import physical_parameters
 
     inputs = [result, *(Path(source) for source in (prior, geometry) if source)]
     terminal.check_place("--out", out, suffixes=(".json",), keep=inputs)
     terminal.check_place("--json", json, keep=inputs)
-    if out is not None and json is not None and out.absolute() == json.absolute():
+    if out is not None and json is not None and out.resolve() == json.resolve():
         raise DynidError(f"--out and --json both name {out}; choose two names")
     bounds = physical_face.parse_bounds(bound or [])
     identified = Identification.load(result)
-    screen = terminal.console()
-    found = physical_face.run(
-        identified, screen, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry, out=out
-    )
-    if json:
-        terminal.write_json(json, physical_face.facts(found))
-    written = [str(path) for path in (out, json) if path]
-    if written:
-        screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
-    terminal.finish(found.warnings)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
+    outputs.put(out, found.save)
+    outputs.put_json(json, lambda: physical_face.facts(found))
+    physical_face.show(found, screen)
+    outputs.show(screen)
+    outputs.finish(found.warnings)
 
 
 def check(
@@ -64,16 +61,16 @@ def check(
     terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_place("--json", json, keep=[Path(robot)])
     found = check_robot(robot)
-    screen = terminal.console()
+    screen, outputs = terminal.console(json), terminal.Outputs()
+
+    def write_mended(place: Path) -> None:
+        if found.mended is None:
+            raise DynidError(f"--out {place}: there is nothing to write; the file is in order or cannot be mended")
+        write_text(place, table_text(found.mended.to_mdh()))
+
+    outputs.put(out, write_mended)
+    outputs.put_json(json, lambda: physical_face.check_facts(found))
     terminal.show_notes(found.robot, screen)
     physical_face.show_check(found, screen)
-    if json:
-        terminal.write_json(json, physical_face.check_facts(found))
-    if out:
-        if found.mended is None:
-            raise DynidError(f"--out {out}: there is nothing to write; the file is in order or cannot be mended")
-        write_text(out, table_text(found.mended.to_mdh()))
-    written = [str(path) for path in (out, json) if path]
-    if written:
-        screen.print(f"wrote {terminal.escaped(', '.join(written))}", highlight=False, soft_wrap=True)
-    terminal.finish(found.warnings)
+    outputs.show(screen)
+    outputs.finish(found.warnings)

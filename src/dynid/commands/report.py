@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-JsonOption = Annotated[Path | None, typer.Option("--json", help="write what the page holds to this file, for machines")]
+from dynid.commands.options import JsonOption
 
 
 def report(
@@ -39,7 +39,7 @@ def report(
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
     bodies = report_face.load_bodies(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
-    screen = terminal.console()
+    screen = terminal.console(json)
     common = {"command": report_face.command_line(), "inputs": results}
     doubts: tuple[str, ...] = ()
     if len(found) > 1:
@@ -55,12 +55,12 @@ def report(
                     found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
                     **common,  # type: ignore[arg-type]
                 )  # fmt: skip
-    if json:
-        verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
-        terminal.write_json(json, {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts})
+    outputs = terminal.Outputs()
+    verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
+    outputs.put_json(json, lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts})
     for name, result in zip(names, found, strict=True):
         identification_face.line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
         identification_face.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
     screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
-    terminal.finish([*report_face.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts])
+    outputs.finish([*report_face.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts])

@@ -20,13 +20,14 @@ def robots(json: JsonOption = None) -> None:
 
     terminal.check_place("--json", json)
     loaded = {name: load_robot(name) for name in bundled_robots()}
-    if json:
-        facts = {
-            name: {"joints": robot.n, "structure": terminal.structure(robot), "source": robot.source}
-            for name, robot in loaded.items()
-        }
-        terminal.write_json(json, facts)
-    terminal.console().print(terminal.robots_table(loaded))
+    facts = {
+        name: {"joints": robot.n, "structure": terminal.structure(robot), "source": robot.source}
+        for name, robot in loaded.items()
+    }
+    outputs = terminal.Outputs()
+    outputs.put_json(json, lambda: facts)
+    terminal.console(json).print(terminal.robots_table(loaded))
+    outputs.finish()
 
 
 def mdh(
@@ -47,13 +48,11 @@ def mdh(
     terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_place("--json", json, keep=[Path(robot)])
     table = load_robot(robot, snap=snap).to_mdh()
-    screen = terminal.console()
-    if out:
-        write_text(out, table_text(table))
-    if json:
-        terminal.write_json(json, terminal.robot_facts(table))
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    outputs.put(out, lambda place: write_text(place, table_text(table)))
+    outputs.put_json(json, lambda: terminal.robot_facts(table))
     screen.print(terminal.mdh_table(table))
     screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
     terminal.show_notes(table, screen)
-    if out:
-        screen.print(f"wrote {out}")
+    outputs.show(screen)
+    outputs.finish()

@@ -30,16 +30,15 @@ def unknown(
 
     terminal.check_place("--json", json, keep=[Path(robot)])
     loaded = load_robot(robot)
-    screen = terminal.console()
-    terminal.show_notes(loaded, screen)
+    screen, outputs = terminal.console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
+        outputs.put_json(json, lambda: unknown_face.count_facts(loaded.name, count))
+        terminal.show_notes(loaded, screen)
         unknown_face.show_count(loaded.name, count, screen)
-        if json:
-            terminal.write_json(json, unknown_face.count_facts(loaded.name, count))
-        return
+        return outputs.finish()
     found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
+    outputs.put_json(json, lambda: unknown_face.facts(found))
+    terminal.show_notes(loaded, screen)
     unknown_face.show(found, screen)
-    if json:
-        terminal.write_json(json, unknown_face.facts(found))
-    terminal.finish(found.warnings)
+    outputs.finish(found.warnings)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.commands.options import LockOption, RobotArgument
+from dynid.commands.options import JsonOption, LockOption, RobotArgument
 from dynid.errors import DynidError
 
 
@@ -21,7 +21,7 @@ def view(
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
     lock: LockOption = None,
-    json: Annotated[Path | None, typer.Option("--json", help="write what is shown, and where, for machines")] = None,
+    json: JsonOption = None,
 ) -> None:
     """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
 
@@ -39,7 +39,7 @@ def view(
     loaded = load_robot(robot, lock=locks)
     path = None if trajectory is None else view_face.read_path(trajectory, loaded, column or ())
     shapes, notes = view_face.read_shapes_of(robot, loaded, locks)
-    screen = terminal.console()
+    screen = terminal.console(json)
     terminal.show_notes(loaded, screen)
     view_face.show_notes(notes, screen)
 

@@ -5,8 +5,31 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dynid.data.content import Content
 from dynid.robot.transform import Array
+
+SHOWN = 5
+"""Rows that are named one by one."""
+
+
+@dataclass(slots=True)
+class Places:
+    """Rows of a file that were left out: how many, the first ones (counted from 0), and where these are in words."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+    text: str = ""
+
+    def add(self, rows: NDArray[np.int64]) -> None:
+        """Take in further rows."""
+        self.count += len(rows)
+        self.first = sorted([*self.first, *rows[:SHOWN].tolist()])[:SHOWN]
+
+    def __str__(self) -> str:
+        more = ", ..." if self.count > len(self.first) else ""
+        return f"{_rows(self.count)} ({self.text}{more})" if self.text else _rows(self.count)
 
 
 @dataclass(slots=True)
@@ -14,7 +37,8 @@ class Findings:
     """Counts of one pass over a log; the only value here that changes, because it is filled while streaming.
 
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
-    positions of every joint in the rows that were used.
+    positions of every joint in the rows that were used. missing: rows without a value; strays: those without a time;
+    content: what tells the recording from others.
     """
 
     log: str
@@ -26,7 +50,8 @@ class Findings:
     late: int = 0
     repeated_positions: int = 0
     out_of_order: int = 0
-    not_finite: int = 0
+    missing: Places = field(default_factory=Places)
+    strays: Places = field(default_factory=Places)
     saturated: int = 0
     unwrapped: int = 0
     resampled: int = 0
@@ -41,6 +66,7 @@ class Findings:
     highest: tuple[float, ...] = ()
     mean: tuple[float, ...] = ()
     notes: list[str] = field(default_factory=list)
+    content: Content | None = None
 
     def see(self, q: Array, seconds: float) -> None:
         """Take in positions (N, n) of rows that are used, standing for some seconds."""
@@ -73,8 +99,10 @@ class Findings:
             told.append(f"{_rows(self.late)} out of order by too much to be sorted: left out")
         if self.restarts:
             told.append(f"the clock is set back {_times(self.restarts)}: split there")
-        if self.not_finite:
-            told.append(f"{_rows(self.not_finite)} with missing or infinite values: left out")
+        if self.strays.count:
+            told.append(f"{self.strays} with a time far from those of the rows around: left out")
+        if self.missing.count:
+            told.append(f"{self.missing} with missing or infinite values: left out")
         if self.saturated:
             told.append(f"{_rows(self.saturated)} with a torque at its limit (saturation): left out")
         if self.unwrapped:

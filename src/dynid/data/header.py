@@ -20,7 +20,7 @@ _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 class Header:
     """The columns of a text file; `delimiter` ' ' is any white space. `lines` come before the first sample.
 
-    `stamps` are the columns that begin with an integer too long for a float.
+    `stamps` are the columns most of whose first numbers are integers too long for a float.
     """
 
     columns: tuple[str, ...]
@@ -74,8 +74,11 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
     comma = delimiter == ";" and b"," in sample and b"." not in sample
     if comma:
         notes.append("decimal commas")
-    cells = sample.strip().split(delimiter.encode()) if delimiter != " " else sample.split()
-    stamps = frozenset(k for k, cell in enumerate(cells) if _STAMP.match(cell.strip()))
+    mark = delimiter.encode() if delimiter != " " else None
+    samples = [line.strip().split(mark) for line in lines[used : used + _PREAMBLE] if not line.startswith(b"#")]
+    whole = [cells for cells in samples if len(cells) == len(columns)]
+    long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
+    stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
     return Header(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
 
 

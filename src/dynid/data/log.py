@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.concurrency import cached_property
 from dynid.data.ahead import read_ahead
+from dynid.data.strays import times_that_belong
 from dynid.errors import LogError
 from dynid.robot.transform import Array
 
@@ -182,8 +183,28 @@ class Log:
     @property
     def unused(self) -> tuple[str, ...]:
         """What else is in the file of the log, for messages."""
-        whole = self.source.whole if isinstance(self.source, _Part) else self.source
-        return tuple(getattr(whole, "unused", ()))
+        return tuple(getattr(self._whole, "unused", ()))
+
+    @property
+    def _whole(self) -> Source:
+        return self.source.whole if isinstance(self.source, _Part) else self.source
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the reader of the file left out, as far as it was read."""
+        return tuple(getattr(self._whole, "left_out", ()))
+
+    def check_unchanged(self) -> None:
+        """Raise where the file of the log is not the one that was opened."""
+        if check := getattr(self._whole, "check_unchanged", None):
+            check()
+
+    def places(self, rows: Sequence[int]) -> str:
+        """Where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
+        lines = getattr(self._whole, "lines", None)
+        if not rows or lines is None:
+            return f"row {', '.join(str(row + 1) for row in rows)}" if rows else ""
+        return str(lines(rows))
 
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""
@@ -249,12 +270,10 @@ class Log:
 
     @cached_property
     def span(self) -> tuple[float, float]:
-        """First and last instant, in the log's own time."""
+        """First and last instant, in the log's own time; times that are no part of the recording do not count."""
         first, last = np.inf, -np.inf
-        for samples in self.chunks():
-            finite = samples.t[np.isfinite(samples.t)]
-            if len(finite):
-                first, last = min(first, float(finite.min())), max(last, float(finite.max()))
+        for t in times_that_belong(samples.t for samples in self.chunks()):
+            first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))
         if not first <= last:
             raise LogError(self.name, "there are no samples in it")
         return first, last
@@ -270,9 +289,8 @@ class Log:
                 self.name, f"there is nothing between {begin - first:.6g} s and {finish - first:.6g} s; "
                 f"it lasts {last - first:.6g} s"
             )  # fmt: skip
-        whole = self.source.whole if isinstance(self.source, _Part) else self.source
         origin = self.source.origin if isinstance(self.source, _Part) else first
-        return Log.of(_Part(whole, begin, finish, origin), coupling=self.coupling, notes=self.notes)
+        return Log.of(_Part(self._whole, begin, finish, origin), coupling=self.coupling, notes=self.notes)
 
     def part(self, start: float = 0.0, stop: float = 1.0) -> Log:
         """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two."""

@@ -8,10 +8,10 @@ streams, stops at gaps and, with decimation, is computed only for the samples th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.kernel.threads import share_samples
 from dynid.robot.transform import Array
 

@@ -13,6 +13,7 @@ from dynid.data.marker_doubts import find_warnings, refuse_undetermined
 from dynid.data.marker_fit import FRAMES, UNSEEN, Shared, adjust, chunks, follow, solve_frames
 from dynid.data.marker_rows import Carried, Rows, damped, local_positions, marker_rows, names_of, visible
 from dynid.errors import DynidError
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
 
@@ -46,6 +47,7 @@ class MarkerFit:
         return Log(self.t, self.q, tau=beside["tau"], reaction=beside["reaction"], name=name)
 
 
+@one_blas_thread
 def angles_from_markers(
     robot: Robot,
     t: ArrayLike,

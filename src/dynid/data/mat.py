@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,9 +65,7 @@ def open_mat(path: Path) -> Table:
     from scipy.io import loadmat
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            content = loadmat(path, appendmat=False, squeeze_me=False, struct_as_record=True)
+        content = loadmat(path, appendmat=False, squeeze_me=False, struct_as_record=True)
     except Exception as error:  # scipy's reader raises whatever a damaged byte leads it to
         reason = str(error).partition("\n")[0][:120]
         raise LogError(str(path), f"this is no MAT file, or a damaged one ({reason}){content_hint(path)}") from error

@@ -8,11 +8,18 @@ from numpy.typing import NDArray
 from dynid.data.log import Log, Samples
 from dynid.errors import LogError
 from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
 
 SLOWEST_STEP = 1.0
 """Time (s) between samples from which on a motion cannot be seen; ms taken for s are longer."""
 
 DEGREES = 180.0 / np.pi
+STANDING = 5e-3
+"""A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
+
+STANDING_LENGTH = 2e-4
+"""The same for prismatic joints without limits, m."""
+
 TURNS = 4.0 * np.pi
 """Room (rad) from which on a joint may be one that turns and turns."""
 
@@ -74,22 +81,47 @@ def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
             f"the joints {names} make {span[wide].max() / (2.0 * np.pi):.2g} turns and have no limits: if these are "
             "degrees, say units={'q': 'deg'} (--units q=deg)",
         )
-    return (*notes, *_check_velocities(log, robot, samples, revolute & (span > 0.0)))
+    return (*notes, *_check_velocities(log, robot, samples, revolute))
 
 
-def _check_velocities(log: Log, robot: Robot, samples: Samples, turning: NDArray[np.bool_]) -> tuple[str, ...]:
+def flicker_range(q: Array) -> Array:
+    """Range (n,) of positions (N, n) within which an encoder at standstill may flicker: five steps of it, not wide."""
+    steps = np.abs(np.diff(q, axis=0))
+    return np.asarray(np.minimum(5.0 * np.where(steps > 0.0, steps, np.inf).min(axis=0), 6.0 * STANDING))
+
+
+def _speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
+    """Typical speed (n,) of every joint that moves: by means over stretches of time, 0 where it stands.
+
+    An encoder that flickers at standstill moves no joint.
+    """
+    starts = np.arange(0, len(samples), max(1, len(samples) // 200))
+    counts = np.diff(np.append(starts, len(samples)))
+    q, t = (np.add.reduceat(x, starts, axis=0) for x in (samples.q, samples.t))
+    q, t = q / counts[:, None], t / counts
+    least = np.maximum(flicker_range(samples.q), np.where(revolute, STANDING, STANDING_LENGTH))
+    speeds = np.abs(np.diff(q, axis=0)) / np.diff(t)[:, None]
+    return np.asarray(np.where(np.ptp(q, axis=0) > least, np.quantile(speeds, 0.9, axis=0), 0.0))
+
+
+def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Compare recorded velocities with the slopes of the positions, in joints that move."""
     if samples.v is None or len(samples) <= 20:
         return ()
+    speeds = _speeds(samples, revolute)
+    sizes = np.abs(samples.v[samples.v != 0.0])
+    coarse = float(sizes.min()) if len(sizes) else 0.0  # velocities may be rounded; smaller ones are zero then
     wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
     slope = (samples.q[wide:] - samples.q[:-wide]) / (samples.t[wide:] - samples.t[:-wide])[:, None]
     middle = 0.5 * (samples.v[wide:] + samples.v[:-wide])
     power, size = (slope * middle).sum(axis=0), (slope**2).sum(axis=0)
     norm = np.sqrt(size * (middle**2).sum(axis=0))
     alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)
-    moving = np.ptp(samples.q, axis=0) > 10.0 * np.abs(np.diff(samples.q, axis=0)).mean(axis=0)
-    _refuse_velocities(log, robot, moving & (norm == 0.0) & (size > 0.0), "zero throughout while the joint moves")
+    moving = (speeds > 0.0) & (np.ptp(samples.q, axis=0) > 10.0 * np.abs(np.diff(samples.q, axis=0)).mean(axis=0))
+    silent = moving & (norm == 0.0) & (speeds > 2.0 * coarse)
+    _refuse_velocities(log, robot, silent, "zero throughout while the joint moves")
     _refuse_velocities(log, robot, moving & (alike < -0.95), "the slope of its position with the other sign")
-    together = turning & (alike > 0.8)
+    together = revolute & (speeds > 0.0) & (alike > 0.8)
     if together.any():
         ratio = float(np.median(power[together] / size[together]))
         for factor, q_unit, v_unit in ((DEGREES, "rad", "deg/s"), (1.0 / DEGREES, "deg", "rad/s")):
@@ -102,7 +134,7 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, turning: NDArray
     ratio = float(np.median(power[sure] / size[sure])) if sure.any() else 1.0
     if abs(np.log(ratio)) > np.log(2.0):
         _refuse_velocities(log, robot, sure, f"{ratio:.3g} times the slope of the positions (units of q, v or t?)")
-    strange = [robot.joint_names[j] for j in np.flatnonzero((alike < 0.3) & (norm > 0.0))]
+    strange = [robot.joint_names[j] for j in np.flatnonzero((speeds > 0.0) & (alike < 0.3) & (norm > 0.0))]
     smooth = (np.diff(samples.q, axis=0) ** 2).sum(axis=0) < 0.5 * samples.q.var(axis=0) * len(samples)
     if not strange or not smooth.any():
         return ()

@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from dynid.data.findings import Findings
 from dynid.data.log import Samples
+from dynid.data.strays import FEW, LATE, StrayTimes, are_times
 from dynid.robot.transform import Array
-
-LATE = 64
-"""Rows by which a row may come late and still find its place."""
 
 MOST = 65_536
 """Rows that may share one time stamp; a clock that stands longer gives no time at all."""
@@ -25,9 +23,8 @@ def in_order(
     """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s."""
     queue = _Queue(step, found)
     restarted = False
-    for samples in chunks:
-        found.samples += len(samples)
-        for restart, part in split_at_restarts(_usable(samples, saturation, found), queue.newest, step):
+    for samples in without_strays(chunks, step, found):
+        for restart, part in split_at_restarts(_unsaturated(samples, saturation, found), queue.newest, step):
             if restart:
                 found.restarts += 1
                 ready = queue.flush()
@@ -45,7 +42,7 @@ def in_order(
 
 def finite(samples: Samples) -> NDArray[np.bool_]:
     """Which rows have a finite time and nothing but finite values."""
-    good = np.isfinite(samples.t)
+    good = are_times(samples.t)
     with np.errstate(invalid="ignore", over="ignore"):
         for x in channels(samples):
             if x is not None and not np.isfinite(x.sum()):  # an infinity or NaN anywhere shows in the sum
@@ -53,13 +50,39 @@ def finite(samples: Samples) -> NDArray[np.bool_]:
     return good
 
 
-def _usable(samples: Samples, saturation: Array, found: Findings) -> Samples:
-    good = finite(samples)
-    found.not_finite += len(good) - int(good.sum())
-    if samples.tau is not None and np.isfinite(saturation).any():
-        cut = (np.abs(samples.tau) >= saturation).any(axis=1) & good
-        found.saturated += int(cut.sum())
-        good &= ~cut
+def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> Iterator[Samples]:
+    """Yield the rows that are finite and whose times belong to the recording; the others are counted."""
+    strays = StrayTimes(step)
+    held: list[Samples] = []
+    places: list[NDArray[np.int64]] = []  # in the file, of the rows that are held
+
+    def decide(final: bool) -> Samples:
+        nonlocal held, places
+        samples, rows = join(held), np.concatenate(places)
+        good = strays.find(samples.t, final=final)
+        found.strays.add(rows[: len(good)][~good])
+        rest = slice(len(good), None)
+        held, places = ([], []) if len(good) == len(rows) else ([samples.take(rest)], [rows[rest]])
+        return samples.take(slice(0, len(good)) if good.all() else np.flatnonzero(good))
+
+    for samples in chunks:
+        good, huge = finite(samples), np.isfinite(samples.t) & ~are_times(samples.t)
+        found.strays.add(found.samples + np.flatnonzero(huge))
+        found.missing.add(found.samples + np.flatnonzero(~good & ~huge))
+        places.append(found.samples + np.flatnonzero(good))
+        held.append(samples if good.all() else samples.take(np.flatnonzero(good)))
+        found.samples += len(samples)
+        if sum(map(len, places)) > LATE + FEW:
+            yield decide(False)
+    if held:
+        yield decide(True)
+
+
+def _unsaturated(samples: Samples, saturation: Array, found: Findings) -> Samples:
+    if samples.tau is None or not np.isfinite(saturation).any():
+        return samples
+    good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
+    found.saturated += len(good) - int(good.sum())
     return samples if good.all() else samples.take(np.flatnonzero(good))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
 from dynid.data.formats import content_hint
 from dynid.data.table import Batch, Field, Numbers, Wanted
 from dynid.errors import LogError
@@ -53,6 +54,8 @@ def _numbers(column: pl.Series) -> Numbers:
 def _read(path: Path) -> Iterator[None]:
     import polars as pl
 
+    if polars_lost_its_threads():
+        raise LogError(str(path), NEEDS_SPAWN)
     try:
         yield
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:

@@ -11,7 +11,7 @@ import numpy as np
 from dynid.data.columns import Plan, match_columns
 from dynid.data.formats import open_table
 from dynid.data.log import Log
-from dynid.data.source import FileSource, Scale, find_time_unit
+from dynid.data.source import FileSource, Scale, find_stamp, find_time_unit
 from dynid.data.transmission import read_transmission
 from dynid.data.units import asked_units, factor
 from dynid.errors import LogError
@@ -47,18 +47,19 @@ def read_log(
     """
     file = Path(fspath(path))
     name = str(file)
+    stamp = find_stamp(file)
     table = open_table(file, topic)
     transmission = read_transmission(name, gear, gain, robot.n)
     motor_side = transmission.gear is not None
     asked = asked_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
-    unit, from_first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
+    unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _factors(name, plan, asked)
-    scale = Scale(factor(name, "t", unit, plan.t.field), factors, from_first)
+    scale = Scale(factor(name, "t", unit, plan.t.field), factors, first)
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)
-    source = FileSource(table, plan, scale, transmission)
+    source = FileSource(table, plan, scale, transmission, stamp)
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 
 

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
-from dynid.data.motion_doubts import check_angles, check_steps
+from dynid.data.motion_doubts import STANDING, STANDING_LENGTH, check_angles, check_steps, flicker_range
 from dynid.data.ordering import finite, join, split_at_restarts, spread
+from dynid.data.strays import StrayTimes, usual_step
 from dynid.data.turns import Turns
 from dynid.errors import LogError
 from dynid.robot.force_sensor import CHANNELS
@@ -18,11 +19,6 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 ROWS = 65_536
-STANDING = 5e-3
-"""A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
-
-STANDING_LENGTH = 2e-4
-"""The same for prismatic joints without limits, m."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,7 +46,7 @@ class Survey:
             return np.zeros(q.shape[1], dtype=np.bool_)
         starts = np.arange(0, len(q), max(1, len(q) // 200))
         means = np.add.reduceat(q, starts, axis=0) / np.diff(np.append(starts, len(q)))[:, None]
-        return np.asarray(np.ptp(means, axis=0) < standing_range(scale))
+        return np.asarray(np.ptp(means, axis=0) < np.maximum(standing_range(scale), flicker_range(q)))
 
 
 def standing_range(scale: Array) -> Array:
@@ -153,8 +149,8 @@ def _empty_columns(samples: Samples, robot: Robot) -> str:
 
 def _in_order(log: Log, samples: Samples) -> Samples:
     """Rows with increasing time: the longest run between two restarts of the clock."""
-    steps = np.abs(np.diff(samples.t))
-    usual = float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else 0.0
+    usual = usual_step(samples.t)
+    samples = samples.take(np.flatnonzero(StrayTimes(usual).find(samples.t, final=True)))
     parts = [part for _, part in split_at_restarts(samples, -np.inf, usual)]
     longest = max(parts, key=len)
     if np.any(np.diff(longest.t) <= 0.0):

@@ -6,18 +6,21 @@ import gzip
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import numpy as np
+
+from dynid.concurrency import polars_lost_its_threads
 from dynid.data.formats import content_hint
 from dynid.data.gunzip import open_gzip
 from dynid.data.header import HEAD, MISSING, Header, is_number, read_header, split_line
-from dynid.data.table import Batch, Field, Wanted
+from dynid.data.table import Batch, Field, Numbers, Wanted
 from dynid.errors import LogError
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 BLOCK = 8 << 20
 NEWLINE = b"\n"
+NO_STAMP = -(2**63)
 _DATE = re.compile(r"\d{1,4}[-:/]\d{1,2}[-:/ T]")
 _ROW_BYTES = 512
 _WORKERS = 2
@@ -36,6 +40,7 @@ class TextTable:
 
     path: Path
     header: Header
+    left_out: list[str] = field(default_factory=list, compare=False)
 
     @property
     def name(self) -> str:
@@ -53,12 +58,17 @@ class TextTable:
         return self.header.notes
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
-        """Parse the file block by block: at most three blocks of 8 MiB are in memory."""
+        """Parse the file block by block: at most four blocks of 8 MiB are in memory."""
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
-        parse = partial(_parse, self, tuple(column.name for column in wanted), size)
-        waiting: deque[Future[pl.DataFrame]] = deque()
+        parser = _parse_without_polars if polars_lost_its_threads() else _parse
+        parse = partial(parser, self, tuple(column.name for column in wanted), size)
+        waiting: deque[Future[pl.DataFrame | Batch]] = deque()
         with _opened(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
-            for number, block in enumerate(_blocks(self.name, file, self.header, size)):
+            for number, (block, is_last) in enumerate(_blocks(self.name, file, self.header, size)):
+                if is_last:
+                    block = self._without_stump(block, size, number)
+                if not block:
+                    continue
                 waiting.append(pool.submit(parse, number, block))
                 if len(waiting) > _WORKERS:
                     yield from _sliced(waiting.popleft().result(), rows)
@@ -69,7 +79,37 @@ class TextTable:
         """Return the line that a block begins with, counting from 1; only errors need it."""
         with _opened(self.path) as file:
             before = islice(_blocks(self.name, file, self.header, size), number)
-            return self.header.lines + 1 + sum(block.count(b"\n") for block in before)
+            return self.header.lines + 1 + sum(block.count(NEWLINE) for block, _ in before)
+
+    def lines(self, rows: Sequence[int]) -> str:
+        """Say in which lines rows are, both in increasing order; rows count from 0."""
+        found: list[str] = []
+        with _opened(self.path) as file:
+            row = -1
+            for number, line in enumerate(file, start=1):
+                row += number > self.header.lines and bool(line.strip()) and not line.startswith(b"#")
+                if row == rows[len(found)]:
+                    found.append(str(number))
+                if len(found) == len(rows):
+                    break
+        return f"line {', '.join(found)}"
+
+    def _without_stump(self, block: bytes, size: int, number: int) -> bytes:
+        """Leave out the last line of a file where it was cut off: too few cells, or a number that is none or short."""
+        before, newline, last = block.rpartition(NEWLINE)
+        header, count = self.header, len(self.header.columns)
+        cells = _cells(last, header)
+        if not last.strip() or last.startswith(b"#") or len(cells) > count:
+            return block
+        lines = (_cells(line, header) for line in before[-64 * len(last) :].split(NEWLINE)[1:])
+        above = [line for line in lines if len(line) == count]
+        is_cut = above and _is_cell(above[-1][-1], header) and not _is_cell(cells[-1], header)
+        is_short = len(above) > 9 and len(cells[-1]) < min(len(line[-1]) for line in above)
+        if len(cells) == count and not is_cut and not is_short:
+            return block
+        line = self.first_line(size, number) + block.count(NEWLINE)
+        self.left_out[:] = [f"line {line}, the last one, is incomplete (cut off while writing?): left out"]
+        return before + newline
 
 
 def open_text(path: Path) -> TextTable:
@@ -96,25 +136,33 @@ def _damaged(log: str, error: Exception, hint: str = "") -> LogError:
     return LogError(log, f"cannot be read: {error}")
 
 
-def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[bytes]:
-    """Yield blocks of whole lines."""
+def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield blocks of whole lines, and whether a block is the last one."""
     try:
         for _ in range(header.lines):
             file.readline()
-        while block := file.read(size):
-            if not block.endswith(b"\n"):
+        block = file.read(size)
+        while block:
+            if not block.endswith(NEWLINE):
                 rest = file.readline(HEAD)
-                if len(rest) == HEAD and not rest.endswith(b"\n"):
+                if len(rest) == HEAD and not rest.endswith(NEWLINE):
                     raise LogError(log, "a line is longer than a megabyte: no table of text")
                 block += rest
-            yield block
+            following = file.read(size)
+            yield block, not following
+            block = following
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(log, error) from error
 
 
-def _sliced(frame: pl.DataFrame, rows: int) -> Iterator[Batch]:
+def _sliced(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
+    """Stamps that are missing become one that is none, as integers know no NaN."""
+    if isinstance(frame, Mapping):
+        for start in range(0, len(next(iter(frame.values()))), rows):
+            yield {name: values[start : start + rows] for name, values in frame.items()}
+        return
     for part in frame.iter_slices(rows):
-        yield {column.name: column.to_numpy() for column in part}
+        yield {c.name: (c.fill_null(NO_STAMP) if c.dtype.is_integer() else c).to_numpy() for c in part}
 
 
 def _clean(block: bytes) -> bytes:
@@ -151,7 +199,7 @@ def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, blo
         whole = False
     if not whole:
         try:
-            frame = _parse_cells(header, places, _clean(spaced), MISSING)
+            frame = _with_stamps(header, places, _clean(spaced))
             doubtful = bool(frame[last].null_count())
         except pl.exceptions.PolarsError as error:
             line = table.first_line(size, number)
@@ -163,11 +211,33 @@ def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, blo
     return frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
 
 
-def _parse_cells(header: Header, places: list[int], block: bytes, missing: tuple[str, ...]) -> pl.DataFrame:
+def _with_stamps(header: Header, places: list[int], block: bytes) -> pl.DataFrame:
+    """Cells of a block in which some are missing; a stamp may be a number that is no integer."""
+    import polars as pl
+
+    try:
+        return _parse_cells(header, places, block, MISSING)
+    except pl.exceptions.PolarsError:
+        if header.stamps.isdisjoint(places):
+            raise
+    frame = _parse_cells(header, places, block, MISSING, pl.Float64)
+    exact = _parse_cells(header, places, block, MISSING, pl.String)
+    stamps = [f"column_{k + 1}" for k in header.stamps.intersection(places)]
+    whole = [pl.coalesce(exact[c].cast(pl.Int64, strict=False), frame[c].cast(pl.Int64, strict=False)) for c in stamps]
+    return frame.with_columns(column.alias(name) for name, column in zip(stamps, whole, strict=True))
+
+
+def _parse_cells(
+    header: Header,
+    places: list[int],
+    block: bytes,
+    missing: tuple[str, ...],
+    stamps: type[pl.DataType] | None = None,
+) -> pl.DataFrame:
     import polars as pl
 
     count = len(header.columns)
-    kinds = {k: pl.Int64 if k in header.stamps else pl.Float64 for k in places}
+    kinds = {k: (stamps or pl.Int64) if k in header.stamps else pl.Float64 for k in places}
     return pl.read_csv(
         block,
         has_header=False,
@@ -181,26 +251,71 @@ def _parse_cells(header: Header, places: list[int], block: bytes, missing: tuple
     )
 
 
-def _plain_cells(line: str, delimiter: str) -> list[str]:
-    return line.split() if delimiter == " " else line.split(delimiter)
+def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> Batch:
+    """Parse a block to the same numbers cell by cell, for a process that lacks polars' threads; some times slower."""
+    header = table.header
+    places = [header.columns.index(name) for name in names]
+    text = _clean(_spaced(block, header.delimiter)).decode("utf-8", "replace")
+    lines = [line for line in text.replace("\r", "").split("\n") if line.strip(" ") and not line.startswith("#")]
+    cells = [split_line(line, header.delimiter) if header.quoted else line.split(header.delimiter) for line in lines]
+    try:
+        if any(len(row) != len(header.columns) for row in cells):
+            raise ValueError("a line with too few or too many cells")
+        return {header.columns[k]: _numbers([row[k] for row in cells], header, k in header.stamps) for k in places}
+    except (ValueError, OverflowError) as error:
+        line = table.first_line(size, number)
+        _find_fault(table.name, header, places, line, block)
+        raise LogError(table.name, f"a line after line {line - 1} cannot be read: {error}") from error
+
+
+def _numbers(words: list[str], header: Header, is_stamp: bool) -> Numbers:
+    if header.decimal_comma:
+        words = [word.replace(",", ".") for word in words]
+    if not all(map(is_number, words)):
+        raise ValueError("a cell is not a number")
+    holes = [not word or word in MISSING for word in words]
+    if is_stamp:
+        stamps = [NO_STAMP if hole else _stamp(word) for word, hole in zip(words, holes, strict=True)]
+        return np.array(stamps, dtype=np.int64)
+    return np.array([np.nan if hole else float(word) for word, hole in zip(words, holes, strict=True)])
+
+
+def _stamp(word: str) -> int:
+    """A stamp as polars casts it: a number that is no integer loses its fraction, one out of range is none."""
+    try:
+        value = int(word)
+    except ValueError:
+        number = float(word)
+        value = int(number) if np.isfinite(number) else NO_STAMP
+    return value if -(2**63) <= value < 2**63 else NO_STAMP
+
+
+def _cells(line: bytes, header: Header) -> list[str]:
+    text = line.decode("utf-8", "replace").strip("\r" if header.delimiter == "\t" else "\r ")
+    if header.quoted:
+        return split_line(text, header.delimiter)
+    return text.split() if header.delimiter == " " else text.split(header.delimiter)
+
+
+def _is_cell(cell: str, header: Header) -> bool:
+    return is_number(cell.replace(",", ".") if header.decimal_comma else cell)
 
 
 def _find_fault(log: str, header: Header, places: list[int], line: int, block: bytes) -> None:
     """Raise for the first line with too few or too many cells, or a cell of the given columns that is no number."""
     count = len(header.columns)
-    for number, raw in enumerate(block.split(b"\n"), start=line):
-        text = raw.decode("utf-8", "replace").strip("\r" if header.delimiter == "\t" else "\r ")
-        if not text.strip() or text.startswith("#"):
+    for number, raw in enumerate(block.split(NEWLINE), start=line):
+        if not raw.strip() or raw.startswith(b"#"):
             continue
-        cells = split_line(text, header.delimiter) if header.quoted else _plain_cells(text, header.delimiter)
+        cells = _cells(raw, header)
         if len(cells) != count:
             raise LogError(
                 log, f"line {number} has {len(cells)} cells, the header has {count} columns"
-                f"{_guess(len(cells), count, header.delimiter, is_last=number == line + block.count(NEWLINE))}"
+                f"{_guess(len(cells), count, header.delimiter)}"
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
-            if not is_number(cell.replace(",", ".") if header.decimal_comma else cell):
+            if not _is_cell(cell, header):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
                 units = "; if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
                 dates = "; write times as seconds" if _DATE.match(cell) else ""
@@ -210,10 +325,8 @@ def _find_fault(log: str, header: Header, places: list[int], line: int, block: b
                 )
 
 
-def _guess(cells: int, count: int, delimiter: str, *, is_last: bool) -> str:
+def _guess(cells: int, count: int, delimiter: str) -> str:
     """What may be wrong with a line of too few or too many cells."""
-    if is_last and cells < count:
-        return "; it is the last line, perhaps cut off: delete it"
     if delimiter == "," and count < cells <= 2 * count:
         return "; decimal commas need another mark between the cells, such as ;"
     return ""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.concurrency import cached_property
 from dynid.data.log import Samples
 from dynid.data.lowpass import Lowpass, extend
 from dynid.data.windows import Window

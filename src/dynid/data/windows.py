@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.data.content import Marking
 from dynid.data.findings import Findings
 from dynid.data.log import Log, Samples
 from dynid.data.ordering import changed, in_order, join
@@ -63,6 +64,9 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     found.notes.extend(seen.notes)
     for segment, pieces in enumerate(_segments(log, seen, cut, found)):
         yield from _windows_of(segment, pieces, cut, found)
+    found.notes.extend(log.left_out)
+    for some in (found.strays, found.missing):
+        some.text = log.places(some.first)
 
 
 def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: Findings) -> Iterator[Window]:
@@ -101,22 +105,18 @@ def _own(samples: Samples) -> Samples:
 def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Iterator[Samples]]:
     """Group the pieces of a log by segment; each group must be used up before the next is asked for."""
     stream = _pieces(log, seen, cut, found)
-    ahead = next(stream, None)
-    while ahead is not None:
-        state: list[tuple[bool, Samples] | None] = [ahead]
+    ahead = [piece for _, piece in itertools.islice(stream, 1)]  # the first piece of the next segment, if any
 
-        def group(state: list[tuple[bool, Samples] | None] = state) -> Iterator[Samples]:
-            assert state[0] is not None
-            yield state[0][1]
-            state[0] = None
-            for breaks, piece in stream:
-                if breaks:
-                    state[0] = (breaks, piece)
-                    return
-                yield piece
+    def group() -> Iterator[Samples]:
+        yield ahead.pop()
+        for breaks, piece in stream:
+            if breaks:
+                ahead.append(piece)
+                return
+            yield piece
 
+    while ahead:
         yield group()
-        ahead = state[0]
 
 
 def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[tuple[bool, Samples]]:
@@ -124,10 +124,13 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     step = 1.0 / seen.rate
     line: _Line | None = None
     newest = -np.inf
-    turns = Turns(seen.turning, seen.rate)
+    turns, marking = Turns(seen.turning, seen.rate), Marking()
+    begin, end = log.interval
     for restart, recorded in in_order(log.surroundings(), step, seen.saturation, found):
         if restart:
             turns = Turns(seen.turning, seen.rate)
+        inside = (recorded.t >= begin) & (recorded.t < end)
+        marking.add(recorded if inside.all() else recorded.take(np.flatnonzero(inside)))
         samples = replace(recorded, q=turns.unwrap(recorded.q, found))
         steps = np.diff(samples.t, prepend=newest)
         if line is None or restart:
@@ -146,6 +149,7 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
             if len(piece):
                 yield begins, piece
         newest = float(samples.t[-1])
+    found.content = marking.content()
 
 
 class _Line:
@@ -162,34 +166,35 @@ class _Line:
         before, self.last = self.last, _own(part.take(slice(-1, None)))
         if not self.cut.regular:
             return part
-        steps = np.diff(part.t, prepend=part.t[0] - self.step if before is None else before.t[0])
+        if before is None:  # the first sample is where it is
+            before = part.take(slice(0, 1))
+            steps = np.append(self.step, np.diff(part.t))
+        else:
+            steps = np.diff(part.t, prepend=before.t[0])
         off = np.abs(steps - self.step)
-        if self.origin is not None:
-            assert before is not None
-            self.found.jitter = max(self.found.jitter, float(off.max()))
-            return self._interpolate(join([before, part]))
-        if off.max() <= REGULAR * self.step:
+        if off.max() <= REGULAR * self.step and self.origin is None:
             return part
         self.found.jitter = max(self.found.jitter, float(off.max()))
+        if self.origin is not None:
+            return self._interpolate(self.origin, join([before, part]))
         place = int(np.argmax(off > REGULAR * self.step))
         as_recorded = part.take(slice(0, place))
         if place:
             before = part.take(slice(place - 1, place))
-        assert before is not None
         self.origin, self.count = float(before.t[0]), 1
-        return join([as_recorded, self._interpolate(join([before, part.take(slice(place, None))]))])
+        return join([as_recorded, self._interpolate(self.origin, join([before, part.take(slice(place, None))]))])
 
-    def _interpolate(self, known: Samples) -> Samples:
+    def _interpolate(self, origin: float, known: Samples) -> Samples:
         """Values at the instants of the grid that lie between the samples; times count from the origin."""
-        assert self.origin is not None
-        t = known.t - self.origin
+        t = known.t - origin
         stop = int(t[-1] / self.step) + 1
         grid = self.step * np.arange(self.count, stop, dtype=np.float64)
         self.count = stop
         self.found.resampled += len(grid)
         k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
-        share = ((grid - t[k]) / (t[k + 1] - t[k]))[:, None]
-        even = changed(known, self.origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)
+        width = t[k + 1] - t[k]
+        share = np.divide(grid - t[k], width, out=np.ones(len(grid)), where=width > 0.0)[:, None]
+        even = changed(known, origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)
         if known.tau is None or not self.cut.nearest:
             return even
         return replace(even, tau=known.tau[k + (share[:, 0] > 0.5)])

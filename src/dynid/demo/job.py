@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +12,12 @@ import numpy as np
 from dynid.base.find import base_parameters
 from dynid.data.log import Log
 from dynid.demo.recording import ENCODER, RATE, TORQUE_NOISE, record
-from dynid.errors import DynidError
+from dynid.errors import DynidError, ExportError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify
 from dynid.excitation.design import design_excitation
 from dynid.excitation.excitation import Excitation
 from dynid.exports.export import export
-from dynid.exports.verify import verify
 from dynid.models.friction import PLAIN
 from dynid.physical.find import physical_parameters
 from dynid.physical.physical import PhysicalParameters
@@ -33,13 +32,17 @@ TRUST = {"good": " (trust it)", "usable": " (trust it with care)", "do not trust
 
 
 class MainJob:
-    """The main job on one robot, its files in a folder; `facts` and `summary` fill up while it runs."""
+    """The main job on one robot, its files in a folder; `facts` and `summary` fill up while it runs.
+
+    failures: why files could not be written; the others are written all the same.
+    """
 
     def __init__(self, robot: Robot, folder: Path, *, seed: int = 0) -> None:
         self.robot, self.folder, self.seed = robot, folder, seed
         self.facts: dict[str, object] = {"robot": robot.name, "joints": robot.n, "seed": seed}
         self.summary: list[tuple[str, str]] = []
         self.warnings: tuple[str, ...] = ()
+        self.failures: list[str] = []
 
     def run(self) -> Iterator[tuple[float, str]]:
         """Do it; yield the share that is done, and what is done now or was found."""
@@ -62,6 +65,12 @@ class MainJob:
     def _path(self, name: str) -> Path:
         return self.folder / name
 
+    def _put(self, name: str, write: Callable[[Path], object]) -> None:
+        try:
+            write(self._path(name))
+        except DynidError as error:
+            self.failures.append(str(error))
+
     def _know(self) -> str:
         """What can be identified at all."""
         base = base_parameters(self.robot)
@@ -79,7 +88,7 @@ class MainJob:
         """A motion to identify with and another one to validate with."""
         found = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=4, seed=self.seed)
         other = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=1, seed=self.seed + 7)
-        found.save(self._path("motion.csv"))
+        self._put("motion.csv", found.save)
         self.facts |= {"condition": found.condition, "margin": found.margin}
         self.summary.append(
             (
@@ -95,8 +104,9 @@ class MainJob:
         log, by = record(real, motion, self.seed + 1)
         second, _ = record(real, other, self.seed + 2)
         assert log.tau is not None
-        write_page(motion, self._path("motion.html"), noise=TORQUE_NOISE * log.tau.std(axis=0))
-        write_log(log, self._path("log.csv"))
+        noise = TORQUE_NOISE * log.tau.std(axis=0)
+        self._put("motion.html", lambda path: write_page(motion, path, noise=noise))
+        self._put("log.csv", lambda path: write_log(log, path))
         self.facts |= {"simulator": by, "samples": len(log)}
         self.summary.append(
             (
@@ -110,7 +120,7 @@ class MainJob:
     def _identify(self, real: Robot, log: Log, second: Log) -> Identification:
         """Identify from one log, validate on the other, and compare with what was simulated."""
         result = identify(self.robot, log, validate=second)
-        result.save(self._path("result.json"))
+        self._put("result.json", result.save)
         base = result.equation.base
         true = dict(zip(base.names, base.values(real.parameters), strict=True))
         inside = [
@@ -135,7 +145,7 @@ class MainJob:
         """Find bodies that fit, and write the robot with them for simulators."""
         mass = sum(float(link.inertia[9]) for link in real.links)
         bodies = physical_parameters(result, total_mass=mass)
-        bodies.save(self._path("physical.json"))
+        self._put("physical.json", bodies.save)
         before, after = float(bodies.nrmse_before.mean()), float(bodies.nrmse_after.mean())
         self.facts |= {"error_of_parameters": before, "error_of_bodies": after}
         self.summary.append(
@@ -159,17 +169,32 @@ class MainJob:
     def _write(self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters) -> None:
         """Write page and model, and name all files."""
         report = self._path("report.html")
-        write_report(
-            result, report, logs=log, validate=second, physical=bodies, command="dynid demo",
-            inputs=[self._path("log.csv")],
-        )  # fmt: skip
-        model, said = _exported(bodies, self.folder)
+        inputs = [file for file in [self._path("log.csv")] if file.is_file()]
+        self._put("report.html", lambda path: write_report(
+            result, path, logs=log, validate=second, physical=bodies, command="dynid demo", inputs=inputs
+        ))  # fmt: skip
+        model, said = self._export(bodies)
         self.facts |= {"report": str(report), "model": None if model is None else str(model)}
         others = ("motion.html", "motion.csv", "log.csv", "result.json", "physical.json")
         self.summary += [
             ("report", f"{report} (beside it: {', '.join(others)})"),
             ("model", said if model is None else f"{model}: {said}"),
         ]
+
+    def _export(self, bodies: PhysicalParameters) -> tuple[Path | None, str]:
+        """Write a URDF, an MJCF file where a URDF cannot hold the robot; where, and what a second reader says of it."""
+        reasons: list[str] = []
+        for name in ("robot.urdf", "robot.xml"):
+            try:
+                done = export(bodies, self._path(name))
+            except ExportError as error:
+                reasons.append(str(error))
+            except DynidError as error:
+                reasons.append(str(error))
+                self.failures.append(str(error))
+            else:
+                return done.path, str(done.verification)
+        return None, f"no model for simulators was written: {reasons[-1]}"
 
 
 def _make_folder(folder: Path) -> None:
@@ -245,18 +270,6 @@ def assumed_limits(robot: Robot) -> tuple[dict[str, object], list[str]]:
         "effort": limits.effort,
     }
     return bounds, said if assumed else []
-
-
-def _exported(bodies: PhysicalParameters, folder: Path) -> tuple[Path | None, str]:
-    """Write a URDF, an MJCF file where a URDF cannot hold the robot; where, and what a second reader says of it."""
-    for name in ("robot.urdf", "robot.xml"):
-        try:
-            done = export(bodies, folder / name)
-        except DynidError as error:
-            reason = str(error)
-            continue
-        return folder / name, str(verify(folder / name, done.subject))
-    return None, f"no model for simulators was written: {reason}"
 
 
 def write_log(log: Log, path: Path) -> None:

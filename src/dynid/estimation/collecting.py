@@ -15,7 +15,7 @@ from dynid.errors import IdentificationError, LogError
 from dynid.estimation.equation import Equation
 from dynid.estimation.exactness import explained_exactly
 from dynid.estimation.gate import DEFAULT, OPTIONAL
-from dynid.estimation.gathering import BLOCK, Gathered, gather, total_factors
+from dynid.estimation.gathering import BLOCK, Gathered, gather, total_factors, without_repeats
 from dynid.estimation.least_squares import solve
 from dynid.estimation.measure import PERIODS, TORQUE, Measure
 from dynid.estimation.robust import Judge, find_judge, smooth_survey
@@ -105,6 +105,21 @@ def collect_like(
     told = _told(on_progress, "validating")
     length = block_length(surveys, state.equation.measure)
     return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+
+
+def without_known(gathered: Gathered, state: State) -> tuple[Gathered, tuple[str, ...]]:
+    """Leave out what a state was made from, and say so; all, where most of it was."""
+    unseen, repeats = without_repeats(gathered, state.findings)
+    told = [
+        f"{repeat.part} does not count as validation: the parameters were identified from these samples"
+        + ("" if repeat.name == repeat.other else f", which {repeat.other} holds")
+        for repeat in repeats
+        if repeat.of < 0
+    ]
+    if told and 2 * len(unseen.blocks) < len(gathered.blocks):
+        unseen = Gathered((), (), (), ())
+        told.append("held-out stretches of the logs validate instead; validate on another recording")
+    return unseen, tuple(told)
 
 
 def _judge(

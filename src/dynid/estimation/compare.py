@@ -13,7 +13,7 @@ from dynid.base.sampling import random_samples
 from dynid.data.log import Log
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.advice import advise
-from dynid.estimation.collecting import Wishes, collect, collect_like
+from dynid.estimation.collecting import Wishes, collect, collect_like, without_known
 from dynid.estimation.comparison import Comparison, Way
 from dynid.estimation.estimating import estimate
 from dynid.estimation.gathering import Gathered, total_factors
@@ -173,7 +173,11 @@ class _Job:
     def _held_out(self, state: State, tell: Progress | None) -> Gathered:
         """Torque rows of the held-out data, whatever the model."""
         as_torque = replace(state, equation=replace(state.equation, measure=TORQUE))
-        return collect_like(as_torque, self.others, on_progress=tell)
+        held_out = collect_like(as_torque, self.others, on_progress=tell)
+        known = () if self.is_share else without_known(held_out, state)[1]
+        if known:
+            raise IdentificationError(f"{known[0]}; give other logs, or a share to hold out (validate=0.25)")
+        return held_out
 
     def _score(self, state: State, result: Identification, held_out: Gathered) -> Score:
         """Errors of the torques on the held-out data, with friction as the way has it."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.estimation.score import Score

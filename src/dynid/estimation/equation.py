@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dynid.base.find import remembered_base_parameters
 from dynid.base.numeric import find_by_qr
 from dynid.base.parameters import BaseParameters
-from dynid.base.sampling import sample_matrix
+from dynid.base.sampling import draw
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.layout import Indices, Layout
 from dynid.estimation.measure import TORQUE, Measure
@@ -174,7 +174,8 @@ class Equation(Layout):
 def _seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:
     """Base parameters that the torques of some joints reveal, by random samples of their rows."""
     question = base.question
-    W = sample_matrix(question, 3 * len(question.columns) * question.robot.n, 0)
-    rows = W.reshape(-1, question.robot.n, W.shape[1])[:, joints].reshape(-1, W.shape[1])
-    found = find_by_qr(rows, left_out=question.known)
+    drawn = draw(question, 3 * len(question.columns) * question.robot.n, 0)
+    rows = np.arange(len(drawn.matrix)).reshape(-1, question.robot.n)[:, joints].ravel()
+    noise = None if drawn.noise is None else drawn.noise[rows]
+    found = find_by_qr(drawn.matrix[rows], left_out=question.known, noise=noise)
     return BaseParameters(question, "qr", found.regrouping, found.gap, found.diagnostics, base.warnings)

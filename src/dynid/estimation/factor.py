@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -9,7 +10,7 @@ from functools import cache
 import numpy as np
 from scipy.linalg.lapack import dgeqrf
 
-from dynid.robot.transform import Array
+from dynid.robot.transform import Array, freeze
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,11 +66,9 @@ def triangular(rows: Array) -> Array:
     if len(rows) <= 2 * rows.shape[1]:
         return rows
     # LAPACK on a Fortran copy: twice as fast as numpy.linalg.qr, which copies to and fro
-    scratch = _SCRATCH.get(rows.shape)
-    if scratch is None:
-        if len(_SCRATCH) > 64:
-            _SCRATCH.clear()
-        scratch = _SCRATCH[rows.shape] = np.empty(rows.shape, order="F")
+    if len(_scratch.memory) < rows.size:
+        _scratch.memory = np.empty(rows.size)
+    scratch = _scratch.memory[: rows.size].reshape(rows.shape, order="F")
     scratch[...] = rows
     packed, *_ = dgeqrf(scratch, lwork=64 * rows.shape[1], overwrite_a=1)
     return np.asarray(packed[: rows.shape[1]] * _upper(rows.shape[1]))
@@ -77,8 +76,13 @@ def triangular(rows: Array) -> Array:
 
 @cache
 def _upper(size: int) -> Array:
-    return np.triu(np.ones((size, size)))
+    return freeze(np.triu(np.ones((size, size))))
 
 
-_SCRATCH: dict[tuple[int, ...], Array] = {}
-"""Copies to work on, by shape: fresh pages from the system would cost more than the arithmetic."""
+class _Scratch(threading.local):
+    """Room for the copy to work on, per thread: fresh pages from the system would cost more than the arithmetic."""
+
+    memory: Array = np.empty(0)
+
+
+_scratch = _Scratch()

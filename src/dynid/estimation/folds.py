@@ -6,11 +6,11 @@ Normal equations are good enough here, because only errors are compared; every c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
+from dynid.concurrency import cached_property
 from dynid.estimation.gathering import Block
 from dynid.estimation.jackknife import grouped
 from dynid.estimation.layout import Indices

@@ -6,7 +6,7 @@ Everything else is the same: friction, filters, factors, weights, gate, deviatio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dynid.base.parameters import BaseParameters
 from dynid.base.regrouping import Regrouping
 from dynid.base.sampling import Question
+from dynid.concurrency import cached_property
 from dynid.estimation.equation import CHUNK, Equation
 from dynid.estimation.layout import Indices
 from dynid.models.columns import Column

@@ -67,6 +67,7 @@ def read_gains(robot: Robot, p: Array, solved: Solved) -> Gains:
     warnings = (
         *_about_gains(runs, values, quantile * sigma),
         *(() if found.settled else ("the search for the gains did not settle; record longer and livelier motions",)),
+        *map(str, runs.state.repeats),
         *doubts(nrmse, jackknifed=deviations is not None),
     )
     return Gains(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -50,6 +50,31 @@ class Gathered:
     findings: tuple[Findings, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Samples of a log that are in an earlier one too: by number (before zero: of other data) and by name.
+
+    share: of the blocks that the log had left; gone: whether it has none now.
+    """
+
+    log: int
+    name: str
+    of: int
+    other: str
+    share: float
+    gone: bool
+
+    @property
+    def part(self) -> str:
+        """What of the log it is."""
+        return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
+
+    def __str__(self) -> str:
+        if self.name == self.other:
+            return f"{self.part} is given twice: it is used once"
+        return f"{self.part} holds the same samples as {self.other}: they are used once"
+
+
 def gather(
     equation: Equation,
     logs: tuple[Log, ...],
@@ -75,15 +100,19 @@ def gather(
             before = found.samples
             if most is not None and found.samples >= most:
                 break
-        if not collector.end_log():
+        if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
             raise LogError(log.name, _too_short(equation.measure, seen, treatment, found))
         findings.append(found)
     return Gathered(tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept), tuple(findings))
 
 
 def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
-    if found.out_of_order > 0.1 * found.samples:
-        return f"{found.out_of_order} of {found.samples} rows are not in the order of time; sort the file by its time"
+    disordered = found.out_of_order + found.strays.count
+    if disordered > 0.1 * found.samples:
+        return (
+            f"{disordered} of {found.samples} rows are not in the order of time; sort the file by its time, or name "
+            "the column of time"
+        )
     if measure.is_integral:
         half, samples = measure.half(treatment), treatment.shortest + 2 * measure.context(treatment)
         return (
@@ -214,6 +243,32 @@ class _Collector:
         while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
             self.kept = self.kept[::2]
             self.kept_every *= 2
+
+
+def without_repeats(gathered: Gathered, before: Sequence[Findings] = ()) -> tuple[Gathered, tuple[Repeat, ...]]:
+    """Leave out blocks with samples that an earlier log holds, or one of those `before`; a log without blocks goes."""
+    repeats: list[Repeat] = []
+    blocks = list(gathered.blocks)
+    for number, found in enumerate(gathered.findings):
+        for place, other in enumerate((*before, *gathered.findings[:number]), start=-len(before)):
+            own = [block for block in blocks if block.log == number]
+            if found.content is None or other.content is None or not own:
+                continue
+            spans = found.content.shared(other.content)
+            again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
+            if again:
+                blocks = [block for block in blocks if id(block) not in again]
+                share, gone = len(again) / len(own), len(again) == len(own)
+                repeats.append(Repeat(number, found.log, place, other.log, share, gone))
+    if not repeats:
+        return gathered, ()
+    left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
+    return Gathered(
+        tuple(replace(block, log=left[block.log]) for block in blocks),
+        tuple(gathered.settling[log] for log in left),
+        tuple(replace(rows, log=left[rows.log]) for rows in gathered.kept if rows.log in left),
+        tuple(gathered.findings[log] for log in left),
+    ), tuple(repeats)
 
 
 def merge_neighbours(blocks: list[Block]) -> list[Block]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor
@@ -18,6 +18,7 @@ from dynid.estimation.residuals import ChannelCheck, Delay
 from dynid.estimation.rows import LEAD
 from dynid.estimation.score import Score
 from dynid.estimation.verdict import Verdict
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -168,6 +169,7 @@ class Identification:
         several |= matrix @ np.array([name not in place for name in self.names], dtype=np.float64) > 0.0
         return np.asarray(matrix / np.where(several, len(self.factors), 1.0)[:, None])
 
+    @one_blas_thread
     def predict(self, motion: Motion) -> Array:
         """What was measured along a motion: torques (N, n) with friction, whose memory begins with the motion.
 

@@ -12,7 +12,7 @@ from dynid.base.plate import relate_sensors
 from dynid.data.log import Log
 from dynid.data.read import read_log
 from dynid.errors import FIX_THE_BASE, IdentificationError
-from dynid.estimation.collecting import Wishes, collect, collect_like
+from dynid.estimation.collecting import Wishes, collect, collect_like, without_known
 from dynid.estimation.estimating import estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.joint_parameters import refuse_lost
@@ -84,21 +84,27 @@ def identify(
     values = {**_known_rotors(robot, measure), **(known or {})}
     method = Method(estimator, values, tuple(tied), offsets_per_log, intervals)
     used, others, name = split_logs(robot, logs, validate)
+    origin = find_origin((*used, *others))
     if wishes.robust and offsets_per_log and len(used) > 1:
         raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
     state = collect(robot, used, wishes, on_progress=on_progress)
     judge, checked = state.judge, None
+    trained: tuple[str, ...] = ()
     alike: Judge | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
         alike = judge.anew() if judge is not None and isinstance(validate, float | int) else None
         name += ", judged alike" if alike is not None else ""
-        checked = collect_like(state, others, judge=alike, on_progress=on_progress), name
+        unseen = collect_like(state, others, judge=alike, on_progress=on_progress)
+        if not isinstance(validate, float | int):
+            unseen, trained = without_known(unseen, state)
+        checked = (unseen, name) if unseen.blocks else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = replace(estimate(state, method, checked), origin=find_origin((*used, *others)))
+    result = replace(estimate(state, method, checked), origin=origin)
+    result = replace(result, warnings=(*result.warnings, *trained))
     if judge is None:
         return result
-    if not others:
+    if checked is None:
         result = replace(
             result, validation=replace(result.validation, source=result.validation.source + ", judged alike")
         )

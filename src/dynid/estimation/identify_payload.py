@@ -96,7 +96,7 @@ def identify_payload(
         nrmse=nrmse,
         findings=runs.findings,
         notes=runs.notes(),
-        doubts=doubts(nrmse, jackknifed=deviations is not None),
+        doubts=(*map(str, runs.state.repeats), *doubts(nrmse, jackknifed=deviations is not None)),
     )
 
 

@@ -11,6 +11,7 @@ from dynid.base.parameters import BaseParameters
 from dynid.base.plate import SensorRelation, relate_sensors, sufficient_channels
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
+from dynid.kernel.threads import one_blas_thread
 from dynid.models.regressor import regressor
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -68,6 +69,7 @@ class JointParameters:
         return tau
 
 
+@one_blas_thread
 def joint_parameters(result: Identification) -> JointParameters:
     """Parameters of the joint torques from a result that used forces on the base."""
     if not result.equation.measure.has_reactions:

@@ -8,13 +8,13 @@ plate under the robot come after those of the joints: base columns and a free of
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.base.parameters import BaseParameters
+from dynid.concurrency import cached_property
 from dynid.data.log import Samples
 from dynid.estimation.measure import TORQUE, Measure
 from dynid.models.columns import standard_columns

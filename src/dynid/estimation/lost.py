@@ -11,7 +11,7 @@ from dynid.base.regrouping import Regrouping
 from dynid.estimation.equation import Equation
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.motion import Motion
-from dynid.robot.transform import Array
+from dynid.robot.transform import Array, freeze
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +126,4 @@ def _trial(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ..
         scale = equation.shapes.scale[j]
         q[:, j] += scale * rng.uniform(-1.5, 1.5, N)
         v[:, j], a[:, j] = scale * rng.uniform(-2.0, 2.0, N), scale * rng.uniform(-5.0, 5.0, N)
-    return equation.rigid_rows(Motion(np.arange(float(N)), q, v, a))
+    return freeze(equation.rigid_rows(Motion(np.arange(float(N)), q, v, a)))

@@ -29,9 +29,16 @@ UNKNOWN_ORIGIN = Origin()
 
 
 def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = ()) -> Origin:
-    """Hash files and those behind logs, each once, and ask for the versions."""
+    """Hash files and those behind logs, each once, and ask for the versions.
+
+    Hashes stand for the samples that are read before and after: a file that changes on the way is an error.
+    """
+    logs = tuple(logs)
     once = {file.resolve(): file for file in (*files, *(file for log in logs for file in files_of(log)))}
-    return Origin(command, tuple(hash_file(file) for file in once.values()), _versions())
+    inputs = tuple(hash_file(file) for file in once.values())
+    for log in logs:
+        log.check_unchanged()
+    return Origin(command, inputs, _versions())
 
 
 def files_of(log: Log) -> list[Path]:

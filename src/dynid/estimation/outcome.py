@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.data.read import IN_CURRENT
 from dynid.estimation.essential import eliminate
 from dynid.estimation.factor import ChannelFactor
@@ -63,7 +63,7 @@ class Outcome:
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
         verdict = judge(self._evidence())
         doubts = verdict.reasons if verdict.level != "good" else ()
-        warnings = (*equation.base.warnings, *self.blind, *map(str, self.lost), *doubts)
+        warnings = (*equation.base.warnings, *map(str, state.repeats), *self.blind, *map(str, self.lost), *doubts)
         if self.deviations is None and self.method.intervals == "jackknife":
             few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
             warnings = (*warnings, few)

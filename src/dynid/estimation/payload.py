@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.lost import Lost
 from dynid.robot.inertia import SYMBOLS, UNITS

@@ -11,11 +11,13 @@ from dynid.estimation.carrier import find_carrier, zeros_of
 from dynid.estimation.identification import Identification
 from dynid.estimation.payload import Payload
 from dynid.estimation.payload_reading import read_payload
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 
+@one_blas_thread
 def payload_between(loaded: Identification, unloaded: Identification, *, link: str | None = None) -> Payload:
     """What a link carries, from results with it and without it, of any models (also read from files).
 
@@ -26,6 +28,11 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     """
     robot = unloaded.robot
     _check_same(loaded.robot, robot)
+    logs = {file.sha256 for file in unloaded.origin.inputs}
+    if loaded.origin.inputs and logs.issuperset(file.sha256 for file in loaded.origin.inputs):
+        raise IdentificationError(
+            "both results are from the same logs; a run with the payload and one without are needed"
+        )
     carrier = find_carrier(robot, link)
     label = robot.links[carrier].label
     zeros = [name.removesuffix(label) for name in zeros_of(robot, carrier)]

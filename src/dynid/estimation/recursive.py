@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 
 from dynid.base.numeric import find_by_qr
+from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.gathering import Block

@@ -11,7 +11,7 @@ from dynid.data.findings import Findings
 from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.gathering import Block, Gathered
+from dynid.estimation.gathering import Block, Gathered, Repeat, without_repeats
 from dynid.estimation.robust import Judge
 from dynid.estimation.rows import Rows
 
@@ -20,10 +20,11 @@ from dynid.estimation.rows import Rows
 class State:
     """One equation and the factors that logs left in it.
 
-    cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
-    among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
-    residual (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not
-    written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
+    cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses among
+    the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the residual
+    (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not written
+    to files either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a
+    share of them, in the noisiest log.
     """
 
     equation: Equation
@@ -37,6 +38,7 @@ class State:
     findings: tuple[Findings, ...]
     judge: Judge | None = None
     motion_noise: float = 0.0
+    repeats: tuple[Repeat, ...] = ()
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -45,9 +47,10 @@ class State:
         )
 
     def holding(self, gathered: Gathered) -> State:
-        """Return a state of the same equation with what one pass gathered."""
+        """Return a state of the same equation with what was gathered, each sample once."""
+        some, repeats = without_repeats(gathered)
         return replace(
-            self, blocks=gathered.blocks, settling=gathered.settling, kept=gathered.kept, findings=gathered.findings
+            self, blocks=some.blocks, settling=some.settling, kept=some.kept, findings=some.findings, repeats=repeats
         )
 
     def save(self, path: str | Path) -> None:
@@ -90,6 +93,6 @@ def merge_states(states: list[State]) -> State:
     settling = tuple(factors for state in states for factors in state.settling)
     findings = tuple(found for state in states for found in state.findings)
     noise = max(state.motion_noise for state in states)
-    return replace(
-        first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, motion_noise=noise
-    )
+    merged = first.holding(Gathered(tuple(blocks), settling, tuple(kept), findings))
+    earlier = tuple(repeat for state in states for repeat in state.repeats)
+    return replace(merged, motion_noise=noise, repeats=(*earlier, *merged.repeats))

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
+from dynid.data.content import Content
 from dynid.data.findings import Findings
 from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.gathering import Block
+from dynid.estimation.gathering import Block, Repeat
 from dynid.estimation.records import (
     DAMAGE,
+    ArrayRecord,
     EquationRecord,
     FactorRecord,
     Record,
     describe_damage,
+    finite_numbers,
     read_json,
     rebuild_equation,
     rebuild_factor,
+    record_array,
     record_equation,
     record_factor,
 )
@@ -52,6 +58,18 @@ class FindingsRecord(Record):
     lowest: list[float]
     highest: list[float]
     mean: list[float]
+    content: ArrayRecord | None = None
+
+
+class RepeatRecord(Record):
+    """Samples that two logs had in common."""
+
+    log: int
+    name: str
+    of: int
+    other: str
+    share: float
+    gone: bool
 
 
 class StateRecord(Record):
@@ -69,6 +87,7 @@ class StateRecord(Record):
     blocks: list[BlockRecord]
     settling: list[list[FactorRecord]]
     findings: list[FindingsRecord]
+    repeats: list[RepeatRecord] = Field(default_factory=list)
 
 
 def write_state(state: State, path: Path) -> None:
@@ -97,9 +116,11 @@ def write_state(state: State, path: Path) -> None:
                 lowest=list(f.lowest),
                 highest=list(f.highest),
                 mean=list(f.mean),
+                content=None if f.content is None else _record_content(f.content),
             )
             for f in state.findings
         ],
+        repeats=[RepeatRecord(**asdict(repeat)) for repeat in state.repeats],
     )
     write_text(path, json.dumps(record.model_dump(), ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -114,19 +135,34 @@ def read_state(path: Path) -> State:
         settling = tuple(_factors(equation, of_log) for of_log in record.settling)
         if any(block.log >= len(settling) for block in blocks) or len(record.findings) != len(settling):
             raise IdentificationError("blocks and logs do not belong together")
+        contents = [None if f.content is None else _rebuild_content(f.content) for f in record.findings]
     except DAMAGE as error:
         raise IdentificationError(f"{path}: {describe_damage(error)}") from error
     findings = tuple(
         Findings(
             f.log, f.rate, samples=f.samples, notes=list(f.sentences),
-            lowest=tuple(f.lowest), highest=tuple(f.highest), mean=tuple(f.mean),
+            lowest=tuple(f.lowest), highest=tuple(f.highest), mean=tuple(f.mean), content=content,
         )
-        for f in record.findings
+        for f, content in zip(record.findings, contents, strict=True)
     )  # fmt: skip
     return State(
         equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings,
-        motion_noise=record.motion_noise,
+        motion_noise=record.motion_noise, repeats=tuple(Repeat(**repeat.model_dump()) for repeat in record.repeats),
     )  # fmt: skip
+
+
+def _record_content(content: Content) -> ArrayRecord:
+    """Marks in two halves, which doubles hold exactly, and their times."""
+    upper, lower = np.divmod(content.marks, np.uint64(1 << 32))
+    return record_array(np.column_stack([upper.astype(np.float64), lower.astype(np.float64), content.times]))
+
+
+def _rebuild_content(record: ArrayRecord) -> Content:
+    rows = finite_numbers(record, record.shape[0], 3)
+    if np.any(rows[:, :2] < 0.0) or np.any(rows[:, :2] >= 1 << 32):
+        raise IdentificationError("the marks of a log's content are none")
+    upper, lower = rows[:, :2].T.astype(np.uint64)
+    return Content(upper * np.uint64(1 << 32) + lower, rows[:, 2])
 
 
 def _factors(equation: Equation, records: list[FactorRecord]) -> tuple[ChannelFactor, ...]:

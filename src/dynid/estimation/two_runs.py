@@ -134,6 +134,13 @@ def collect_two_runs(
     _check_different(loaded, unloaded)
     without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
     state = collect(free, (*without, *carrying), wanted, on_progress=on_progress)
+    for repeat in state.repeats:
+        if repeat.of < len(without) <= repeat.log:
+            raise IdentificationError(
+                f"{repeat.name}, with the payload, holds samples of {repeat.other}, without it; a run with and one "
+                "without are needed"
+            )
+    count = len(without) - sum(repeat.gone and repeat.log < len(without) for repeat in state.repeats)
     used = _used(state)
     for log, found in enumerate(state.findings):
         if not used[log].any():
@@ -144,7 +151,7 @@ def collect_two_runs(
         for block in state.blocks
     )
     K = joining(state.equation.base, carrier)
-    return TwoRuns(state, free, carrier, len(without), blocks, used, K, zeros_of(robot, carrier))
+    return TwoRuns(state, free, carrier, count, blocks, used, K, zeros_of(robot, carrier))
 
 
 def written(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]) -> tuple[Block, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.base.find import base_parameters
+from dynid.base.sampling import random_samples
 from dynid.errors import FIX_THE_BASE, ExcitationError
 from dynid.models.columns import standard_columns
 from dynid.models.friction import find_block, friction_columns, friction_rows
@@ -106,6 +107,8 @@ class BaseRows:
 
     def _some_motion(self, seed: int) -> Motion:
         q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 40, self.robot.n))
+        if self.robot.closures:
+            q = random_samples(self.robot, 40, seed).q
         return Motion(np.arange(40.0), q, v, a)
 
     def _find_support(self, seed: int) -> NDArray[np.bool_]:

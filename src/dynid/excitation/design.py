@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.errors import ExcitationError
+from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.collision import CollisionChecker
 from dynid.excitation.criteria import NAMES, find_criterion
@@ -91,10 +91,16 @@ def design_excitation(
         )
     else:
         pose = _rest_pose(rest, bounds, robot)
-        found = _by_fourier(
-            rows, bounds, effort, criterion, weights, duration or PERIOD, harmonics, periods, starts or STARTS, seed,
-            sigma, time_budget, on_progress, pose,
-        )  # fmt: skip
+        try:
+            found = _by_fourier(
+                rows, bounds, effort, criterion, weights, duration or PERIOD, harmonics, periods, starts or STARTS,
+                seed, sigma, time_budget, on_progress, pose,
+            )  # fmt: skip
+        except LoopError as error:
+            raise ExcitationError(
+                "the position limits allow what a closed loop does not; narrow them (limits={'position': ...}, or in "
+                f"the robot file) to one side of its singular positions: {error.where}"
+            ) from None
     if time_budget is None or prepared < NOTABLE:
         return found
     said = f"preparing took {prepared:.0f} s beside the time budget (kernels are compiled once on each machine)"

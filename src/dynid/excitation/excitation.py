@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import ExcitationError
 from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.criteria import condition_number, scaling_number

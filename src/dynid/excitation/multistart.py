@@ -11,9 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from threadpoolctl import threadpool_limits
-
-from dynid.kernel.threads import thread_count, use_threads
+from dynid.kernel.threads import only_caller, own_threads, thread_count
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -55,8 +53,9 @@ def run_starts(
 
 def _results(search: Search[P, R], problem: P, seeds: list[int], deadline: float) -> Iterator[tuple[float, R]]:
     workers = min(thread_count(), len(seeds))
-    if workers > 1 and sys.platform == "linux" and not multiprocessing.current_process().daemon:
-        yield from _in_processes(search, problem, seeds, deadline, workers)
+    pool = _forked(workers) if workers > 1 else None
+    if pool is not None:
+        yield from _in_processes(pool, search, problem, seeds, deadline, workers)
         return
     for k, seed in enumerate(seeds):
         if k and time.monotonic() > deadline:
@@ -66,21 +65,29 @@ def _results(search: Search[P, R], problem: P, seeds: list[int], deadline: float
 
 def _one(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
     """One start, on one thread: the matrices are too small for more."""
-    before = thread_count()
-    use_threads(1)
-    try:
-        with threadpool_limits(1):
-            return search(problem, seed, lambda: deadline - time.monotonic())
-    finally:
-        use_threads(before)
+    with own_threads(1):
+        return search(problem, seed, lambda: deadline - time.monotonic())
+
+
+def _forked(workers: int) -> ProcessPoolExecutor | None:
+    """Forked processes, which share the compiled kernels; none while other threads are at work in dynid.
+
+    A fork would find their locks taken and their modules half loaded; one process finds the same, start after start.
+    """
+    if sys.platform != "linux" or multiprocessing.current_process().daemon:
+        return None
+    with only_caller() as alone:
+        if not alone:
+            return None
+        pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
+        pool.submit(int)  # they start with the first task
+    return pool
 
 
 def _in_processes(
-    search: Search[P, R], problem: P, seeds: list[int], deadline: float, workers: int
+    pool: ProcessPoolExecutor, search: Search[P, R], problem: P, seeds: list[int], deadline: float, workers: int
 ) -> Iterator[tuple[float, R]]:
-    """Forked processes share the compiled kernels and the problem; results come in the order of the seeds."""
-    context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(workers, mp_context=context)
+    """Run the starts; results come in the order of the seeds."""
     pending: dict[Future[tuple[float, R]], int] = {}
     waiting = list(enumerate(seeds))
     try:

@@ -57,16 +57,6 @@ def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
     return float(roll), float(pitch), yaw
 
 
-def rotation_of(roll: float, pitch: float, yaw: float) -> Array:
-    """Return the rotation of URDF's angles."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos([roll, pitch, yaw]), np.sin([roll, pitch, yaw])
-    return np.array([
-        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-        [-sp, cp * sr, cp * cr],
-    ])  # fmt: skip
-
-
 def quaternion(R: Array) -> Array:
     """Unit quaternion w x y z of a rotation, from its largest component (Shepperd)."""
     K = np.array([

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from dynid.base.find import base_parameters
 from dynid.base.parameters import BaseParameters
+from dynid.concurrency import cached_property
 from dynid.errors import ExportError
 from dynid.exports.graph import Cost, Graph, Node
 from dynid.exports.recursion import Recursion

@@ -19,6 +19,9 @@ from dynid.robot.transform import Array
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-O1", "-fPIC", "-shared")
 
+_PATIENCE = 300.0
+"""Seconds that a compiler may take."""
+
 
 def find_compiler() -> str:
     """Path of gcc or cc; FileNotFoundError where there is none."""
@@ -33,7 +36,10 @@ def compiled_torques(path: Path, robot: Robot, motion: Motion) -> dict[str, Arra
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "robot.so"
         command = [find_compiler(), *FLAGS, "-o", str(library), "-x", "c", str(path.resolve()), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise ExportError(f"{path}: the compiler has not finished in {_PATIENCE:.0f} s") from error
         if done.returncode != 0:
             raise ExportError(f"{path} does not compile: {done.stderr.strip().splitlines()[0]}")
         code = ctypes.CDLL(str(library))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from dynid.errors import ExportError, RobotFileError
+from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c
 from dynid.exports.joints import friction_losses
@@ -17,10 +16,11 @@ from dynid.exports.mjcf import write_mjcf
 from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import Subject, subject_of
 from dynid.exports.urdf_new import write_urdf
-from dynid.exports.urdf_update import check_same, unlike_friction, update_urdf
+from dynid.exports.urdf_update import unlike_friction, update_urdf
+from dynid.exports.verify import Verification, verify
+from dynid.kernel.threads import one_blas_thread
 from dynid.physical.find import physical_parameters
-from dynid.robot.files import write_bytes, write_text
-from dynid.robot.load import load_robot
+from dynid.robot.files import written_beside
 from dynid.robot.table_text import table_text
 
 SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
@@ -28,7 +28,7 @@ SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Export:
-    """What was written: the file, what it was made from, and the operations of C code.
+    """What was written: the file, what it was made from, what it was worth when read again, the operations of C code.
 
     warnings: torques of the model that the file does not have; notes: what else is good to know.
     """
@@ -37,9 +37,11 @@ class Export:
     subject: Subject
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+    verification: Verification
     operations: Operations | None = None
 
 
+@one_blas_thread
 def export(
     result: Any,
     path: str | os.PathLike[str],
@@ -52,6 +54,9 @@ def export(
     template: a URDF whose inertial elements are replaced while all else stays, byte for byte; if missing, the URDF that
     the robot was loaded from, if it is still there and fits, else a new one is made. lock: joints of the template that
     were held during identification. A bare Identification is made physical first where bodies are needed.
+
+    The file is loaded again and its torques are compared (`verify`) before it takes its place: where that fails,
+    nothing is written.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -62,77 +67,99 @@ def export(
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
         result = physical_parameters(result)
     subject = subject_of(result)
-    operations = None
     warnings = subject.losses
     if suffix != ".c" and not subject.friction.is_plain:
         warnings += (f"friction ({', '.join(subject.friction.blocks)}) is left out; only .c files hold such",)
+    held = lock or {}
+    reason: tuple[str, ...] = ()
+    failure: DynidError | None = None
+    for make in _attempts(subject, suffix, template, held):
+        try:
+            made = make()
+            with written_beside(path) as beside:
+                beside.write_bytes(made.data)
+                checked = _verified(path, beside, subject, held)
+        except (ExportError, RobotFileError) as error:
+            reason, failure = (f"a new URDF was made: {error}",), error
+            continue
+        return Export(path, subject, (*reason, *made.notes), (*warnings, *made.losses), checked, made.operations)
+    assert failure is not None
+    raise failure
+
+
+class _Made(NamedTuple):
+    """Content of a file, notes, warnings of what it does not have, and the operations of C code."""
+
+    data: bytes
+    notes: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+    operations: Operations | None = None
+
+
+def _attempts(
+    subject: Subject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
+) -> list[Callable[[], _Made]]:
+    """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
     match suffix:
         case ".urdf":
-            data, notes, lost = _urdf(subject, template, lock or {})
-            warnings += lost
+            source = Path(subject.robot.source)
+            if template is not None:
+                return [lambda: _updated(subject, Path(template), lock)]
+            has_source = source.suffix.lower() == ".urdf" and source.is_file()
+            first = [lambda: _updated(subject, source, lock, "all but the inertial elements is taken from {}")]
+            return [*(first if has_source else []), lambda: _new_urdf(subject)]
         case ".xml":
-            text, notes = write_mjcf(subject)
-            data = text.encode()
-            warnings += friction_losses(subject.robot)
+            return [lambda: _mjcf(subject)]
         case ".c":
-            code = write_c(subject)
-            data, notes, operations = code.text.encode(), (), code.operations
-        case ".toml":
-            data, notes = _table(subject).encode(), _base_notes(subject)
-        case _:
-            data, notes = write_robot_json(subject).encode(), _base_notes(subject)
-    write_bytes(path, data)
-    return Export(path, subject, notes, warnings, operations)
+            return [lambda: _c(subject)]
+    notes = (_BASE_NOTE,) if subject.of_base else ()
+    write = write_robot_json if suffix == ".json" else _table
+    return [lambda: _Made(write(subject).encode(), notes)]
 
 
-def _base_notes(subject: Subject) -> tuple[str, ...]:
-    if not subject.of_base:
-        return ()
-    return ("the values are base parameters under the names of standard ones: right torques, but no real bodies",)
+_BASE_NOTE = "the values are base parameters under the names of standard ones: right torques, but no real bodies"
 
 
 def _table(subject: Subject) -> str:
-    """Return the table, which must be one that `load_robot` takes."""
-    text = table_text(subject.robot)
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "robot.toml"
-        write_text(file, text)
-        try:
-            load_robot(file, snap=False)
-        except RobotFileError as error:
-            raise ExportError(
-                f"a table cannot hold this robot: {error.problems[0]}; get physical parameters first, "
-                "or export .c or .json"
-            ) from error
-    return text
+    return table_text(subject.robot)
 
 
-def _urdf(
-    subject: Subject, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
-) -> tuple[bytes, tuple[str, ...], tuple[str, ...]]:
-    """Return the file, notes, and warnings of what it does not have."""
-    if template is not None:
-        if not Path(template).is_file():
-            raise ExportError(f"there is no template '{template}'")
-        if Path(template).suffix.lower() != ".urdf":
-            raise ExportError(f"template '{template}': only a .urdf can be updated")
-        return _updated(subject, Path(template), lock)
-    source = Path(subject.robot.source) if subject.robot.source.lower().endswith(".urdf") else None
-    reason: tuple[str, ...] = ()
-    if source is not None and source.is_file():
-        try:
-            check_same(subject.robot, source, lock)
-        except ExportError as error:
-            reason = (f"a new URDF was made: {error}",)
-        else:
-            data, notes, lost = _updated(subject, source, lock)
-            return data, (f"all but the inertial elements is taken from {source}", *notes), lost
+def _c(subject: Subject) -> _Made:
+    code = write_c(subject)
+    return _Made(code.text.encode(), operations=code.operations)
+
+
+def _mjcf(subject: Subject) -> _Made:
+    text, notes = write_mjcf(subject)
+    return _Made(text.encode(), notes, friction_losses(subject.robot))
+
+
+def _new_urdf(subject: Subject) -> _Made:
     text, notes = write_urdf(subject)
-    return text.encode(), (*reason, *notes), friction_losses(subject.robot)
+    return _Made(text.encode(), notes, friction_losses(subject.robot))
 
 
-def _updated(
-    subject: Subject, template: Path, lock: Mapping[str, float]
-) -> tuple[bytes, tuple[str, ...], tuple[str, ...]]:
+def _updated(subject: Subject, template: Path, lock: Mapping[str, float], note: str = "") -> _Made:
+    if not template.is_file():
+        raise ExportError(f"there is no template '{template}'")
+    if template.suffix.lower() != ".urdf":
+        raise ExportError(f"template '{template}': only a .urdf can be updated")
     data, notes = update_urdf(subject, template, lock)
-    return data, notes, unlike_friction(subject.robot, template, lock)
+    said = (note.format(template),) if note else ()
+    return _Made(data, (*said, *notes), unlike_friction(subject.robot, template, lock))
+
+
+def _verified(path: Path, beside: Path, subject: Subject, lock: Mapping[str, float]) -> Verification:
+    """Read the file again, before it takes its place; ExportError where it is not the model."""
+    try:
+        checked = verify(beside, subject, lock=lock)
+    except RobotFileError as error:
+        raise ExportError(
+            f"a {path.suffix} file cannot hold this robot: {error.problems[0]}; get physical parameters first, "
+            "or export .c or .json"
+        ) from error
+    except ExportError as error:
+        raise ExportError(str(error).replace(str(beside), str(path))) from error
+    if not checked.passed and not checked.skipped:
+        raise ExportError(f"{path} was not written: {checked}")
+    return checked

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.base.sampling import random_samples
 from dynid.models.columns import standard_columns
 from dynid.models.scene import Stage
 from dynid.robot.motion import Motion
@@ -55,11 +56,11 @@ class TreeState:
 
 
 def states_near(robot: Robot, samples: int) -> Motion:
-    """Random states: anywhere for trees, near the given assembly for loops, which cannot close everywhere."""
+    """Random states: anywhere for trees, on the given assembly mode for loops, which cannot close everywhere."""
     rng = np.random.default_rng(0)
     q, v, a = (rng.standard_normal((samples, robot.n)) for _ in range(3))
     if robot.closures:
-        q = assembly(robot) + 0.1 * q
+        q = random_samples(robot, samples, 0).q
     return Motion(np.arange(float(samples)), q, v, a)
 
 

@@ -15,11 +15,9 @@ from dynid.robot.inertia import to_body
 from dynid.robot.loops import Coupling
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from dynid.robot.urdf import UNLIMITED
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
-
-UNKNOWN_LIMIT = 1e9
-"""Travel, speed or effort where nobody published one; the format insists on a number."""
 
 
 def write_urdf(subject: Subject) -> tuple[str, tuple[str, ...]]:
@@ -86,10 +84,10 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
     if k in robot.active_links and link.rotor != 0.0:
         unit = "kg m^2" if link.kind == "revolute" else "kg"
         lines.append(f"    <!-- rotor inertia on the joint side, which a URDF cannot hold: {link.rotor!r} {unit} -->")
-    effort, velocity = (x if math.isfinite(x) else UNKNOWN_LIMIT for x in (limits.effort, limits.velocity))
-    lower, upper = (limits.lower, limits.upper) if bounded else (-UNKNOWN_LIMIT, UNKNOWN_LIMIT)
+    effort, velocity = (x if math.isfinite(x) else UNLIMITED for x in (limits.effort, limits.velocity))
+    lower, upper = (limits.lower, limits.upper) if bounded else (-UNLIMITED, UNLIMITED)
     place = f'lower="{lower!r}" upper="{upper!r}" ' if kind != "continuous" else ""
-    if bounded or kind == "prismatic" or min(effort, velocity) < UNKNOWN_LIMIT:
+    if bounded or kind == "prismatic" or min(effort, velocity) < UNLIMITED:
         lines.append(f'    <limit {place}effort="{effort!r}" velocity="{velocity!r}"/>')
     friction = dict(link.friction)
     words = [f'{word}="{friction[key]!r}"' for key, word in (("viscous", "damping"), ("coulomb", "friction"))

@@ -1,4 +1,4 @@
-"""A URDF with new inertial elements: every byte outside them stays as it is.
+"""A URDF with new inertial elements: every byte outside them stays as it is, but for limits that the format demands.
 
 Links on fixed (or locked) joints move together with the link that carries them, and only their sum was identified. The
 carrier gets what remains when the others keep their nominal values, if a body can have that; else the carrier gets
@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynid.errors import ExportError, RobotFileError
-from dynid.exports.bodies import ROUNDING, check_bodies, is_body, moved, rotation_of
+from dynid.exports.bodies import ROUNDING, check_bodies, is_body, moved
 from dynid.exports.subject import Subject
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
-from dynid.exports.xml_places import LinkPlace, find_links
+from dynid.exports.xml_places import JointPlace, LinkPlace, find_parts
 from dynid.models.friction import PLAIN
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Link, Robot
-from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rotation_about, snap_angle
+from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rotation_about
+from dynid.robot.urdf import UNLIMITED, link_inertia, pose_of
 from dynid.robot.xml import numbers, read_xml
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
     bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
     check_bodies(robot, bodies, "a URDF")
     root = read_xml(template, "robot", "is this a URDF?")
-    riders = _find_riders(template, root, robot, lock, snap)
+    riders = _find_riders(root, robot, lock, snap)
     new: dict[str, Array] = {}
     notes: list[str] = []
     for k, link in enumerate(robot.links):
@@ -69,7 +70,12 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
             f"link '{link.name}' got all that was identified, and {names} almost nothing: with their nominal values, "
             "the rest would be no body"
         )
-    return _replaced(template, new), (*notes, *urdf_notes(robot))
+    data, limited = _replaced(template, new)
+    if limited:
+        notes.append(
+            f"limits that a URDF needs and the file leaves out were added to {limited} joints, too wide to bind"
+        )
+    return data, (*notes, *urdf_notes(robot))
 
 
 def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[str, ...]:
@@ -118,9 +124,7 @@ def _distance(a: Link, b: Link) -> float:
     return max(float(np.abs(x - y).max()) for x, y in pairs)
 
 
-def _find_riders(
-    path: Path, root: Element, robot: Robot, lock: Mapping[str, float], snap: bool
-) -> dict[str, list[_Rider]]:
+def _find_riders(root: Element, robot: Robot, lock: Mapping[str, float], snap: bool) -> dict[str, list[_Rider]]:
     """Of every moving link: those that fixed and locked joints put on it."""
     links = {element.get("name", ""): element for element in root.findall("link")}
     moving = {link.joint for link in robot.links}
@@ -136,21 +140,10 @@ def _find_riders(
             for joint in (j for j in joints.get(at, []) if j.get("name", "") not in moving):
                 child = joint.find("child")
                 rider = "" if child is None else child.get("link", "")
-                place = T @ _pose(path, joint, snap) @ _held(joint, lock)
-                riders.append(_Rider(rider, place, _nominal(path, links[rider], snap)))
+                place = T @ pose_of(joint, snap=snap) @ _held(joint, lock)
+                riders.append(_Rider(rider, place, link_inertia(links[rider], snap=snap)))
                 waiting.append((rider, place))
     return carried
-
-
-def _pose(path: Path, owner: Element, snap: bool) -> Transform:
-    origin = owner.find("origin")
-    try:
-        xyz = numbers(origin, "xyz", (0.0, 0.0, 0.0))
-        rpy = numbers(origin, "rpy", (0.0, 0.0, 0.0))
-    except ValueError as error:
-        raise RobotFileError(str(path), [f"<{owner.tag}> '{owner.get('name', '')}': {error}"]) from error
-    roll, pitch, yaw = (snap_angle(x) if snap else x for x in rpy)
-    return Transform(rotation_of(roll, pitch, yaw), np.array(xyz))
 
 
 def _held(joint: Element, lock: Mapping[str, float]) -> Transform:
@@ -164,34 +157,35 @@ def _held(joint: Element, lock: Mapping[str, float]) -> Transform:
     return Transform(rotation_about(axis, position), np.zeros(3))
 
 
-def _nominal(path: Path, link: Element, snap: bool) -> Array:
-    """Ten parameters of a link's inertial element in the link's frame; zeros without one."""
-    inertial = link.find("inertial")
-    if inertial is None:
-        return np.zeros(10)
-    try:
-        mass = numbers(inertial.find("mass"), "value", (0.0,))[0]
-        J = [numbers(inertial.find("inertia"), key, (0.0,))[0] for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")]
-    except ValueError as error:
-        raise RobotFileError(str(path), [f"link '{link.get('name')}', inertial: {error}"]) from error
-    T = _pose(path, inertial, snap)
-    matrix = np.array([[J[0], J[1], J[2]], [J[1], J[3], J[4]], [J[2], J[4], J[5]]])
-    return from_body(Body(mass, T.translation, T.rotation @ matrix @ T.rotation.T))
-
-
-def _replaced(template: Path, new: Mapping[str, Array]) -> bytes:
+def _replaced(template: Path, new: Mapping[str, Array]) -> tuple[bytes, int]:
+    """Content of the new file, and how many limits were added."""
     try:
         data = template.read_bytes()
     except OSError as error:
         raise ExportError(f"cannot read {template}: {error.strerror or error}") from error
     edits: list[tuple[int, int, bytes]] = []
-    places = find_links(template, data)
+    places, joints = find_parts(template, data)
+    edits += [edit for joint in joints for edit in _limit_edits(data, joint)]
+    limited = len(edits)
     end = b"\r\n" if b"\r\n" in data else b"\n"
     for name, x in new.items():
         edits += _edits(template, data, places[name], x, end)
     for start, stop, text in sorted(edits, reverse=True):
         data = data[:start] + text + data[stop:]
-    return data
+    return data, limited
+
+
+def _limit_edits(data: bytes, joint: JointPlace) -> list[tuple[int, int, bytes]]:
+    """What parsers insist on, where the file leaves it out: travel, effort and speed that limit nothing."""
+    if joint.kind not in ("revolute", "prismatic"):
+        return []
+    missing = {"lower": -UNLIMITED, "upper": UNLIMITED} if joint.limit is None else {}
+    missing |= {key: UNLIMITED for key in ("effort", "velocity") if key not in joint.attributes}
+    words = " ".join(f'{key}="{value!r}"' for key, value in missing.items()).encode()
+    if joint.limit is None:
+        return [(joint.inside, joint.inside, b"<limit " + words + b"/>")]
+    at = joint.limit - (2 if data[joint.limit - 2 : joint.limit - 1] == b"/" else 1)
+    return [(at, at, b" " + words)] if missing else []
 
 
 def _edits(template: Path, data: bytes, place: LinkPlace, x: Array, end: bytes) -> list[tuple[int, int, bytes]]:

@@ -19,13 +19,24 @@ class LinkPlace:
     inertials: tuple[tuple[int, int], ...]
 
 
-def find_links(path: Path, data: bytes) -> dict[str, LinkPlace]:
-    """Find the links of a URDF that `read_xml` has accepted (no document type, no entities)."""
+@dataclass(slots=True)
+class JointPlace:
+    """Bytes of a joint of a URDF: the end of its start tag, and that of its <limit>'s with the attributes there."""
+
+    kind: str
+    inside: int
+    limit: int | None = None
+    attributes: tuple[str, ...] = ()
+
+
+def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[JointPlace]]:
+    """Find links and joints of a URDF that `read_xml` has accepted (no document type, no entities)."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in data:
         raise RobotFileError(str(path), ["only text in UTF-8 or another extension of ASCII is updated; convert it"])
     parser = expat.ParserCreate()
     trail: list[str] = []
     found: dict[str, LinkPlace] = {}
+    joints: list[JointPlace] = []
     open_link: list[tuple[str, int, bool, list[tuple[int, int]]]] = []
     start = 0
 
@@ -37,6 +48,10 @@ def find_links(path: Path, data: bytes) -> dict[str, LinkPlace]:
             open_link.append((attributes.get("name", ""), end, data[end - 2 : end - 1] == b"/", []))
         elif trail == ["robot", "link", "inertial"]:
             start = parser.CurrentByteIndex
+        elif trail == ["robot", "joint"]:
+            joints.append(JointPlace(attributes.get("type", ""), _end_of_tag(data, parser.CurrentByteIndex)))
+        elif trail == ["robot", "joint", "limit"]:
+            joints[-1].limit, joints[-1].attributes = _end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
 
     def finish(tag: str) -> None:
         if trail == ["robot", "link", "inertial"]:
@@ -58,7 +73,7 @@ def find_links(path: Path, data: bytes) -> dict[str, LinkPlace]:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         raise RobotFileError(str(path), [f"not an XML file: {error}"]) from error
-    return found
+    return found, joints
 
 
 def _end_of_tag(data: bytes, start: int) -> int:

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING
 
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
+from dynid.exports.export import Export, export
 from dynid.faces import physical_face, terminal
+from dynid.faces.identification_face import line
+from dynid.faces.terminal import Outputs
+from dynid.physical.find import physical_parameters
 from dynid.physical.physical import PhysicalParameters
 
 if TYPE_CHECKING:
@@ -23,30 +27,37 @@ def check_places(physical: Path | None, urdf: Path | None, others: list[Path], k
         raise DynidError("two outputs name the same file; give them different names")
 
 
-def run(
-    result: Identification,
-    screen: Console,
-    *,
-    physical: Path | None,
-    urdf: Path | None,
-    template: str,
-    lock: dict[str, float],
-) -> tuple[PhysicalParameters | None, list[str], list[str]]:
-    """Find bodies, show and write them; return them, the files written and warnings."""
-    if physical is None and urdf is None:
-        return None, [], []
-    found = physical_face.run(result, screen, out=physical)
-    written, warnings = ([str(physical)] if physical else []), list(found.warnings)
-    if urdf is None:
-        return found, written, warnings
-    from dynid.exports.export import export
-    from dynid.exports.verify import verify
+class Bodies:
+    """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs."""
 
-    is_file = template.lower().endswith(".urdf") and Path(template).is_file()
-    done = export(found, urdf, template=template if is_file else None, lock=lock)
-    checked = verify(urdf, done.subject, lock=lock)
-    screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)
-    wrong = [] if checked.passed or checked.skipped else [f"{urdf}: {checked}; do not use it"]
-    for note in done.notes:
-        screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
-    return found, [*written, str(urdf)], [*warnings, *wrong, *done.warnings]
+    def __init__(self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None) -> None:
+        self.found: PhysicalParameters | None = None
+        self.exported: Export | None = None
+        self._outputs, self._physical, self._urdf = outputs, physical, urdf
+        if physical is not None or urdf is not None:
+            try:
+                self.found = physical_parameters(result)
+            except DynidError as error:
+                outputs.failed.append(str(error))
+
+    def write(self, lock: dict[str, float]) -> None:
+        """Write what was found; lock: joints that were held."""
+        found = self.found
+        if found is not None:
+            self._outputs.put(self._physical, found.save)
+            self.exported = self._outputs.put(self._urdf, lambda place: export(found, place, lock=lock))
+
+    def show(self, screen: Console) -> None:
+        """Print the bodies, and what was found when the URDF was read again."""
+        if self.found is not None:
+            physical_face.show(self.found, screen)
+        if self.exported is not None:
+            line(screen, str(self.exported.verification))
+            for note in self.exported.notes:
+                line(screen, f"note: {note}")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of both."""
+        bodies = () if self.found is None else self.found.warnings
+        return (*bodies, *(() if self.exported is None else self.exported.warnings))

@@ -53,13 +53,12 @@ def run(
     with identification_face.progress(screen) as tell:
         held_out = SHARE if validate is None else validate
         compared = compare_ways(robot, logs, validate=held_out, on_progress=tell, **options)
-    if json:
-        terminal.write_json(json, facts(compared))
+    outputs = terminal.Outputs()
+    outputs.put_json(json, lambda: facts(compared))
     terminal.show_notes(robot, screen)
     show(compared, screen, every=every)
-    if json:
-        screen.print(f"wrote {escaped(str(json))}", highlight=False, soft_wrap=True)
-    terminal.finish([] if compared.best is not None else [spoken(compared.advice)])
+    outputs.show(screen)
+    outputs.finish([] if compared.best is not None else [spoken(compared.advice)])
 
 
 def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:

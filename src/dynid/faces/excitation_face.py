@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,12 +128,11 @@ def errors_table(excitation: Excitation) -> Table:
     return table
 
 
-def write_files(excitation: Excitation, out: Path, rate: float) -> list[str]:
-    """Write the CSV, a ROS trajectory and a page beside it; return their names."""
-    excitation.save(out, rate=rate)
-    excitation.save(out.with_suffix(".yaml"), rate=rate)
-    write_page(excitation, out.with_suffix(".html"))
-    return [str(out.with_suffix(suffix)) for suffix in (".csv", ".yaml", ".html")]
+def files_of(excitation: Excitation, out: Path, rate: float) -> list[tuple[Path, Callable[[Path], object]]]:
+    """Files to write: the CSV, a ROS trajectory and a page beside it."""
+    save = partial(excitation.save, rate=rate)
+    page = partial(write_page, excitation)
+    return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
 
 
 def facts(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:

@@ -4,43 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.estimation.identification import Identification
 from dynid.faces.identification_face import line, number
 from dynid.faces.terminal import escaped
 from dynid.physical.check import Check
 from dynid.physical.demands import Interval
-from dynid.physical.find import physical_parameters
 from dynid.physical.physical import PhysicalParameters
 from dynid.robot.inertia import to_body
-from dynid.robot.robot import Robot
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-
-def run(
-    result: Identification,
-    screen: Console,
-    *,
-    prior: Robot | str | None = None,
-    total_mass: float | None = None,
-    bounds: dict[str, Interval] | None = None,
-    geometry: str | None = None,
-    out: Path | None = None,
-) -> PhysicalParameters:
-    """Find, show and save in one call: what `dynid physical` does, and `dynid identify --physical` may."""
-    found = physical_parameters(result, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
-    show(found, screen)
-    if out is not None:
-        found.save(out)
-    return found
 
 
 def show(found: PhysicalParameters, screen: Console) -> None:

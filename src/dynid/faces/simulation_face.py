@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
 from dynid.data.log import Log
 from dynid.data.naming import reaction_channels
 from dynid.data.read import read_log
@@ -196,8 +197,13 @@ def _write(path: Path, columns: Mapping[str, Array]) -> None:
         return
     import polars as pl
 
+    if polars_lost_its_threads():
+        raise DynidError(f"{path}: {NEEDS_SPAWN}")
     frame = pl.DataFrame(dict(columns))
     if path.suffix.lower() == ".parquet":
-        frame.write_parquet(path)
+        try:
+            frame.write_parquet(path)
+        except pl.exceptions.ComputeError as error:  # such as a full disk
+            raise OSError(str(error)) from error
     else:
         frame.write_csv(path)

@@ -6,13 +6,15 @@ import json
 import math
 import os
 import re
+import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from dynid.errors import DynidError
-from dynid.robot.files import write_text
+from dynid.robot.files import find_descriptor, find_target, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
     from dynid.robot.robot import Robot
 
+T = TypeVar("T")
+STANDARD_OUTPUT = Path("-")
 
 _SPEECH = (
     (r"units=\{[^{}]*\} \((--units [^)]*)\)", r"\1"),
@@ -42,12 +46,93 @@ _SPEECH = (
 """Remedies in Python's words, and in those of the command line."""
 
 
-def console() -> Console:
-    """Return the terminal; when piped, plain text that is not cut at 80 columns."""
+def console(json: Path | None = None) -> Console:
+    """Return the terminal; when piped, plain text that is not cut at 80 columns.
+
+    json: where machine-readable output goes; if to standard output, text goes to standard error. A reader that closes
+    the pipe ends the text, not the work.
+    """
     from rich.console import Console
 
-    plain = Console()
-    return plain if plain.is_terminal else Console(width=200, no_color=True)
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            discard(self.file)
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            try:
+                super().print(*objects, **options)
+            except OSError as error:
+                discard(self.file)
+                raise DynidError(f"cannot print: {error.strerror or error}") from error
+
+    aside = is_standard_output(json)
+    plain = Screen(stderr=aside)
+    return plain if plain.is_terminal else Screen(stderr=aside, width=200, no_color=True)
+
+
+def discard(stream: IO[str]) -> None:
+    """Let the rest of an output vanish, also what is still in its buffer when the program ends."""
+    with suppress(OSError, ValueError):  # a stream in memory has no descriptor
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+
+
+def complain(text: str) -> None:
+    """Write a line to standard error, which may be closed (`2>&1 | head`)."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
+
+
+def is_standard_output(path: Path | None) -> bool:
+    """Whether a file is standard output: `-`, or a name of it such as /dev/stdout."""
+    return path is not None and (path == STANDARD_OUTPUT or find_descriptor(path) == 1)
+
+
+class Outputs:
+    """The files of one command: each is tried, whatever becomes of the others; then what was written is shown."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.failed: list[str] = []
+
+    def put(self, path: Path | None, write: Callable[[Path], T]) -> T | None:
+        """Write a file if one is asked for; a failure is kept for the end."""
+        if path is None:
+            return None
+        try:
+            done = write(path)
+        except DynidError as error:
+            self.failed.append(str(error))
+            return None
+        if not is_standard_output(path):
+            self.written.append(str(path))
+        return done
+
+    def put_json(self, path: Path | None, data: Callable[[], object]) -> None:
+        """Write machine-readable output if asked for."""
+        self.put(path, lambda place: write_json(place, data()))
+
+    def show(self, screen: Console, otherwise: str = "") -> None:
+        """Print the names of the files that were written."""
+        text = f"wrote {', '.join(self.written)}" if self.written else otherwise
+        if text:
+            screen.print(escaped(text), highlight=False, soft_wrap=True)
+
+    def finish(self, warnings: Sequence[str] = ()) -> None:
+        """Print warnings and failures; leave with exit code 2 if a file could not be written, 1 with warnings."""
+        try:
+            finish(warnings)
+        finally:
+            for text in self.failed:
+                complain(f"dynid: {spoken(text)}")
+            if self.failed:
+                raise SystemExit(2)
 
 
 def robots_table(robots: Mapping[str, Robot]) -> Table:
@@ -137,14 +222,25 @@ def show_notes(robot: Robot, out: Console) -> None:
 def finish(warnings: Sequence[str]) -> None:
     """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
     for warning in warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        complain(f"warning: {warning}")
     if warnings:
         raise SystemExit(1)
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write for machines; numbers that are not finite become null."""
-    write_text(path, json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write machine-readable output, `-` being standard output; numbers that are not finite become null."""
+    text = json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if path != STANDARD_OUTPUT:
+        return write_text(path, text)
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", errors="backslashreplace"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)
+    except OSError as error:
+        discard(sys.stdout)
+        raise DynidError(f"cannot write to standard output: {error.strerror or error}") from error
 
 
 def _finite(data: object) -> object:
@@ -211,18 +307,21 @@ def parse_numbers(text: str, option: str, what: str) -> list[float]:
 
 def check_place(option: str, path: Path | None, *, suffixes: Sequence[str] = (), keep: Sequence[Path] = ()) -> None:
     """See before the work that a file can be written there: folder, suffix, and that it is none of the inputs."""
-    if path is None:
+    if path is None or (path == STANDARD_OUTPUT and not suffixes):
         return
-    folder = path.parent
     if suffixes and path.suffix.lower() not in suffixes:
         raise DynidError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
-    if not folder.is_dir():
-        raise DynidError(f"{option} {path}: there is no folder '{folder}'; make it first")
-    if path.is_dir():
-        raise DynidError(f"{option} {path}: this is a folder; name a file in it")
-    if not os.access(path if path.exists() else folder, os.W_OK):
-        raise DynidError(f"{option} {path}: no permission to write there")
-    if any(path.exists() and other.exists() and path.samefile(other) for other in keep):
+    try:
+        target, found = find_target(path)
+    except OSError as error:
+        raise DynidError(f"{option} {path}: {error.strerror or error}") from error
+    if isinstance(target, Path) and (found is None or stat.S_ISREG(found.st_mode)):
+        folder = target.parent if path.is_symlink() else path.parent
+        if not folder.is_dir():
+            raise DynidError(f"{option} {path}: there is no folder '{folder}'; make it first")
+        if not os.access(folder, os.W_OK):
+            raise DynidError(f"{option} {path}: no permission to write in the folder '{folder}'")
+    if found is not None and any(other.exists() and os.path.samestat(found, other.stat()) for other in keep):
         raise DynidError(f"{option} {path}: this is one of the inputs; choose another name")
 
 

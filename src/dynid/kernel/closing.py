@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.kernel.compiled import (
     Vector,
@@ -27,13 +28,33 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 CLOSED = 1e-12
-"""What may be left of the closure equations, m or rad."""
+"""What may be left of the closure equations, as a share of the lengths that they add up; rounding leaves 1e-16."""
 
-ON_THE_WAY = 1e-6
-"""The same at the steps before the last."""
+ON_THE_WAY = 1e-4
+"""The same at the steps before the last, as a share of the loop's length."""
 
-_STEP = 0.15
-_NEWTON = 12
+REACHED, OPEN, DEAD, BEYOND = 0, 1, 2, 3
+"""How a path ended: closed; where no Newton step closes; at a singular position; where only a path through a singular
+position would lead."""
+
+SINGULAR = 1e-6
+"""Regularity of a position that is taken for singular: rounding, amplified by its inverse squared, is 2e-4 there."""
+
+_STEP = 0.25
+_LONGEST = 0.5
+_SHORTEST = 1e-9
+_MOST_STEPS = 1000
+"""Steps of the active joints (rad, or lengths of the loop): the first, the longest, what is given up at, and after how
+many more than a smooth path needs."""
+
+_TURN = 0.5
+"""Change of the passive Jacobian over a step, |J^-1 J_new - 1|; below 1 there is no singular position on the way."""
+
+_CORRECTION = 0.25
+"""Newton's part of a step (rad, or lengths of the loop) beyond which another assembly may have been reached."""
+
+_DEAD_NEAR = 1e-5
+_NEWTON = 20
 _POSE = 12
 """Of a link, in the base's frame: R (9, row by row) and p (3)."""
 
@@ -73,84 +94,316 @@ def closings_of(robot: Robot, geometry: Geometry) -> Closings:
     )
 
 
-def follow(robot: Robot, C: Array, offset: Array, start: Array, q: Array) -> tuple[Array, Array]:
-    """Y (N, n + passive) at active joints q (N, n), and what is left of the equations (N,).
+def moved_by(closings: Closings, C: Array) -> NDArray[np.bool_]:
+    """Which columns of C (joints, k) move a loop."""
+    return np.asarray((closings.side != 0.0).any(axis=0) @ np.abs(C) > 0.0)
 
-    The tree's joints are C y + offset; start (n + passive,) is near an assembly.
+
+class Scales(NamedTuple):
+    """What makes equations and joints of a loop comparable, whatever its size.
+
+    row (m,): of the equations, 1/length for positions; column (n + m,): of y, the length for prismatic joints;
+    reach (n,): of steps of the active joints, 0 where one does not move any loop; length: the loops' longest link, m;
+    rounding: what the equations, scaled, may miss when closed.
+    """
+
+    row: Array
+    column: Array
+    reach: Array
+    length: float
+    rounding: float
+
+
+def scales_of(robot: Robot, closings: Closings, geometry: Geometry, C: Array, start: Array) -> Scales:
+    """Scales of a robot's loops."""
+    lengths, total = [np.abs(closings.points).max(initial=0.0)], 0.0
+    for pair, points in zip(closings.frames, closings.points, strict=True):
+        chains = []
+        for i in map(int, pair):
+            chain = set()
+            while i >= 0:
+                chain.add(i)
+                i = int(geometry.parent[i])
+            chains.append(chain)
+        lengths += [np.linalg.norm(geometry.translation[i]) for i in chains[0] ^ chains[1]]
+        total = max(total, np.linalg.norm(geometry.translation[list(chains[0] | chains[1])], axis=1).sum()
+                    + np.abs(points).sum())  # fmt: skip
+    n = robot.n
+    slides = np.array([geometry.kind[closings.row[np.argmax(c != 0.0)]] == PRISMATIC for c in C.T])
+    lengths += list(np.abs(start[slides]))
+    length = float(max(lengths)) or 1.0
+    moves = moved_by(closings, C[:, :n])
+    return Scales(
+        row=np.where(closings.keep[:, 1] < 3, 1.0 / length, 1.0),
+        column=np.where(slides, length, 1.0),
+        reach=np.where(moves, np.where(slides[:n], 1.0 / length, 1.0), 0.0),
+        length=length,
+        rounding=CLOSED * (1.0 + float(total) / length),
+    )
+
+
+class Paths(NamedTuple):
+    """Where paths from the assembly to N samples ended.
+
+    y (N, n + passive); left (N,): what is left of the equations, m or rad; end (N,): REACHED, OPEN, DEAD or BEYOND;
+    regularity: 1/(|J| |J^-1|) of the passive Jacobian at the assembly.
+    """
+
+    scales: Scales
+    y: Array
+    left: Array
+    end: Integers
+    regularity: float
+
+
+def follow(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least: float = SINGULAR) -> Paths:
+    """Follow straight lines of the active joints from the assembly to q (N, n), never through a singular position.
+
+    The tree's joints are C y + offset; start (n + passive,) is near an assembly. A path ends where the regularity falls
+    below `least`, or below 0.3 of what it is at the assembly if that is less.
     """
     geometry = geometry_of(robot)
     closings = closings_of(robot, geometry)
-    y = np.empty((len(q), len(start)))
-    left = np.empty(len(q))
+    scales = scales_of(robot, closings, geometry, C, start)
+    N = len(q)
+    paths = Paths(scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
+    q = np.ascontiguousarray(q, dtype=np.float64)
+    regularity = np.empty(max(1, N))
 
     def work(first: int, last: int) -> None:
-        _follow(geometry, closings, C, offset, start, np.ascontiguousarray(q), first, last, y, left)
+        regularity[first] = _follow(
+            geometry, closings, scales, C, offset, start, q, least, first, last, paths.y, paths.left, paths.end
+        )
 
-    share_samples(len(q), work)
-    return y, left
+    share_samples(N, work)
+    return paths._replace(regularity=float(regularity[0]))
+
+
+def derivatives(robot: Robot, C: Array, tree: Array) -> Array:
+    """Derivatives (N, m, n + passive) of the closure equations by y, at the tree's joints (N, joints)."""
+    geometry = geometry_of(robot)
+    closings = closings_of(robot, geometry)
+    tree = np.ascontiguousarray(tree)
+    out = np.empty((len(tree), len(closings.keep), C.shape[1]))
+    share_samples(len(tree), lambda first, last: _derivatives(geometry, closings, C, tree, first, last, out))
+    return out
+
+
+@compiled
+def _derivatives(
+    geometry: Geometry, closings: Closings, C: Array, tree: Array, first: int, last: int, out: Array
+) -> None:
+    m = closings.keep.shape[0]
+    q = np.empty(C.shape[0])
+    pose = np.empty(geometry.parent.shape[0] * _POSE)
+    J, A = np.empty((m, C.shape[0])), np.empty((m, m + 1))
+    for s in range(first, last):
+        q[:] = tree[s]
+        _place_links(geometry, q, pose)
+        _equations(geometry, closings, pose, J, A)
+        for r in range(m):
+            for c in range(C.shape[1]):
+                out[s, r, c] = 0.0
+                for i in range(C.shape[0]):
+                    out[s, r, c] += J[r, i] * C[i, c]
 
 
 @compiled
 def _follow(
-    geometry: Geometry, closings: Closings, C: Array, offset: Array, start: Array, q: Array, first: int, last: int,
-    y: Array, left: Array,
-) -> None:  # fmt: skip
+    geometry: Geometry, closings: Closings, scales: Scales, C: Array, offset: Array, start: Array, q: Array,
+    least: float, first: int, last: int, y: Array, left: Array, end: Integers,
+) -> float:  # fmt: skip
     n = q.shape[1]
     m = closings.keep.shape[0]
     tree = np.empty(C.shape[0])
     pose = np.empty(geometry.parent.shape[0] * _POSE)
     J = np.empty((m, C.shape[0]))
     A = np.empty((m, m + 1))
+    work = (tree, pose, J, A)
+    S0, P0, B0, S, P, B = (
+        np.empty((m, m)), np.empty((m, m)), np.empty((m, n)), np.empty((m, m)), np.empty((m, m)), np.empty((m, n))
+    )  # fmt: skip
     assembled = start.copy()
-    gap = _newton(geometry, closings, C, offset, n, assembled, CLOSED, tree, pose, J, A)
-    now = np.empty(start.shape[0])
+    gap, _ = _newton(geometry, closings, scales, C, offset, assembled, 0.0, work, S0, P0, B0)
+    best = _regularity(S0, P0)
+    now, trial = np.empty(start.shape[0]), np.empty(start.shape[0])
+    Pk, Bk = np.empty((m, m)), np.empty((m, n))
     for s in range(first, last):
         now[:] = assembled
-        left[s] = gap
+        Pk[:], Bk[:] = P0, B0
+        left[s], end[s] = gap * scales.length, REACHED
         far = 0.0
         for j in range(n):
-            far = max(far, abs(q[s, j] - assembled[j]))
-        steps = max(1, int(np.ceil(far / _STEP)))
-        for k in range(1, steps + 1):
-            if not left[s] <= ON_THE_WAY:
-                break
+            far = max(far, abs(q[s, j] - assembled[j]) * scales.reach[j])
+        if not (gap <= scales.rounding and best > SINGULAR):
+            y[s] = now
+            end[s] = DEAD if gap <= scales.rounding else OPEN
+            continue
+        limit = min(least, 0.3 * best)
+        done = 0.0
+        step = _STEP / far if far > _STEP else 1.0
+        for _ in range(_MOST_STEPS + int(10.0 * far)):
+            ahead = done + step
+            is_last = ahead >= 1.0 - 1e-12
             for j in range(n):
-                now[j] = assembled[j] + (q[s, j] - assembled[j]) * (k / steps) if k < steps else q[s, j]
-            goal = CLOSED if k == steps else ON_THE_WAY
-            left[s] = _newton(geometry, closings, C, offset, n, now, goal, tree, pose, J, A)
-        y[s] = now
+                trial[j] = q[s, j] if is_last else assembled[j] + (q[s, j] - assembled[j]) * ahead
+            for c in range(m):
+                change = 0.0
+                for r in range(m):
+                    for j in range(n):
+                        change += Pk[c, r] * Bk[r, j] * (trial[j] - now[j])
+                trial[n + c] = now[n + c] - scales.column[n + c] * change
+            goal = 0.0 if is_last else ON_THE_WAY
+            rest, moved = _newton(geometry, closings, scales, C, offset, trial, goal, work, S, P, B)
+            closed = rest <= (scales.rounding if is_last else ON_THE_WAY)
+            turned = _turned(Pk, S) if closed else np.inf
+            if not (closed and moved <= _CORRECTION and turned <= _TURN):
+                step *= 0.5
+                if step * max(far, 1.0) < _SHORTEST:
+                    break
+                continue
+            now[:], Pk[:], Bk[:] = trial, P, B
+            left[s] = rest * scales.length
+            if _regularity(S, P) < limit:
+                done = 1.0 if is_last else done
+                end[s] = DEAD
+                break
+            if is_last:
+                done = 1.0
+                break
+            done = ahead
+            if turned < 0.5 * _TURN:
+                step = min(1.5 * step, _LONGEST / far if far > _LONGEST else 1.0)
+        if (1.0 - done) * far <= _DEAD_NEAR:
+            end[s] = REACHED if done == 1.0 and end[s] == REACHED else DEAD
+        else:
+            trial[:n] = q[s]
+            trial[n:] = now[n:]
+            rest, _ = _newton(geometry, closings, scales, C, offset, trial, 0.0, work, S, P, B)
+            end[s] = BEYOND if rest <= scales.rounding else OPEN
+            left[s] = rest * scales.length
+        y[s, :n] = q[s]
+        y[s, n:] = now[n:]
+    return best
 
 
 @compiled
 def _newton(
-    geometry: Geometry, closings: Closings, C: Array, offset: Array, n: int, y: Array, goal: float,
-    tree: Array, pose: Array, J: Array, A: Array,
-) -> float:  # fmt: skip
-    """Move y[n:] until the equations hold; what is left of them."""
-    worst = np.inf
-    for _ in range(_NEWTON + 1):
+    geometry: Geometry, closings: Closings, scales: Scales, C: Array, offset: Array, y: Array, goal: float,
+    work: tuple[Array, Array, Array, Array], S: Array, P: Array, B: Array,
+) -> tuple[float, float]:  # fmt: skip
+    """Move y[n:] until the equations hold to the goal, or to rounding: until what is left of them no longer falls.
+
+    Return what is left and how far y was moved, both scaled; S, P and B are the scaled derivatives by the passive
+    joints, their inverse, and the derivatives by the active joints, at y or less than a last step away.
+    """
+    tree, pose, J, A = work
+    m = A.shape[0]
+    n = C.shape[1] - m
+    least = np.inf
+    moved, last = 0.0, 0.0
+    dy = np.zeros(m)
+    for _ in range(_NEWTON):
         for i in range(C.shape[0]):
             tree[i] = offset[i]
             for c in range(C.shape[1]):
                 tree[i] += C[i, c] * y[c]
         _place_links(geometry, tree, pose)
         _equations(geometry, closings, pose, J, A)
-        m = A.shape[0]
         worst = 0.0
         for r in range(m):
-            worst = max(worst, abs(A[r, m]))
-        if worst <= goal or not np.isfinite(worst):
-            return worst
+            worst = max(worst, abs(A[r, m]) * scales.row[r])
+        if not worst < np.inf or (least <= scales.rounding and worst >= 0.5 * least):
+            if worst > least or not worst < np.inf:  # the step before was one too many
+                for c in range(m):
+                    y[n + c] += dy[c]
+                return least, moved - last
+            return worst, moved
+        least = worst
         for r in range(m):
-            for c in range(m):
-                A[r, c] = 0.0
+            for c in range(n + m):
+                total = 0.0
                 for i in range(C.shape[0]):
-                    A[r, c] += J[r, i] * C[i, n + c]
-        if not _eliminate(A):
-            return worst
+                    total += J[r, i] * C[i, c]
+                total *= scales.row[r]
+                if c < n:
+                    B[r, c] = total
+                else:
+                    S[r, c - n] = total * scales.column[c]
+        if not _invert(S, P) or worst <= goal:
+            return worst, moved
+        last = 0.0
         for c in range(m):
-            y[n + c] -= A[c, m]
-    return worst
+            step = 0.0
+            for r in range(m):
+                step += P[c, r] * A[r, m] * scales.row[r]
+            last = max(last, abs(step))
+            dy[c] = step * scales.column[n + c]
+            y[n + c] -= dy[c]
+        moved += last
+        if moved > 1e3:
+            return worst, moved
+    return least, moved
+
+
+@compiled
+def _invert(S: Array, P: Array) -> bool:
+    """Inverse of S by Gauss and Jordan; False, and P zero, where S is singular."""
+    m = S.shape[0]
+    A = S.copy()
+    for r in range(m):
+        for c in range(m):
+            P[r, c] = 1.0 if r == c else 0.0
+    for c in range(m):
+        pivot = c
+        for r in range(c + 1, m):
+            if abs(A[r, c]) > abs(A[pivot, c]):
+                pivot = r
+        if A[pivot, c] == 0.0 or not np.isfinite(A[pivot, c]):
+            P[:] = 0.0
+            return False
+        for k in range(m):
+            A[c, k], A[pivot, k] = A[pivot, k], A[c, k]
+            P[c, k], P[pivot, k] = P[pivot, k], P[c, k]
+        share = 1.0 / A[c, c]
+        for k in range(m):
+            A[c, k] *= share
+            P[c, k] *= share
+        for r in range(m):
+            factor = A[r, c]
+            if r == c or factor == 0.0:
+                continue
+            for k in range(m):
+                A[r, k] -= factor * A[c, k]
+                P[r, k] -= factor * P[c, k]
+    return True
+
+
+@compiled
+def _regularity(S: Array, P: Array) -> float:
+    """1/(|S| |S^-1|) in Frobenius' norm, about the smallest singular value over the largest; 0 where S is singular."""
+    size, inverse = 0.0, 0.0
+    for r in range(S.shape[0]):
+        for c in range(S.shape[0]):
+            size += S[r, c] * S[r, c]
+            inverse += P[r, c] * P[r, c]
+    return 1.0 / np.sqrt(size * inverse) if inverse > 0.0 and np.isfinite(inverse) else 0.0
+
+
+@compiled
+def _turned(P: Array, S: Array) -> float:
+    """Largest row sum of |P S - 1|."""
+    m = S.shape[0]
+    most = 0.0
+    for r in range(m):
+        row = 0.0
+        for c in range(m):
+            total = -1.0 if r == c else 0.0
+            for k in range(m):
+                total += P[r, k] * S[k, c]
+            row += abs(total)
+        most = max(most, row)
+    return most
 
 
 @compiled
@@ -228,27 +481,3 @@ def _pick(position: Vector, x: Vector, y: Vector, z: Vector, direction: int) -> 
     if direction == 4:
         return 0.5 * (z[0] - x[2])
     return 0.5 * (x[1] - y[0])
-
-
-@compiled
-def _eliminate(A: Array) -> bool:
-    """Solve A[:, :m] x = A[:, m] in place, x into the last column; False where A is singular."""
-    m = A.shape[0]
-    for c in range(m):
-        pivot = c
-        for r in range(c + 1, m):
-            if abs(A[r, c]) > abs(A[pivot, c]):
-                pivot = r
-        if A[pivot, c] == 0.0:
-            return False
-        for k in range(c, m + 1):
-            A[c, k], A[pivot, k] = A[pivot, k], A[c, k]
-        for r in range(c + 1, m):
-            factor = A[r, c] / A[c, c]
-            for k in range(c, m + 1):
-                A[r, k] -= factor * A[c, k]
-    for c in range(m - 1, -1, -1):
-        for k in range(c + 1, m):
-            A[c, m] -= A[c, k] * A[k, m]
-        A[c, m] /= A[c, c]
-    return True

@@ -15,7 +15,9 @@ from typing import ParamSpec, TypeAlias, TypeVar
 
 import numba
 import numpy as np
+from numba.core.compiler_lock import global_compiler_lock
 
+from dynid.concurrency import hold_across_forks
 from dynid.robot.transform import Array
 
 P = ParamSpec("P")
@@ -25,6 +27,9 @@ Vector: TypeAlias = tuple[float, float, float]
 Rotation: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
 
 _OPTIONS = {"cache": True, "nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+
+
+hold_across_forks(global_compiler_lock)  # a child forked while a kernel is compiled could never compile one
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.errors import DeadPointError, LoopError
-from dynid.kernel.closing import CLOSED, follow
+from dynid.errors import DeadPointError, LoopError, SingularPathError
+from dynid.kernel.closing import BEYOND, DEAD, REACHED, SINGULAR, Paths, closings_of, derivatives, follow, moved_by
+from dynid.kernel.geometry import geometry_of
 from dynid.robot.loops import DIRECTIONS, Closure
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, skew
-
-_DEAD = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,19 +41,26 @@ class LoopMap:
     n: int
     start: Array
     at: Array
+    gap: float = 0.0
 
-    def solve(self, q: Array, v: Array, a: Array) -> TreeMotion:
-        """Positions, velocities and accelerations of the tree, with the Gdot v term in the accelerations."""
+    def solve(self, q: Array, v: Array, a: Array, t: Array | None = None) -> TreeMotion:
+        """Positions, velocities and accelerations of the tree, with the Gdot v term in the accelerations.
+
+        t (N,): instants that an error names. Where `gap` is not 0, the closures stay open by it (rad, or lengths of the
+        loop) with random signs: so the effect of rounding shows, enlarged.
+        """
         N = len(q)
         if not self.robot.closures:
             G = np.broadcast_to(self.C, (N, *self.C.shape))
             return TreeMotion(q @ self.C.T + self.offset, v @ self.C.T, a @ self.C.T, G, np.zeros_like(G))
-        y = self._close(q)
-        tree = y @ self.C.T + self.offset
-        self._check_regular(tree)
-        G = self._tangent(tree)
+        paths = self._close(q, t)
+        tree = paths.y @ self.C.T + self.offset
+        if self.gap:
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (N, len(self.start)))
+            tree = tree + self._passive(-self.gap * signs / paths.scales.row, self._inverse(tree)[0])
+        P, G = self._inverse(tree)
         velocity = np.einsum("Nij,Nj->Ni", G, v)
-        Gdot = np.stack([self._bend(tree, velocity, G[:, :, b]) for b in range(self.n)], axis=2)
+        Gdot = self._bends(tree, velocity, G, P)
         acceleration = np.einsum("Nij,Nj->Ni", G, a) + np.einsum("Nij,Nj->Ni", Gdot, v)
         return TreeMotion(tree, velocity, acceleration, G, Gdot)
 
@@ -77,11 +83,14 @@ class LoopMap:
         if not self.robot.closures:
             return out_q, out_v, out_a
         out_v = out_v + 2.0 * np.einsum("Nij,Ni->Nj", Gdot, ga)
-        for b in range(self.n):
+        P, _ = self._inverse(motion.q)
+        for b in self._movers:
             dq = G[:, :, b]
-            dG = np.stack([self._bend(motion.q, dq, G[:, :, c]) for c in range(self.n)], axis=2)
+            dG = self._bends(motion.q, dq, G, P)
             dv = np.einsum("Nij,Nj->Ni", dG, v)
-            dGdot = np.stack([self._bend_twice(motion, dq, dv, dG, c) for c in range(self.n)], axis=2)
+            dGdot = np.zeros_like(G)
+            for c in self._movers:
+                dGdot[:, :, c] = self._bend_twice(motion, dq, dv, dG, c, P)
             da = np.einsum("Nij,Nj->Ni", dG, a) + np.einsum("Nij,Nj->Ni", dGdot, v)
             out_q[:, b] += (gv * dv + ga * da).sum(axis=1)
             if by_G is not None:
@@ -91,62 +100,58 @@ class LoopMap:
                 out_v[:, b] += (by_Gdot * dG).sum(axis=(1, 2))
         return out_q, out_v, out_a
 
-    def _close(self, q: Array) -> Array:
-        """Y (N, n + passive): followed from the start assembly along a straight line."""
-        y, left = follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q)
-        open_ = ~(left <= 1e3 * CLOSED)
-        if open_.any():
-            sample = int(np.argmax(open_))
-            raise LoopError(sample, float(left[sample]), self._frames())
-        return y
+    def paths(self, q: Array, least: float = SINGULAR) -> Paths:
+        """Paths from the assembly to q (N, n), and how they ended; `least` regularity as `follow` takes it."""
+        return follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
 
-    def _passive_jacobian(self, tree: Array) -> tuple[Array, Array]:
-        """Closures (N, m) and their derivatives (N, m, m) by the joints that follow."""
-        series = [self._series(tree, np.broadcast_to(c, tree.shape), 1) for c in self.C[:, self.n :].T]
-        return series[0][0], np.stack([part[1] for part in series], axis=2)
-
-    def _check_regular(self, tree: Array) -> None:
-        """At a dead point the passive joints' velocities are not determined: say so."""
-        _, J = self._passive_jacobian(tree)
-        values = np.linalg.svd(J, compute_uv=False)
-        dead = values[:, -1] <= _DEAD * values[:, 0]
-        if dead.any():
-            raise DeadPointError(int(np.argmax(dead)), self._frames())
+    def _close(self, q: Array, t: Array | None = None) -> Paths:
+        """Paths from the assembly to q (N, n), all of which close."""
+        paths = self.paths(q)
+        if (paths.end != REACHED).any():
+            sample = int(np.argmax(paths.end != REACHED))
+            frames, time = self._frames(), None if t is None else float(t[sample])
+            if paths.end[sample] == DEAD:
+                raise DeadPointError(sample, frames, time)
+            if paths.end[sample] == BEYOND:
+                raise SingularPathError(sample, frames, time)
+            raise LoopError(sample, float(paths.left[sample]), frames, time)
+        return paths
 
     def _frames(self) -> str:
         return " and ".join("-".join(c.links) for c in self.robot.closures)
 
-    def _tangent_y(self, tree: Array) -> Array:
-        """dy/dq_active (N, n + passive, n)."""
-        J = self._jacobian(tree) @ self.C
-        passive = -_solve(J[:, :, self.n :], J[:, :, : self.n])
+    @property
+    def _movers(self) -> list[int]:
+        """Active joints that move a loop; the others have a constant column in G."""
+        closings = closings_of(self.robot, geometry_of(self.robot))
+        return [int(b) for b in np.flatnonzero(moved_by(closings, self.C[:, : self.n]))]
+
+    def _inverse(self, tree: Array) -> tuple[Array, Array]:
+        """Inverse (N, m, m) of the closures' derivatives by the passive joints, and G (N, joints, n)."""
+        J = derivatives(self.robot, self.C, tree)
+        P = _inverted(J[:, :, self.n :])
+        passive = -np.einsum("Nij,Njk->Nik", P, J[:, :, : self.n])
         active = np.broadcast_to(np.eye(self.n), (len(tree), self.n, self.n))
-        return np.concatenate([active, passive], axis=1)
+        return P, np.asarray(np.einsum("ij,Njk->Nik", self.C, np.concatenate([active, passive], axis=1)))
 
-    def _tangent(self, tree: Array) -> Array:
-        return np.asarray(np.einsum("ij,Njk->Nik", self.C, self._tangent_y(tree)))
+    def _passive(self, right: Array, P: Array) -> Array:
+        """Tree motion (N, joints) with fixed active joints and J x = right, P the inverse of J."""
+        return np.asarray(np.einsum("Nij,Nj->Ni", P, right) @ self.C[:, self.n :].T)
 
-    def _follow(self, tree: Array, right: Array) -> Array:
-        """Tree motion (N, joints) with fixed active joints and J x = -right."""
-        _, J = self._passive_jacobian(tree)
-        return np.asarray(-_solve(J, right) @ self.C[:, self.n :].T)
+    def _bends(self, tree: Array, x: Array, G: Array, P: Array) -> Array:
+        """Derivative of G along x: J dg = -H(x, g) for every column g."""
+        dG = np.zeros_like(G)
+        for c in self._movers:
+            dG[:, :, c] = self._passive(-self._second(tree, x, G[:, :, c]), P)
+        return dG
 
-    def _bend(self, tree: Array, x: Array, g: Array) -> Array:
-        """Derivative of the tangent vector g along x: J dg = -H(x, g)."""
-        return self._follow(tree, self._second(tree, x, g))
-
-    def _bend_twice(self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int) -> Array:
+    def _bend_twice(self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int, P: Array) -> Array:
         """Derivative of column c of Gdot along dq, where v changes by dv and G by dG."""
         tree, v = motion.q, motion.v
         g, gdot = motion.G[:, :, c], motion.Gdot[:, :, c]
         right = self._second(tree, dq, gdot) + self._third(tree, dq, v, g)
         right = right + self._second(tree, dv, g) + self._second(tree, v, dG[:, :, c])
-        return self._follow(tree, right)
-
-    def _jacobian(self, tree: Array) -> Array:
-        """J (N, equations, joints) of the closures."""
-        units = np.eye(tree.shape[1])
-        return np.stack([self._series(tree, np.broadcast_to(e, tree.shape), 1)[1] for e in units], axis=2)
+        return self._passive(-right, P)
 
     def _second(self, tree: Array, x: Array, y: Array) -> Array:
         """H(x, y)."""
@@ -191,14 +196,12 @@ def loop_map(robot: Robot) -> LoopMap | None:
     return LoopMap(robot, C, offset, robot.n, start, np.asarray(at))
 
 
-def _solve(A: Array, b: Array) -> Array:
-    """Solve for every sample, b (N, m) or (N, m, k); NaN where A is exactly singular."""
-    flat = b.ndim == 2
-    right = b[:, :, None] if flat else b
+def _inverted(A: Array) -> Array:
+    """Inverse for every sample; NaN where A is exactly singular."""
     singular = np.linalg.det(A) == 0.0
-    x = np.linalg.solve(np.where(singular[:, None, None], np.eye(A.shape[1]), A), right)
-    x[singular] = np.nan
-    return np.asarray(x[:, :, 0] if flat else x)
+    inverse = np.linalg.inv(np.where(singular[:, None, None], np.eye(A.shape[1]), A))
+    inverse[singular] = np.nan
+    return np.asarray(inverse)
 
 
 class _Poses:

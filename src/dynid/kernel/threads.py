@@ -1,13 +1,21 @@
-"""Samples shared among threads; the kernels hold no lock, so plain threads suffice. Linear algebra runs on one."""
+"""Samples shared among threads; the kernels hold no lock, so plain threads suffice. Linear algebra runs on one.
+
+All that is shared between callers is in here, behind one lock (docs/decisions/0012-threads-and-forks.md).
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import wraps
 from itertools import pairwise
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+from dynid.concurrency import after_fork, hold_across_forks
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -15,19 +23,29 @@ T = TypeVar("T")
 _SMALLEST_SHARE = 500
 """Samples below which a thread of its own does not pay."""
 
-_count: list[int] = []
-_pool: dict[tuple[int, int], ThreadPoolExecutor] = {}
-"""Threads that stay, by process and number: starting some for every call costs more than many calls themselves."""
+_lock = threading.RLock()
+hold_across_forks(_lock)
 
-_limited: list[bool] = []
+_count: list[int] = []
+_own_count: ContextVar[int | None] = ContextVar("threads of this caller", default=None)
+_pool: dict[int, ThreadPoolExecutor] = {}
+"""Threads that stay, by number: starting some for every call costs more than many calls themselves."""
+
+_inside: set[int] = set()
+"""Threads that are inside a function whose linear algebra is to run on one thread."""
+_blas: dict[str, tuple[Any, int]] = {}
+"""BLAS libraries that were limited, by file, and the threads they had: a setting of the whole process."""
 
 
 def thread_count() -> int:
     """Threads in use: `DYNID_THREADS`, or as many as this process may run on."""
+    own = _own_count.get()
+    if own is not None:
+        return own
     if not _count:
         wanted = os.environ.get("DYNID_THREADS", "")
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        _count.append(max(1, int(wanted)) if wanted.isdecimal() else available)
+        _count[:] = [max(1, int(wanted)) if wanted.isdecimal() else available]
     return _count[0]
 
 
@@ -36,18 +54,29 @@ def use_threads(count: int) -> None:
     _count[:] = [max(1, count)]
 
 
+@contextmanager
+def own_threads(count: int) -> Iterator[None]:
+    """Set the number of threads for what the caller does inside the block."""
+    before = _own_count.set(count)
+    try:
+        yield
+    finally:
+        _own_count.reset(before)
+
+
 def share_samples(samples: int, work: Callable[[int, int], None]) -> None:
     """Call work(start, stop) on contiguous shares of range(samples), one per thread."""
-    shares = min(thread_count(), max(1, samples // _SMALLEST_SHARE))
+    count = thread_count()
+    shares = min(count, max(1, samples // _SMALLEST_SHARE))
     if shares == 1:
         work(0, samples)
         return
     edges = [samples * k // shares for k in range(shares + 1)]
-    key = (os.getpid(), thread_count())  # a forked process has none of its parent's threads
-    if key not in _pool:
-        _pool.clear()
-        _pool[key] = ThreadPoolExecutor(key[1] - 1, thread_name_prefix="dynid")
-    others = [_pool[key].submit(work, start, stop) for start, stop in pairwise(edges[1:])]
+    with _lock:  # a pool that another number replaces finishes what it was given
+        if count not in _pool:
+            _pool.clear()
+            _pool[count] = ThreadPoolExecutor(count - 1, thread_name_prefix="dynid")
+        others = [_pool[count].submit(work, start, stop) for start, stop in pairwise(edges[1:])]
     work(edges[0], edges[1])
     for other in others:
         other.result()
@@ -57,20 +86,69 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
     """Let a function's linear algebra run on one thread.
 
     Our matrices have some hundred columns: on them, threads of BLAS wait for each other longer than they work, and on a
-    busy machine an identification takes ten times as long.
+    busy machine an identification takes ten times as long. The number is one for the whole process: it is limited as
+    long as any thread is inside such a function.
     """
 
     @wraps(function)
     def limited(*args: P.args, **kwargs: P.kwargs) -> T:
-        if _limited:
+        me = threading.get_ident()
+        if me in _inside:
             return function(*args, **kwargs)
-        from threadpoolctl import threadpool_limits
-
-        _limited.append(True)
         try:
-            with threadpool_limits(limits=1, user_api="blas"):
-                return function(*args, **kwargs)
+            _enter(me)
+            return function(*args, **kwargs)
         finally:
-            _limited.clear()
+            _leave(me)
 
     return limited
+
+
+def _enter(me: int) -> None:
+    from threadpoolctl import ThreadpoolController
+
+    libraries = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
+    with _lock:
+        for library in libraries:  # SciPy may have loaded one since the thread before came in
+            _blas.setdefault(library.filepath, (library, library.num_threads))
+            _set_blas_threads(library, 1)
+        _inside.add(me)
+
+
+def _leave(me: int) -> None:
+    with _lock:
+        _inside.discard(me)
+        if not _inside:
+            for library, threads in _blas.values():
+                _set_blas_threads(library, threads)
+            _blas.clear()
+
+
+def _set_blas_threads(library: Any, count: int) -> None:
+    """Set the number; threadpoolctl 3.8 leaves that to one thread until it gives that up."""
+    give_up = getattr(library, "clear_controlling_thread", lambda force=False: None)
+    give_up(force=True)
+    library.set_num_threads(count)
+    give_up()
+
+
+@contextmanager
+def only_caller() -> Iterator[bool]:
+    """Whether no other thread is inside one of the functions above; none comes in before the block ends."""
+    with _lock:
+        yield not set(_inside) - {threading.get_ident()}
+
+
+def _start_again() -> None:
+    """In a forked child there are neither the threads of the pool nor the other callers."""
+    with suppress(RuntimeError):  # once more where `only_caller` forked
+        while True:
+            _lock.release()
+    _pool.clear()
+    me = threading.get_ident()
+    _inside.intersection_update({me})
+    if me not in _inside:
+        _leave(me)
+
+
+after_fork(_start_again)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.concurrency import cached_property
 from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
 from dynid.robot.robot import Robot
 

@@ -71,13 +71,17 @@ class Stage:
         rotor = np.array([rotors.get(k, -1) for k in robot.tree_joints], dtype=np.int64)
         return Stage(robot, columns, geometry, column, rotor, loop_map(robot))
 
+    def with_gap(self, gap: float) -> Stage:
+        """Return the same with closed loops left open by a gap (see `LoopMap.solve`)."""
+        return self if self.loop is None else replace(self, loop=replace(self.loop, gap=gap))
+
     def scene(self, motion: Motion) -> Scene:
         """Put the robot into motion."""
         check_motion(self.robot, motion)
         tree = None
         q, v, a = motion.q, motion.v, motion.a
         if self.loop is not None:
-            tree = self.loop.solve(q, v, a)
+            tree = self.loop.solve(q, v, a, motion.t)
             q, v, a = (np.ascontiguousarray(x) for x in (tree.q, tree.v, tree.a))
         return Scene(
             self.robot, self.columns, self.geometry, self.column, self.rotor, _base_state(self.robot, motion),

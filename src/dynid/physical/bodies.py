@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dynid.errors import RobotFileError
 from dynid.physical.mjcf_bodies import written_bodies
 from dynid.physical.prior import is_massless
 from dynid.physical.stated import StatedBody
-from dynid.robot.inertia import Body, from_body
 from dynid.robot.robot import Robot
-from dynid.robot.transform import Array, Transform
+from dynid.robot.transform import Transform
+from dynid.robot.urdf import link_inertia, pose_of
 from dynid.robot.xml import numbers, read_xml
 
 if TYPE_CHECKING:
@@ -36,8 +34,7 @@ def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
     bodies = []
     for element, carrier, T in carried_links(path, robot):
         name = element.get("name", "")
-        inertial = element.find("inertial")
-        x = np.zeros(10) if inertial is None else _inertia(path, name, inertial)
+        x = link_inertia(element)
         if not x.any() and (carrier < 0 or robot.links[carrier].name != name):
             continue  # a frame without a body, held by another link
         bodies.append(StatedBody(name, x, carrier, T))
@@ -53,7 +50,7 @@ def carried_links(path: Path, robot: Robot) -> list[tuple[Element, int, Transfor
     for element in root.findall("link"):
         T, place = Transform.identity(), element.get("name", "")
         while place not in moving and place in above:
-            T = pose_of(path, place, above[place]) @ T
+            T = pose_of(above[place]) @ T
             place = _link(above[place], "parent")
         found.append((element, moving.get(place, -1), T))
     return found
@@ -64,41 +61,11 @@ def _link(joint: Element, tag: str) -> str:
     return "" if element is None else element.get("link", "")
 
 
-def _inertia(path: Path, name: str, inertial: Element) -> Array:
-    mass = numbers_of(path, name, inertial.find("mass"), "value", (0.0,))[0]
-    J = inertial.find("inertia")
-    xx, xy, xz, yy, yz, zz = (
-        numbers_of(path, name, J, key, (0.0,))[0] for key in ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
-    )
-    T = pose_of(path, name, inertial)
-    about = T.rotation @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ T.rotation.T
-    return from_body(Body(mass, T.translation, about))
-
-
-def pose_of(path: Path, name: str, owner: Element) -> Transform:
-    """Pose that the <origin> of an element states."""
-    origin = owner.find("origin")
-    x, y, z = numbers_of(path, name, origin, "xyz", (0.0, 0.0, 0.0))
-    r, p, w = numbers_of(path, name, origin, "rpy", (0.0, 0.0, 0.0))
-    (cr, sr), (cp, sp), (cw, sw) = ((np.cos(a), np.sin(a)) for a in (r, p, w))
-    R = np.array(
-        [
-            [cw * cp, cw * sp * sr - sw * cr, cw * sp * cr + sw * sr],
-            [sw * cp, sw * sp * sr + cw * cr, sw * sp * cr - cw * sr],
-            [-sp, cp * sr, cp * cr],
-        ]
-    )
-    return Transform(R, np.array([x, y, z]))
-
-
 def numbers_of(
     path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]
 ) -> tuple[float, ...]:
     """Finite numbers of an attribute; RobotFileError names the link."""
     try:
-        values = numbers(element, key, default)
+        return numbers(element, key, default)
     except ValueError as error:
         raise RobotFileError(str(path), [f"link '{name}': {error}"]) from error
-    if not np.isfinite(values).all():
-        raise RobotFileError(str(path), [f"link '{name}': {key} must be finite"])
-    return values

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynid.base.find import remembered_base_parameters
 from dynid.base.parameters import BaseParameters
+from dynid.kernel.threads import one_blas_thread
 from dynid.physical.bodies import stated_bodies
 from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.demands import LinearRows
@@ -62,6 +63,7 @@ class Check:
         return tuple(map(str, self.faults))
 
 
+@one_blas_thread
 def check_robot(source: str | os.PathLike[str]) -> Check:
     """Check a URDF, an MJCF, a table or a bundled robot."""
     robot = load_robot(source)

@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
-from dynid.robot.transform import Array
+from dynid.robot.transform import Array, freeze
 
 UPPER = tuple((i, j) for j in range(4) for i in range(j + 1))
 """Elements of a symmetric (4, 4) matrix in the order of svec, which is Clarabel's."""
@@ -50,11 +50,11 @@ def smallest_share(x: Array, prior: Array) -> tuple[float, Array]:
 
 @cache
 def _matrix_of_svec() -> Array:
-    return np.column_stack([smat(unit).ravel() for unit in np.eye(10)])
+    return freeze(np.column_stack([smat(unit).ravel() for unit in np.eye(10)]))
 
 
 @cache
 def _parameters_of_matrix() -> Array:
     """Linear map (10, 16) from a symmetric pseudo-inertia, row by row, to standard parameters."""
     symmetric = [0.5 * (unit.reshape(4, 4) + unit.reshape(4, 4).T) for unit in np.eye(16)]
-    return np.column_stack([from_pseudo_inertia(P) for P in symmetric])
+    return freeze(np.column_stack([from_pseudo_inertia(P) for P in symmetric]))

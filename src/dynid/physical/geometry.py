@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.errors import PhysicalError
-from dynid.physical.bodies import carried_links, numbers_of, pose_of
+from dynid.errors import PhysicalError, RobotFileError
+from dynid.physical.bodies import carried_links, numbers_of
 from dynid.physical.demands import Ellipsoid
 from dynid.physical.prior import refuse_other_robot
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from dynid.robot.urdf import pose_of
+from dynid.robot.xml import place_of
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -44,7 +46,10 @@ def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipso
                 notes.append(f"link {name}: {problem}; its mass is not bounded by its shape")
                 missing.add(carrier)
                 continue
-            placed = T @ pose_of(path, name, shape)
+            try:
+                placed = T @ pose_of(shape)
+            except ValueError as error:
+                raise RobotFileError(str(path), [f"{place_of(shape)}link '{name}', {shape.tag}: {error}"]) from error
             points.setdefault(carrier, []).append(own @ placed.rotation.T + placed.translation)
     whole = {k: np.concatenate(some) for k, some in points.items() if k not in missing}
     if not whole and not notes:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from dynid.physical.stated import StatedBody
-from dynid.robot.inertia import Body, from_body, inertia_matrix
+from dynid.robot.mjcf_inertias import plain_pose, stated_inertia
 from dynid.robot.robot import Robot
-from dynid.robot.transform import Array, Transform
+from dynid.robot.transform import Transform
 from dynid.robot.xml import numbers, read_xml
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
+_T = TypeVar("_T")
 _CHANGING = ("inertiafromgeom", "boundmass", "boundinertia", "balanceinertia", "settotalmass")
-_TURNED = ("euler", "axisangle", "xyaxes", "zaxis")
 
 
 class _NotPlainError(Exception):
     """The file has something that only a full reader understands."""
+
+
+def _plain(value: _T | None) -> _T:
+    if value is None:
+        raise _NotPlainError
+    return value
 
 
 def written_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
@@ -48,48 +52,14 @@ def written_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
 
 def _walk(body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]) -> None:
     name = body.get("name", "")
-    pose = _pose(body)
+    pose = _plain(plain_pose(body))
     if any(any(numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
         raise _NotPlainError  # the link's frame is then the joint's
     carrier, T = (moving[name], Transform.identity()) if name in moving else (carrier, T @ pose)
-    inertial = body.find("inertial")
-    if inertial is not None:
-        found.append(StatedBody(name, _inertia(inertial), carrier, T))
-    elif body.find("geom") is not None:
-        raise _NotPlainError
-    elif name in moving:
-        found.append(StatedBody(name, np.zeros(10), carrier, T))
+    inertia = stated_inertia(body)
+    if body.find("inertial") is not None or name in moving:
+        found.append(StatedBody(name, _plain(inertia), carrier, T))
+    else:
+        _plain(inertia)
     for child in body.findall("body"):
         _walk(child, carrier, T, moving, found)
-
-
-def _inertia(inertial: Element) -> Array:
-    T = _pose(inertial)
-    mass = numbers(inertial, "mass", (0.0,))[0]
-    xx, yy, zz = numbers(inertial, "diaginertia", (0.0, 0.0, 0.0))
-    about = np.diag([xx, yy, zz])
-    if "fullinertia" in inertial.attrib:
-        xx, yy, zz, xy, xz, yz = numbers(inertial, "fullinertia", (0.0,) * 6)
-        about = inertia_matrix(np.array([xx, xy, xz, yy, yz, zz, 0.0, 0.0, 0.0, 0.0]))
-    x = from_body(Body(mass, T.translation, T.rotation @ about @ T.rotation.T))
-    if not np.isfinite(x).all():
-        raise _NotPlainError
-    return x
-
-
-def _pose(element: Element) -> Transform:
-    if any(key in element.attrib for key in _TURNED):
-        raise _NotPlainError
-    q = np.array(numbers(element, "quat", (1.0, 0.0, 0.0, 0.0)))
-    size = float(np.linalg.norm(q))
-    if not size > 0.0:
-        raise _NotPlainError
-    w, x, y, z = q / size
-    R = np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
-    return Transform(R, np.array(numbers(element, "pos", (0.0, 0.0, 0.0))))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.estimation.identification import Identification
 from dynid.models.friction import PLAIN
 from dynid.physical.binding import Binding

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.origin import Origin

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from dynid.concurrency import after_fork
 from dynid.report.words import visible
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ def environment() -> Environment:
         loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
+
+
+after_fork(environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
 
 
 @cache

@@ -11,6 +11,7 @@ from dynid.data.read import read_log
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.origin import find_origin
+from dynid.kernel.threads import one_blas_thread
 from dynid.report.comparison import SECTIONS as COMPARISON
 from dynid.report.comparison import Compared
 from dynid.report.page import Section, render_page
@@ -46,6 +47,7 @@ SOURCES = {
 Logs = Sequence[Log | str | Path]
 
 
+@one_blas_thread
 def write_report(
     result: Identification | Sequence[Identification],
     path: str | Path,

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
+import secrets
+import shutil
+import stat
 import tempfile
+import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from dynid.errors import DynidError, RobotFileError
+
+_PATIENCE = 60.0
+"""Seconds to wait for the reader of a named pipe."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +67,96 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 @contextmanager
 def written_beside(path: Path) -> Iterator[Path]:
-    """Give an empty file beside, with the same suffix, that takes the path's place once it is written."""
+    """Give an empty file with the same suffix, which takes the path's place once it is written.
+
+    A file is replaced in one step, also where links lead to it, and keeps its permissions; other names of it (hard
+    links) keep the old content. Character devices, pipes and open descriptors are written to.
+    """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=path.suffix)
+        target, found = find_target(path)
+        is_file = found is None or stat.S_ISREG(found.st_mode)
+        place = target if isinstance(target, Path) and is_file else None
+        folder = Path(tempfile.gettempdir()) if place is None else place.parent
+        name = folder / f".{path.name[:40]}.{secrets.token_hex(4)}{path.suffix[:16]}"
+        name.touch(exist_ok=False)  # as the umask allows, which could be asked for only by setting it for all threads
         try:
-            os.close(handle)
-            yield Path(name)
-            umask = os.umask(0)
-            os.umask(umask)
-            os.chmod(name, 0o666 & ~umask)
-            os.replace(name, path)
+            yield name
+            if place is not None:
+                if found is not None:
+                    _adopt(name, found)
+                os.replace(name, place)
+            else:
+                _pour(name, target)
+                os.unlink(name)
         except BaseException:  # also Ctrl-C: nothing stays behind
-            os.unlink(name)
+            with suppress(FileNotFoundError):
+                os.unlink(name)
             raise
     except OSError as error:
         raise DynidError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def find_target(path: Path) -> tuple[Path | int, os.stat_result | None]:
+    """Follow links to the file, device or pipe, or to an open descriptor's number; None: nothing is there yet.
+
+    OSError where nothing can be written: a folder, a socket, a disk, a file that is read-only, a loop of links.
+    """
+    number = find_descriptor(path)
+    if number is not None:
+        return number, os.fstat(number)
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return Path(os.path.realpath(path)), None
+    for test, kind in ((stat.S_ISDIR, "folder"), (stat.S_ISSOCK, "socket"), (stat.S_ISBLK, "disk")):
+        if test(found.st_mode):
+            raise OSError(errno.EINVAL, f"this is a {kind}; name a file{' in it' if kind == 'folder' else ''}")
+    if not stat.S_ISREG(found.st_mode):
+        return path, found
+    if not os.access(path, os.W_OK) or not found.st_mode & 0o222:
+        raise OSError(errno.EACCES, "no permission to write there, it is read-only; choose another name")
+    return Path(os.path.realpath(path)), found
+
+
+def find_descriptor(path: Path) -> int | None:
+    """Number of the open descriptor that a path names, such as /dev/stdout or /dev/fd/3; None for other paths."""
+    name = os.path.abspath(path)
+    for _ in range(40):
+        name = os.path.join(os.path.realpath(os.path.dirname(name)), os.path.basename(name))
+        match = re.fullmatch(rf"(?:/dev|/proc/{os.getpid()})/fd/(\d+)", name)
+        if match:
+            return int(match[1])
+        if not os.path.islink(name):
+            return None
+        name = os.path.join(os.path.dirname(name), os.readlink(name))
+    return None
+
+
+def _adopt(name: Path, old: os.stat_result) -> None:
+    """Give a new file the owner and the permissions of the one whose place it takes."""
+    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(PermissionError):
+            os.chown(name, old.st_uid, old.st_gid)
+    os.chmod(name, stat.S_IMODE(old.st_mode))
+
+
+def _pour(source: Path, target: Path | int) -> None:
+    """Copy into a device, a pipe or a descriptor; a reader that leaves early has what it wanted."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            handle = os.dup(target) if isinstance(target, int) else os.open(target, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            if time.monotonic() > end:
+                raise OSError(errno.ENXIO, f"nobody has read from this pipe for {_PATIENCE:.0f} s") from error
+            time.sleep(0.05)
+    if not isinstance(target, int):
+        os.set_blocking(handle, True)
+    with suppress(BrokenPipeError), source.open("rb") as content, open(handle, "wb") as sink:
+        shutil.copyfileobj(content, sink)
 
 
 def near(path: Path) -> str:

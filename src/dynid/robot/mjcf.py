@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.errors import RobotFileError
-from dynid.robot.inertia import from_pinocchio
 from dynid.robot.limits import JointLimits
 from dynid.robot.locking import lock_joints
 from dynid.robot.mjcf_couplings import read_couplings
-from dynid.robot.mjcf_inertias import state_inertias
+from dynid.robot.mjcf_inertias import balance_inertias, state_inertias, stated_inertia
 from dynid.robot.mjcf_numbers import check_numbers
 from dynid.robot.mjcf_parts import drop_shapes, fix_frames, include, merge_defaults, name_parts, spell_joints
-from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed
+from dynid.robot.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed, merged_inertias, pose
 from dynid.robot.robot import Link, Robot
 from dynid.robot.snapping import Snapped, tell_snapped
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, rotation_about
@@ -45,6 +44,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     fix_frames(path, root)
     name_parts(root)
     check_numbers(path, root)
+    balance_inertias(root)
     zeros = _take_zeros(path, root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
@@ -185,9 +185,17 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
             reason = str(error).strip().splitlines()[-1]
             raise RobotFileError(str(path), [f"pinocchio cannot read it: {reason}"]) from error
     facts, composites = _facts(model, body)
-    links = links_of_model(model, facts, str(path), composites)
-    inertia = from_pinocchio(np.array(model.inertias[0].toDynamicParameters()))
-    return links, base_link(body.get("name", "base"), inertia)
+    compilers = root.findall("compiler")
+    bounded = any(numbers(c, key, (0.0,))[0] > 0.0 for c in compilers for key in ("boundmass", "boundinertia"))
+    stated = {b.get("name", ""): None if bounded else stated_inertia(b) for b in top.iter("body")}
+    bodies = [
+        (frame.name, frame.parentJoint, pose(frame.placement), stated[frame.name])
+        for frame in model.frames
+        if frame.type == pin.BODY and frame.name in stated and (floats or frame.parentJoint)
+    ]
+    inertias = merged_inertias(str(path), model, bodies)
+    links = links_of_model(model, facts, str(path), composites, inertias)
+    return links, base_link(body.get("name", "base"), inertias[0])
 
 
 def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, list[str]]]:

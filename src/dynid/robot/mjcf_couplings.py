@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dynid.errors import RobotFileError
 from dynid.robot.loops import Coupling
-from dynid.robot.xml import numbers
+from dynid.robot.xml import numbers, place_of
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -55,8 +55,9 @@ def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) 
 
 
 def _polynomial(path: Path, part: Element, where: str) -> list[float]:
-    words = (part.get("polycoef", "0 1 0 0 0") + " 0 0 0 0 0").split()[:5]
+    default = (0.0, 1.0, 0.0, 0.0, 0.0)
+    count = min(max(len(part.get("polycoef", "").split()), 1), 5)
     try:
-        return [float(word) for word in words]
+        return [*numbers(part, "polycoef", default[:count]), *default[count:]]
     except ValueError as error:
-        raise RobotFileError(str(path), [f"{where}: polycoef needs numbers"]) from error
+        raise RobotFileError(str(path), [f"{place_of(part)}{where}: {error}"]) from error

@@ -1,4 +1,4 @@
-"""Inertias of MJCF bodies that do not state them: they follow from their shapes, and only MuJoCo knows how.
+"""Inertias of MJCF bodies: those that are stated, and those that follow from shapes, which only MuJoCo knows.
 
 Pinocchio guesses them from some shapes and takes others for nothing; its guesses are not used.
 """
@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import SubElement
 
+import numpy as np
+
+from dynid.robot.inertia import Body, from_body
 from dynid.robot.mjcf_parts import drop_shapes
+from dynid.robot.transform import Array, Transform
+from dynid.robot.xml import numbers
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -44,6 +49,51 @@ def state_inertias(path: Path, root: Element, moving: list[Element], notes: list
     notes.append(f"inertias of {len(shaped)} bodies follow from their shapes and are unknown: {reason}")
     carriers = {name for top in moving for name in _carriers(top, "", shaped)}
     return carriers - {""}
+
+
+def balance_inertias(root: Element) -> None:
+    """Replace moments that violate the triangle inequality by their mean, where the file wants that of MuJoCo."""
+    if any(compiler.get("balanceinertia") == "true" for compiler in root.findall("compiler")):
+        for inertial in (i for world in root.findall("worldbody") for i in world.iter("inertial")):
+            moments = np.linalg.eigvalsh(_tensor(inertial))
+            if moments[0] + moments[1] < moments[2]:
+                inertial.attrib.pop("fullinertia", None)
+                inertial.set("diaginertia", " ".join([repr(float(moments.mean()))] * 3))
+
+
+def _tensor(inertial: Element) -> Array:
+    """Inertia matrix about the centre of mass, in the axes of the <inertial>."""
+    if "fullinertia" not in inertial.attrib:
+        return np.diag(numbers(inertial, "diaginertia", (0.0, 0.0, 0.0)))
+    xx, yy, zz, xy, xz, yz = numbers(inertial, "fullinertia", (0.0,) * 6)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def stated_inertia(body: Element) -> Array | None:
+    """Ten parameters of a body in its frame as its <inertial> states them; None where only a full reader knows them."""
+    inertial = body.find("inertial")
+    if inertial is None:
+        return np.zeros(10) if body.find("geom") is None else None
+    T = plain_pose(inertial)
+    if T is None:
+        return None
+    mass = numbers(inertial, "mass", (0.0,))[0]
+    return from_body(Body(mass, T.translation, T.rotation @ _tensor(inertial) @ T.rotation.T))
+
+
+def plain_pose(element: Element) -> Transform | None:
+    """Pose by pos and quat; None where another notation turns it."""
+    q = np.array(numbers(element, "quat", (1.0, 0.0, 0.0, 0.0)))
+    size = float(np.linalg.norm(q))
+    if any(key in element.attrib for key in ("euler", "axisangle", "xyaxes", "zaxis")) or not size > 0.0:
+        return None
+    w, x, y, z = q / size
+    R = np.array([
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ])  # fmt: skip
+    return Transform(R, np.array(numbers(element, "pos", (0.0, 0.0, 0.0))))
 
 
 def _carriers(body: Element, carrier: str, shaped: list[Element]) -> list[str]:

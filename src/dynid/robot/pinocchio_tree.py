@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +14,9 @@ from dynid.robot.limits import UNLIMITED, JointLimits
 from dynid.robot.robot import JointKind, Link, Robot
 from dynid.robot.transform import Array, Transform, clean_rotation, freeze
 
+AGREE = 1e-9
+"""Share of their size by which two readings of a file may differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class JointFacts:
@@ -24,8 +27,43 @@ class JointFacts:
     friction: tuple[tuple[str, float], ...] = ()
 
 
+def merged_inertias(file: str, model: Any, bodies: Iterable[tuple[str, int, Transform, Array | None]]) -> list[Array]:
+    """Ten parameters of what moves with each joint (0: the root), from bodies as the file states them.
+
+    Of each body: its name, the joint, T_joint_body and its parameters, None where only pinocchio knows them: then its
+    sum is taken for that joint. Else it must agree, but where masses are negative: it clips these or divides by zero.
+    """
+    theirs = [from_pinocchio(np.array(inertia.toDynamicParameters())) for inertia in model.inertias]
+    ours, size = np.zeros((len(theirs), 10)), np.zeros(len(theirs))
+    names: dict[int, list[str]] = {}
+    for name, joint, T, x in bodies:
+        names.setdefault(joint, []).append(name)
+        moved = np.full(10, np.nan) if x is None else change_of_frame(T) @ x
+        ours[joint] += moved
+        size[joint] = size[joint] + np.abs(moved).max() if x is not None and x[9] >= 0.0 else np.nan
+    problems = [
+        f"link '{name}': pinocchio reads other masses or inertias than the file states ({theirs[k]} for {ours[k]})"
+        for k, (name, *_) in names.items()
+        if np.abs(theirs[k] - ours[k]).max() > AGREE * size[k]
+    ]
+    if problems:
+        raise RobotFileError(file, problems)
+    return [theirs[k] if np.isnan(x).any() else x for k, x in enumerate(ours)]
+
+
+def sits_at(model: Any, joint: int, place: Transform, axis: Array) -> bool:
+    """Whether pinocchio has a joint at a place in its parent's frame, with this axis."""
+    T = model.jointPlacements[joint]
+    pairs = ((T.rotation, place.rotation), (T.translation, place.translation), (_axis(model.joints[joint])[1], axis))
+    return all(np.abs(a - b).max() <= AGREE * max(1.0, np.abs(b).max()) for a, b in pairs)
+
+
 def links_of_model(
-    model: Any, facts: Mapping[str, JointFacts], file: str, names: Mapping[str, Sequence[str]]
+    model: Any,
+    facts: Mapping[str, JointFacts],
+    file: str,
+    names: Mapping[str, Sequence[str]],
+    inertias: Sequence[Array],
 ) -> list[Link]:
     """Links of all joints, in pinocchio's order; `names` lists the joints inside a composite one."""
     links: list[Link] = []
@@ -35,7 +73,7 @@ def links_of_model(
         joint = model.joints[i]
         parts = _simple_joints(joint, str(model.names[i]), names)
         parent = last[model.parents[i]]
-        T = _pose(model.jointPlacements[i])
+        T = pose(model.jointPlacements[i])
         for position, (name, part, offset) in enumerate(parts):
             kind, axis = _axis(part)
             if kind is None:
@@ -48,7 +86,7 @@ def links_of_model(
                 problems.append(f"joint '{name}': its axis has no direction; give three numbers that are not all zero")
             whole = position == len(parts) - 1
             fact = facts[name]
-            inertia = from_pinocchio(np.array(model.inertias[i].toDynamicParameters())) if whole else np.zeros(10)
+            inertia = inertias[i] if whole else np.zeros(10)
             links.append(
                 Link(
                     name=fact.link if whole else f"{fact.link}/{name}",
@@ -78,7 +116,7 @@ def _simple_joints(joint: Any, name: str, names: Mapping[str, Sequence[str]]) ->
         return [(name, joint, Transform.identity())]
     composite = joint.extract()
     parts = zip(names[name], composite.joints, composite.jointPlacements, strict=True)
-    return [(part, model, _pose(place)) for part, model, place in parts]
+    return [(part, model, pose(place)) for part, model, place in parts]
 
 
 def _axis(joint: Any) -> tuple[JointKind | None, Array]:
@@ -91,7 +129,8 @@ def _axis(joint: Any) -> tuple[JointKind | None, Array]:
     return ("prismatic", S[:3]) if np.abs(S[:3]).max() > 0.5 else ("revolute", S[3:])
 
 
-def _pose(T: Any) -> Transform:
+def pose(T: Any) -> Transform:
+    """Pose from pinocchio's."""
     return Transform(clean_rotation(np.array(T.rotation)), np.array(T.translation))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
 from dynid.robot.files import InputFile

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from dynid.concurrency import cached_property
 from dynid.errors import ExpressionError
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
 from dynid.robot.schema import RobotTable

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from dynid.errors import RobotFileError
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
 
 _DEEPEST = 300
 """Elements inside each other in a file that is still read."""
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
+
+
+class _Placed(Element):
+    """An element that knows where it stands."""
+
+    place = ""
+
+
+def place_of(element: Element) -> str:
+    """File and line of an element as they begin an error: `line 12: `; nothing for one that was not read."""
+    return f"{element.place}: " if isinstance(element, _Placed) else ""
+
 
 def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     """Return the root element, which must have this tag, or the other one that may stand for it."""
-    from xml.etree.ElementTree import ParseError
-
     from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import parse
+    from defusedxml.ElementTree import DefusedXMLParser, parse
 
+    def placed(tag: str, attributes: dict[str, str]) -> _Placed:
+        made = _Placed(tag, attributes)
+        made.place = f"{f'{path.name} ' * bool(also)}line {parser.parser.CurrentLineNumber}"
+        return made
+
+    parser = DefusedXMLParser(target=TreeBuilder(element_factory=placed), forbid_dtd=True)
     try:
-        element = parse(path, forbid_dtd=True).getroot()
+        element = parse(path, parser).getroot()
     except ParseError as error:
         raise RobotFileError(str(path), [f"not an XML file: {error}"]) from error
     except DefusedXmlException as error:
@@ -45,16 +62,20 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
 
 
 def numbers(element: Element | None, attribute: str, default: tuple[float, ...]) -> tuple[float, ...]:
-    """Numbers of an attribute; ValueError says which text is none."""
+    """Finite numbers of an attribute, as many as the default has; ValueError says which text is none.
+
+    Only what every parser takes for the same number is one: ASCII digits, a point, an exponent. Python's float also
+    takes `2_0` and the digits of other scripts, others take hexadecimal ones.
+    """
     if element is None or attribute not in element.attrib:
         return default
     text = element.attrib[attribute]
     if "${" in text or "$(" in text:
         raise ValueError(f"{attribute} is '{text}', which xacro must fill in: xacro robot.xacro > robot.urdf")
-    try:
-        values = tuple(float(word) for word in text.split())
-    except ValueError:
-        raise ValueError(f"{attribute} needs {len(default)} number{'s' * (len(default) > 1)}, got '{text}'") from None
-    if len(values) != len(default):
-        raise ValueError(f"{attribute} needs {len(default)} numbers, got '{text}'")
+    words = [word for word in re.split(r"[ \t\r\n]+", text) if word]
+    if len(words) != len(default) or not all(_NUMBER.fullmatch(word) or _NOT_FINITE.fullmatch(word) for word in words):
+        raise ValueError(f"{attribute} needs {len(default)} number{'s' * (len(default) > 1)}, got '{text}'")
+    values = tuple(map(float, words))
+    if not all(map(math.isfinite, values)):
+        raise ValueError(f"{attribute} must be finite, got '{text}'")
     return values

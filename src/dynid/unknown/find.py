@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dynid.errors import UnknownGeometryError
+from dynid.kernel.threads import one_blas_thread
 from dynid.robot.robot import Robot
 from dynid.unknown.bilinear import bilinear_form
 from dynid.unknown.declare import declare, declared_words
@@ -26,6 +27,7 @@ _BY_A_RIGHT_ANGLE, _BY_ANY_ANGLE, _BY_A_SLIDE = 2.6, 5.0, 1.5
 """Factors, measured, by which a joint makes the products of the Lagrangian more."""
 
 
+@one_blas_thread
 def model_parameters(
     robot: Robot, *, unknown: Iterable[str] | None = None, rotor_inertia: bool = False
 ) -> ModelParameters:

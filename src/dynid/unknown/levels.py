@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from dynid.base.field import Field
 from dynid.base.finite_field import PRIMES
+from dynid.concurrency import flint_precision
 from dynid.unknown.bilinear import BITS, BilinearForm, Exponents, in_field, numbers
 from dynid.unknown.lagrangian import Generators
 
@@ -138,9 +139,9 @@ def _inverse(A: list[list[Fraction]]) -> list[list[Fraction]]:
 
 def _inverse_to_many_digits(A: list[list[Fraction]]) -> list[list[Fraction]]:
     """Inverse by interval arithmetic with twice the digits of the entries."""
-    from flint import arb, arb_mat, ctx, fmpq
+    from flint import arb, arb_mat, fmpq
 
-    with ctx.workprec(2 * BITS):
+    with flint_precision(2 * BITS):
         inverse = arb_mat([[arb(fmpq(x.numerator, x.denominator)) for x in row] for row in A]).inv()
         pairs = [[x.mid().man_exp() for x in row] for row in inverse.tolist()]
     return [[Fraction(int(man)) * Fraction(2) ** int(exp) for man, exp in row] for row in pairs]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import ModelError, UnknownGeometryError
 from dynid.models.regressor import Regressor
 from dynid.robot.motion import Motion, check_motion

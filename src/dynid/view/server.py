@@ -41,7 +41,8 @@ def check_installed() -> None:
 @contextmanager
 def _late_interrupt() -> Iterator[None]:
     """Hold Ctrl-C back until the end: trimesh takes it for a missing package while it is imported."""
-    if threading.current_thread() is not threading.main_thread():
+    alone = threading.current_thread() is not threading.main_thread()
+    if alone or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # in the background of a script
         yield
         return
     pressed: list[int] = []

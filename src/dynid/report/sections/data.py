@@ -44,7 +44,7 @@ def _table(subject: Subject) -> Table:
     for part, replays in (("used", subject.used), ("validation", subject.held_out)):
         for replay in replays:
             found = replay.findings
-            out = found.not_finite + found.saturated + found.repeated_times + found.late
+            out = found.missing.count + found.strays.count + found.saturated + found.repeated_times + found.late
             still = found.standstill / found.used if found.used else 0.0
             rows.append([
                 Cell(short_name(replay.name)), Cell(part), cell(found.rate, f"{found.rate:.5g} Hz"),
