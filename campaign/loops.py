@@ -1,7 +1,7 @@
 """Random mechanisms with one loop and one active joint: the exact base parameters against theory and another route.
 
 The other route shares no formula with `dynid.base.exact_loops`: poses from homogeneous matrices in mpmath, velocities
-by numerical differentiation with 100 digits, and rows of the total energy, kinetic and potential.
+by numerical differentiation with 120 digits, and rows of the total energy, kinetic and potential.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ KINDS = ("parallelogram", "crank-rocker", "four-bar", "slider-crank", "7R", "6R 
 COUNTS = {"parallelogram": 3, "crank-rocker": 8, "four-bar": 8}
 """With a rotor or without, as long as gravity acts in the plane."""
 
-DIGITS, DIFFERENCE, ZERO = 100, 35, 50
+DIGITS, DIFFERENCE, ZERO = 120, 45, 65
 """Of the other route; steps and zeros as negative powers of ten."""
 
 
@@ -287,10 +287,17 @@ class _Loop:
 
 
 def names_by_energy(robot: Robot, *, rotor_inertia: bool, reach: float = 0.1) -> tuple[str, ...]:
-    """Names of the first independent columns of the energy along the curve that the mechanism can follow."""
+    """Names of the first independent columns of the energy along the curve that the mechanism can follow.
+
+    The active joint goes so far (rad) to both sides, and less where the mechanism cannot.
+    """
     with mpmath.workdps(DIGITS):
         loop = _Loop(robot)
-        kinetic, potential = loop.rows(reach, 36 if len(robot.closures[0].keep) == 6 else 14)
+        positions = 36 if len(robot.closures[0].keep) == 6 else 14
+        try:
+            kinetic, potential = loop.rows(reach, positions)
+        except ArithmeticError:
+            kinetic, potential = loop.rows(0.3 * reach, positions)
         place = robot.parameter_names.index("Ia" + robot.links[loop.active].label)
         if rotor_inertia:
             for rows, share in ((kinetic, 0.5), (potential, 0.0)):

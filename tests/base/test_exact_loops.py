@@ -27,7 +27,7 @@ from dynid.base.finite_field import find_over_finite_field
 from dynid.base.sampling import Question, model_matrix
 from dynid.robot.loops import Coupling
 from dynid.robot.motion import Motion
-from dynid.robot.transform import freeze
+from dynid.robot.transform import Transform, freeze
 
 PARALLELOGRAM = """
 name = "para"
@@ -271,6 +271,26 @@ def test_mimic_joints_of_a_urdf(tmp_path: Path) -> None:
     base = base_parameters(robot)
     assert base.names == base_parameters(robot, method="qr").names
     assert base.method == "exact"
+
+
+def test_frames_known_to_the_precision_of_a_float_are_compared_with_samples() -> None:
+    """The same robot in turned frames: rounding parts its parallel axes: 49 by the exact method."""
+    rng = np.random.default_rng(1)
+    robot = load_robot("hpr")
+    turns = {-1: Transform.identity()}
+    links = []
+    for k, link in enumerate(robot.links):
+        Q = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+        turns[k] = Transform(Q * np.sign(np.linalg.det(Q)), np.zeros(3))
+        placement = turns[link.parent].inverse() @ link.placement @ turns[k]
+        links.append(replace(link, placement=placement, axis=turns[k].rotation.T @ link.axis, mdh=None))
+    turned = replace(robot, links=tuple(links))
+    base = base_parameters(turned)
+    assert (base.method, base.count) == ("qr", 35)
+    assert "precision of a float" in " ".join(base.warnings)
+    exact = base_parameters(turned, method="exact")
+    assert exact.count > 35
+    assert "kept only because" in " ".join(exact.warnings)
 
 
 def test_floating_bases_with_couplings() -> None:

@@ -72,7 +72,7 @@ class Certificate:
     def __str__(self) -> str:
         pose = ", ".join(f"{name} = {x:.6g}" for name, x in self.assembly)
         where = f"on the assembly mode through {pose}" if pose else "for the couplings"
-        rest = "no column is left" if not self.largest else f"the others vanish below {self.largest:.0e}"
+        rest = "the others vanish" + (f" below {self.largest:.0e}" if self.largest else "")
         text = (
             f"{self.count} independent columns proven at {self.positions} positions {where}; {rest} with {self.digits} "
             f"digits (gap {self.gap:.0e}), and {self.fresh} fresh positions add none"
@@ -117,8 +117,8 @@ def _result(
             row[column - offsets] = x
     primes: tuple[int, ...] = ()
     if not robot.closures:
-        primes, doubts = _check_over_primes(question, kept)
-        warnings += doubts
+        primes, problems = _check_over_primes(question, kept)
+        warnings += problems
     certificate = Certificate(
         len(kept), writer.assembly, len(writer.positions), found.fresh, digits, found.smallest, found.largest, primes
     )
