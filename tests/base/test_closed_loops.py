@@ -187,3 +187,11 @@ def test_errors_of_loops_travel_between_processes() -> None:
     for error in (LoopError(1, 0.1, "2-3", 0.5), SingularPathError(2, "2-3"), DeadPointError(3, "2-3", 1.0)):
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize("off", [1e-3, 1e-5, 1e-7, 1e-9, 1e-11, 1e-13])
+def test_almost_a_parallelogram_has_eight_parameters_or_a_warning(off: float) -> None:
+    robot = robot_of(four_bar((0.7, 0.4, 0.7 * (1.0 + off), 0.4), math.pi / 2, 1, [0.0, -9.81, 0.0]))
+    for method in ("qr", "svd"):
+        found = base_parameters(robot, method=method)
+        assert found.count == 8 or found.warnings
