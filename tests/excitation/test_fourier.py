@@ -138,7 +138,7 @@ def test_other_criteria_and_models(criterion: str, model: str, friction: tuple[s
         friction=friction,
         limits=GAUTIER3,
         starts=1,
-        weights=(1.0, 0.01),
+        weights=(1.0, 0.01) if criterion == "condition+scaling" else (1.0, 0.0),
         noise=0.5,
     )
     assert found.margin >= 0.0

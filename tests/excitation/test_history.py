@@ -81,7 +81,7 @@ def test_points_keep_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)]
     monkeypatch.setattr(Goal, "stages", lambda self: stages)
     monkeypatch.setattr(points_search, "ITERATIONS", 40)
-    found = design(shape="points", points=20, starts=2)
+    found = design(shape="points", points=20, starts=2, harmonics=5)
     check(found, near=0.1)
     assert history_of(found).best.end == pytest.approx(found.condition, rel=1e-12)
     other = next(d for d in history_of(found).descents if d.start != history_of(found).chosen)

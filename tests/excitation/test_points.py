@@ -327,3 +327,35 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
 def _torques(robot: Robot, found: Excitation) -> Array:
     motion = found.motion(300.0)
     return (regressor(robot, motion).matrix @ robot.parameters).reshape(len(motion), -1)
+
+
+def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Goal, "stages", lambda self: [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)])
+    monkeypatch.setattr(search_module, "ITERATIONS", 60)
+    robot, rest = load_robot("gautier3"), [0.9, -1.2, 0.4]
+    limits = {"position": [[-np.pi / 2, np.pi / 2]] * 3, "velocity": 0.7, "acceleration": 3.0, "effort": 60.0}
+    found = design_excitation(robot, shape="points", points=20, limits=limits, starts=1, rest=rest)
+    motion = found.motion(200.0)
+    for end in (0, -1):
+        np.testing.assert_allclose(motion.q[end], rest, rtol=0.0, atol=1e-12)
+        assert not motion.v[end].any()
+        assert not motion.a[end].any()
+    assert found.margin >= 0.0
+    assert found.condition < 100.0  # as without a given rest: the points are free all the same
+    assert found.effort is not None
+    assert found.effort.use(motion).max() <= 1.0
+
+
+def test_slopes_with_a_given_rest_are_right() -> None:
+    box = Box.of(load_robot("gautier3"), MOVING)
+    unknowns = Unknowns(box, 21, np.array([0.9, -1.2, 0.4]))
+    goal = Goal.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
+    search = Search(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))
+    z = unknowns.start(np.random.default_rng(3))
+    stage = Stage(8.0, 0.0, 1e2, 30)
+    slope = search.slope(z, stage)[1]
+    along = np.random.default_rng(4).standard_normal(len(z))
+    h = 1e-6
+    difference = (search.slope(z + h * along, stage)[0] - search.slope(z - h * along, stage)[0]) / (2.0 * h)
+    assert slope @ along == pytest.approx(difference, rel=1e-5)
+    assert not slope[3 * 63 : -22].any()  # positions of rest are no variables
