@@ -29,11 +29,11 @@ Generator = np.random.Generator
 
 @dataclass(frozen=True)
 class LoopCase:
-    """A mechanism and its number of base parameters with rotor inertias; None where no reference is known."""
+    """A mechanism and its number of base parameters, from theory, couplings or long arithmetic (spatial loops)."""
 
     name: str
     table: Table
-    count: int | None
+    count: int
 
     @property
     def robot(self) -> Robot:
@@ -269,7 +269,7 @@ def spatial_loop(rng: Generator) -> LoopCase:
             }
         ],
     }
-    return LoopCase("RCCC" if cylindrical else "7R", table, None if cylindrical else 31)
+    return LoopCase("RCCC" if cylindrical else "7R", table, 18 if cylindrical else 31)
 
 
 def _placement(row: Table) -> Transform:
