@@ -133,7 +133,7 @@ def collect_state(
         wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
         wishes = replace(wishes, unknown=check_unknown(robot, unknown, measure))
         return collect(robot, used, wishes, on_progress=on_progress)
-    return like.holding(collect_like(like, used, on_progress=on_progress))
+    return like.holding(collect_like(like, used, on_progress=on_progress, validate=False))
 
 
 @one_blas_thread

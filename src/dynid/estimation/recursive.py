@@ -23,11 +23,22 @@ from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.gathering import Block
 from dynid.estimation.jackknife import FEWEST, Jackknife, grouped, left_out, of_shifts
-from dynid.estimation.least_squares import FLOOR, Factors, Solution, rank_of, stacked
+from dynid.estimation.least_squares import (
+    FLOOR,
+    Factors,
+    NoisyRows,
+    Solution,
+    rank_of,
+    regroup_above_noise,
+    stacked,
+)
 from dynid.estimation.structure import random_rows
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+ROUNDING = 1e-9
+"""Size of a parameter's column in one joint's torque, over that in all torques, below which it is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,15 +142,24 @@ def _depths(robot: Robot) -> list[int]:
     return depths
 
 
-def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels) -> Solution:
-    """Solve joint n, then n-1, ...; raise where a joint's own block lacks rank (eq. 2.30)."""
+def solve_recursively(
+    unknowns: Unknowns, factors: Factors, levels: Levels, floors: tuple[Factors, Factors] | None = None
+) -> Solution:
+    """Solve joint n, then n-1, ...; raise where a joint's own block lacks rank (eq. 2.30).
+
+    floors: what noise of the motion alone gives, twice (see `regroup_above_noise`).
+    """
     count, channels = len(unknowns), len(levels.order)
     R, z = np.zeros((count, count)), np.zeros(count)
     noise, squares, counts = np.zeros(channels), np.zeros(channels), np.zeros(channels)
+    rows = [_channel_rows(unknowns, factors, c, levels) for c in range(channels)]
+    size = np.linalg.norm([np.linalg.norm(A, axis=0) for A, _ in rows], axis=0)
     for i in reversed(range(channels)):
         c, own, later = levels.order[i], levels.own[i], levels.later(i)
-        A, y = _channel_rows(unknowns, factors, c, levels)
-        _check_block(A[:, own], i, levels, unknowns, factors)
+        A, y = rows[c]
+        block = np.where(np.linalg.norm(A[:, own], axis=0) > ROUNDING * size[own], A[:, own], 0.0)
+        noise_rows = [] if floors is None else [_channel_rows(unknowns, f, c, levels)[0][:, own] for f in floors]
+        _check_block(block, i, levels, unknowns, factors, noise_rows)
         Q, R_ii = np.linalg.qr(A[:, own])
         z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
         counts[c] = sum(of_log[c].count for of_log in factors.values())
@@ -158,14 +178,22 @@ def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) 
     return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
 
 
-def _check_block(block: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+def _check_block(
+    block: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors, noise_rows: list[Array]
+) -> None:
     own = levels.names[levels.own[i]]
     if not own:
         return
     regrouping = find_by_qr(block).regrouping if block.any() else None
     kept = () if regrouping is None else regrouping.kept
+    why = ""
     if len(kept) == len(own):
-        return
+        one, other = noise_rows or (np.zeros((0, len(own))),) * 2
+        count = sum(of_log[levels.order[i]].count for of_log in factors.values())
+        regrouping = regroup_above_noise([NoisyRows(block, one, other, count)], np.zeros(len(own), dtype=np.bool_))
+        if regrouping is None:
+            return
+        kept, why = regrouping.kept, " but for noise of the sensors"
     places = set(range(len(own))) - set(kept)
     if regrouping is not None:  # and what these cannot be told from
         places |= {k for row, k in zip(regrouping.matrix, kept, strict=True) if np.count_nonzero(row) > 1}
@@ -173,7 +201,7 @@ def _check_block(block: Array, i: int, levels: Levels, unknowns: Unknowns, facto
     together = rank_of(stacked(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
     raise IdentificationError(
         f"the recursion stops at joint '{levels.joints[levels.order[i]]}': along this motion its own torque does not "
-        f"tell {' and '.join(some)} apart (rank {len(kept)} of {len(own)}; Ha, Ko & Kwon, eq. 2.30); "
+        f"tell {' and '.join(some)} apart{why} (rank {len(kept)} of {len(own)}; Ha, Ko & Kwon, eq. 2.30); "
         + ("all joints together do: use estimator='wls'" if together else "nor do all joints together: move otherwise")
     )
 

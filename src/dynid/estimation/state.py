@@ -24,6 +24,7 @@ class State:
     among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
     residual (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not
     written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
+    floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown.
     """
 
     equation: Equation
@@ -37,6 +38,7 @@ class State:
     findings: tuple[Findings, ...]
     judge: Judge | None = None
     motion_noise: float = 0.0
+    floor: tuple[tuple[ChannelFactor, ...], ...] = ()
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -47,8 +49,9 @@ class State:
     def holding(self, gathered: Gathered) -> State:
         """Return a state of the same equation with what one pass gathered."""
         return replace(
-            self, blocks=gathered.blocks, settling=gathered.settling, kept=gathered.kept, findings=gathered.findings
-        )
+            self, blocks=gathered.blocks, settling=gathered.settling, kept=gathered.kept, findings=gathered.findings,
+            floor=gathered.floor,
+        )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
         """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
@@ -90,6 +93,8 @@ def merge_states(states: list[State]) -> State:
     settling = tuple(factors for state in states for factors in state.settling)
     findings = tuple(found for state in states for found in state.findings)
     noise = max(state.motion_noise for state in states)
+    floor = tuple(factors for state in states for factors in state.floor)
     return replace(
-        first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, motion_noise=noise
-    )
+        first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, motion_noise=noise,
+        floor=floor if len(floor) == 2 * before else (),
+    )  # fmt: skip

@@ -68,6 +68,7 @@ class StateRecord(Record):
     recipe: bool
     blocks: list[BlockRecord]
     settling: list[list[FactorRecord]]
+    floor: list[list[FactorRecord]] = Field(default_factory=list)
     findings: list[FindingsRecord]
 
 
@@ -88,6 +89,7 @@ def write_state(state: State, path: Path) -> None:
             for b in state.blocks
         ],
         settling=[[record_factor(f) for f in of_log] for of_log in state.settling],
+        floor=[[record_factor(f) for f in of_log] for of_log in state.floor],
         findings=[
             FindingsRecord(
                 log=f.log,
@@ -112,7 +114,9 @@ def read_state(path: Path) -> State:
         equation = rebuild_equation(rebuild_robot(record.robot), record.equation)
         blocks = tuple(Block(b.log, b.start, b.stop, _factors(equation, b.factors)) for b in record.blocks)
         settling = tuple(_factors(equation, of_log) for of_log in record.settling)
-        if any(block.log >= len(settling) for block in blocks) or len(record.findings) != len(settling):
+        floor = tuple(_factors(equation, of_log) for of_log in record.floor)
+        alike = len(record.findings) == len(settling) and len(floor) in (0, 2 * len(settling))
+        if any(block.log >= len(settling) for block in blocks) or not alike:
             raise IdentificationError("blocks and logs do not belong together")
     except DAMAGE as error:
         raise IdentificationError(f"{path}: {describe_damage(error)}") from error
@@ -125,7 +129,7 @@ def read_state(path: Path) -> State:
     )  # fmt: skip
     return State(
         equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings,
-        motion_noise=record.motion_noise,
+        motion_noise=record.motion_noise, floor=floor,
     )  # fmt: skip
 
 
