@@ -65,7 +65,7 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     if levels is None:
         solution = _solve(state, unknowns, factors, method, constraints, plain)
     else:
-        solution = solve_recursively(unknowns, factors, levels, _floors(state))
+        solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
@@ -134,13 +134,6 @@ def _beside(
     return compare_with_batch(unknowns, levels, *pair)
 
 
-def _floors(state: State) -> tuple[Factors, Factors] | None:
-    """What noise of the motion alone gives, twice."""
-    if not state.floor:
-        return None
-    return dict(enumerate(state.floor[::2])), dict(enumerate(state.floor[1::2]))
-
-
 def _above_noise(
     state: State, unknowns: Unknowns, factors: Factors, plain: Solution, constraints: Constraints | None
 ) -> Regrouping | None:
@@ -148,8 +141,8 @@ def _above_noise(
 
     How friction is made up of stop operators and the like is not tested: they overlap, and their sum counts.
     """
-    floors = _floors(state)
-    if floors is None:
+    floor = dict(enumerate(state.floor))
+    if not floor:
         return None
     kept = list(range(len(unknowns)) if plain.regrouping is None else plain.regrouping.kept)
     blocks = state.equation.blocks_of
@@ -160,8 +153,8 @@ def _above_noise(
     parts = []
     for log, of_log in factors.items():
         for c, noise in enumerate(plain.noise):
-            rows, one, other = (unknowns.rows(log, c, some[log][c])[0][:, kept] / noise for some in (factors, *floors))
-            parts.append(NoisyRows(rows, one, other, of_log[c].count))
+            A, D = (unknowns.rows(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
+            parts.append(NoisyRows(A, D, of_log[c].count))
     return regroup_above_noise(parts, minor, constraints)
 
 

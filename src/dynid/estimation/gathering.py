@@ -42,8 +42,8 @@ class Gathered:
     """What one pass leaves.
 
     settling: factors per log of the rows before a joint's friction had settled, which are no part of the blocks;
-    kept: rows for checks of the residual, at most 16 MB of them, spread over the logs. floor: factors of what noise of
-    the motion alone gives, as large as for all rows; two per log, from different noise; no rows where there is none.
+    kept: rows for checks of the residual, at most 16 MB of them, spread over the logs. floor: factors per log of what
+    noise of the motion alone gives, as large as for all rows; no rows where there is none.
     """
 
     blocks: tuple[Block, ...]
@@ -191,12 +191,11 @@ class _Collector:
     def _close_noise(self) -> None:
         """Factors of the changes by noise, scaled from the rows on which it was tried to all of this log."""
         wide = np.concatenate(self.noise) if self.noise else np.zeros((0, self.equation.channels[-1].stop))
-        for half in np.array_split(wide, 2):
-            factors = []
-            for c, channel in enumerate(self.equation.channels):
-                total = sum(block.factors[c].count for block in self.blocks[self.first_block :])
-                factors.append(ChannelFactor.of(channel.row(half) * np.sqrt(total / max(len(half), 1))))
-            self.floor.append(tuple(factors))
+        factors = []
+        for c, channel in enumerate(self.equation.channels):
+            total = sum(block.factors[c].count for block in self.blocks[self.first_block :])
+            factors.append(ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1))))
+        self.floor.append(tuple(factors))
         self.noise = []
 
     def _sort_unsettled(self) -> None:

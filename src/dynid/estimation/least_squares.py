@@ -23,7 +23,7 @@ SETTLED = 1e-4
 FLOOR = 1e-10
 """Noise of a channel is at least this share of its signal: data without noise keep finite weights."""
 
-CLEAR = 4.0
+CLEAR = 3.0
 """Power of a direction over what noise of the motion alone would give, from which on the motion excites it."""
 
 SURE = 10.0
@@ -143,86 +143,78 @@ def rank_of(A: Array, constraints: Constraints | None) -> Regrouping | None:
 class NoisyRows:
     """Weighted rows A (k, unknowns) of a channel, standing for `count`, and what noise of the motion gives of them.
 
-    D, other: two times rows with E[D'D] the part of A'A that comes from noise, which is all of it in directions that
-    the motion does not excite.
+    D (l, unknowns): rows with E[D'D] the part of A'A that comes from noise, which is all of it in directions that the
+    motion does not excite.
     """
 
     A: Array
     D: Array
-    other: Array
     count: int
 
 
-def regroup_above_noise(parts: list[NoisyRows], minor: NDArray[np.bool_], constraints: Constraints | None = None) -> (
-    Regrouping | None
-):  # fmt: skip
+def regroup_above_noise(
+    parts: list[NoisyRows], minor: NDArray[np.bool_], constraints: Constraints | None = None
+) -> Regrouping | None:
     """How unknowns regroup that only noise of the motion tells apart; None where all stand clear of it.
 
-    parts: rows of full rank together. With A = QR, ratios of the power of noise are the squares of the singular values
-    of D R^-1; directions that are found with one D are measured with the other, as the largest of many would be too
-    large by chance. minor (unknowns,): friction that takes part without being tested.
+    From left to right, as in `find_by_qr`: what is left of a column after the accepted ones is compared with what is
+    left of it in D by the same combination. minor (unknowns,): friction that comes first and is not tested.
     """
-    A, D, other = (np.concatenate([getattr(p, name) for p in parts]) for name in ("A", "D", "other"))
+    A, D = np.concatenate([part.A for part in parts]), np.concatenate([part.D for part in parts])
     if constraints is not None and len(constraints.matrix):
         A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
-    order = np.argsort(~minor, kind="stable")
-    scale = np.linalg.norm(A, axis=0)
-    scale[scale == 0.0] = 1.0
-    R = np.linalg.qr((A / scale)[:, order], mode="r")
-    first = int(minor.sum())
-    V = np.eye(len(order) - first)
-    for noise in (D, other):
-        ratios = scipy.linalg.solve_triangular(R, (noise / scale)[:, order].T, trans="T").T[:, first:] @ V
-        _, s, Vt = np.linalg.svd(ratios, full_matrices=False)
-        V = V @ Vt[CLEAR * s**2 > 1.0].T
-    if not V.shape[1]:
+    count = A.shape[1]
+    Q, noise, kept, dropped = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int]()
+    for k in np.argsort(~minor, kind="stable").tolist():
+        x, d, used = A[:, k], D[:, k], slice(0, len(kept))
+        for _ in range(2):
+            share = Q[:, used].T @ x
+            x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
+        power = float(x @ x)
+        if not minor[k] and power <= CLEAR * float(d @ d):
+            dropped.append(k)
+            continue
+        size = np.sqrt(power) + 1e-300
+        Q[:, len(kept)], noise[:, len(kept)] = x / size, d / size
+        kept.append(k)
+    if not dropped:
         return None
-    directions = np.zeros((len(order), V.shape[1]))
-    directions[order] = scipy.linalg.solve_triangular(R, np.concatenate([np.zeros((first, V.shape[1])), V]))
-    dropped = _last_regular(np.where(minor[:, None], 0.0, directions))
-    kept = [k for k in range(len(order)) if k not in dropped]
-    matrix = np.zeros((len(kept), len(order)))
+    kept.sort()
+    matrix = np.zeros((len(kept), count))
     matrix[np.arange(len(kept)), kept] = 1.0
-    for k, x in zip(dropped, np.linalg.inv(directions[dropped]).T, strict=True):
-        matrix[:, k] = -_sparse(parts, directions @ x * scale[k] / scale, k)[kept]
+    for k in dropped:
+        matrix[:, k] = _shares(parts, kept, k)
     return Regrouping(tuple(kept), matrix)
 
 
-def _last_regular(directions: Array) -> list[int]:
-    """Rows (unknowns) of directions (unknowns, m) that are independent: each the last that is not small."""
-    Q, found = np.linalg.qr(directions)[0], list[int]()
-    while Q.shape[1]:
-        size = np.linalg.norm(Q, axis=1)
-        k = int(np.flatnonzero(size > 0.5 * size.max())[-1])
-        found.append(k)
-        Q = Q @ scipy.linalg.null_space(Q[k : k + 1])
-    return sorted(found)
+def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
+    """Shares (kept,) of column k in the columns kept, without those that are none but for noise.
 
-
-def _sparse(parts: list[NoisyRows], direction: Array, k: int) -> Array:
-    """The direction (unknowns,) with 1 at k, without the entries that are none but for noise.
-
-    It is found again as the one of least power over noise, rows of every channel weighted by what is left of them.
+    Rows of every channel are weighted by what is left of them.
     """
-    left = np.array([np.sqrt(((p.A @ direction) ** 2).sum() / max(p.count, 1)) for p in parts])
+    A = np.concatenate([part.A for part in parts])
+    scale = np.linalg.norm(A[:, kept], axis=0) + 1e-300
+    direction = A[:, k] - A[:, kept] @ (np.linalg.lstsq(A[:, kept] / scale, A[:, k], rcond=None)[0] / scale)
+    bounds = np.cumsum([len(part.A) for part in parts])[:-1]
+    pieces = zip(np.split(direction, bounds), parts, strict=True)
+    left = np.array([np.sqrt(float(x @ x) / max(part.count, 1)) for x, part in pieces])
     left = np.maximum(left, 1e-6 * left.max()) + 1e-300
-    A = np.concatenate([p.A / s for p, s in zip(parts, left, strict=True)])
-    D = np.concatenate([np.concatenate([p.D, p.other]) / s for p, s in zip(parts, left, strict=True)])
-    some = [k, *(int(i) for i in np.flatnonzero(direction) if i != k)]
-    scale = np.linalg.norm(A, axis=0) + 1e-300
-    while True:
-        R = np.asarray(np.linalg.qr(A[:, some] / scale[some], mode="r"))
-        ratios = scipy.linalg.solve_triangular(R, (D[:, some] / scale[some]).T, trans="T").T
+    A = np.concatenate([part.A / s for part, s in zip(parts, left, strict=True)])
+    some = list(range(len(kept)))
+    while some:
+        columns = A[:, [kept[i] for i in some]]
+        scale = np.linalg.norm(columns, axis=0) + 1e-300
+        Q, R = np.linalg.qr(columns / scale)
         inverse = scipy.linalg.solve_triangular(R, np.eye(len(some)))
-        x = inverse @ np.linalg.svd(ratios, full_matrices=False)[2][0]
-        x = x / x[0] * scale[k]
-        sure = np.abs(x[1:]) / np.linalg.norm(np.linalg.inv(R[1:, 1:]), axis=1)
-        if not len(sure) or sure.min() > SURE:
+        x = inverse @ (Q.T @ A[:, k])
+        sure = np.abs(x) / np.linalg.norm(inverse, axis=1)
+        if sure.min() > SURE:
             break
-        some.pop(1 + int(np.argmin(sure)))
-    found = np.zeros(len(direction))
-    found[some] = x / scale[some]
-    return found
+        some.pop(int(np.argmin(sure)))
+    shares = np.zeros(len(kept))
+    if some:
+        shares[some] = x / scale
+    return shares
 
 
 def _solve_once(

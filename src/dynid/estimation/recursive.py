@@ -142,12 +142,10 @@ def _depths(robot: Robot) -> list[int]:
     return depths
 
 
-def solve_recursively(
-    unknowns: Unknowns, factors: Factors, levels: Levels, floors: tuple[Factors, Factors] | None = None
-) -> Solution:
+def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floor: Factors | None = None) -> Solution:
     """Solve joint n, then n-1, ...; raise where a joint's own block lacks rank (eq. 2.30).
 
-    floors: what noise of the motion alone gives, twice (see `regroup_above_noise`).
+    floor: what noise of the motion alone gives (see `regroup_above_noise`).
     """
     count, channels = len(unknowns), len(levels.order)
     R, z = np.zeros((count, count)), np.zeros(count)
@@ -158,8 +156,8 @@ def solve_recursively(
         c, own, later = levels.order[i], levels.own[i], levels.later(i)
         A, y = rows[c]
         block = np.where(np.linalg.norm(A[:, own], axis=0) > ROUNDING * size[own], A[:, own], 0.0)
-        noise_rows = [] if floors is None else [_channel_rows(unknowns, f, c, levels)[0][:, own] for f in floors]
-        _check_block(block, i, levels, unknowns, factors, noise_rows)
+        D = _channel_rows(unknowns, floor, c, levels)[0][:, own] if floor else np.zeros((0, block.shape[1]))
+        _check_block(block, D, i, levels, unknowns, factors)
         Q, R_ii = np.linalg.qr(A[:, own])
         z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
         counts[c] = sum(of_log[c].count for of_log in factors.values())
@@ -178,9 +176,7 @@ def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) 
     return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
 
 
-def _check_block(
-    block: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors, noise_rows: list[Array]
-) -> None:
+def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
     own = levels.names[levels.own[i]]
     if not own:
         return
@@ -188,9 +184,8 @@ def _check_block(
     kept = () if regrouping is None else regrouping.kept
     why = ""
     if len(kept) == len(own):
-        one, other = noise_rows or (np.zeros((0, len(own))),) * 2
         count = sum(of_log[levels.order[i]].count for of_log in factors.values())
-        regrouping = regroup_above_noise([NoisyRows(block, one, other, count)], np.zeros(len(own), dtype=np.bool_))
+        regrouping = regroup_above_noise([NoisyRows(block, D, count)], np.zeros(len(own), dtype=np.bool_))
         if regrouping is None:
             return
         kept, why = regrouping.kept, " but for noise of the sensors"

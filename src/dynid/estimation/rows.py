@@ -22,7 +22,7 @@ from dynid.kernel.threads import thread_count
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
-TRIED = 48
+TRIED = 24
 """Rows per piece of the motion on which noise is tried."""
 
 LEAD = 0.5
@@ -158,7 +158,8 @@ class Task:
         if equation.measure.is_integral:  # an order of 2 is enough here, and cheap
             equation = replace(equation, measure=replace(equation.measure, quadrature="trapezoid"))
         found = [np.zeros((0, equation.channels[-1].stop))]
-        for start in rng.integers(0, len(motion) - length + 1, self.trials):
+        shares = (np.arange(self.trials) + rng.uniform(size=self.trials)) / self.trials
+        for start in (shares * (len(motion) - length + 1)).astype(np.int64).tolist():
             part = slice(start, start + length)
             true = Prepared(0, motion[part], self.prepared.measured[part])
             noisy = replace(true, motion=_with_noise(true.motion, treatment, rng))
@@ -253,7 +254,7 @@ def tasks_of(
 
 def _trials(window: int) -> int:
     """Pieces of the window of this number on which noise is tried: few suffice, of logs of any length."""
-    return 4 if window == 0 else 2 if window == 1 else int(window & (window - 1) == 0)
+    return 8 if window == 0 else 4 if window == 1 else 2 * int(window & (window - 1) == 0)
 
 
 def _count(

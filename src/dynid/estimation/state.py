@@ -96,5 +96,5 @@ def merge_states(states: list[State]) -> State:
     floor = tuple(factors for state in states for factors in state.floor)
     return replace(
         first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, motion_noise=noise,
-        floor=floor if len(floor) == 2 * before else (),
+        floor=floor if len(floor) == before else (),
     )  # fmt: skip

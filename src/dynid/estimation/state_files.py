@@ -115,7 +115,7 @@ def read_state(path: Path) -> State:
         blocks = tuple(Block(b.log, b.start, b.stop, _factors(equation, b.factors)) for b in record.blocks)
         settling = tuple(_factors(equation, of_log) for of_log in record.settling)
         floor = tuple(_factors(equation, of_log) for of_log in record.floor)
-        alike = len(record.findings) == len(settling) and len(floor) in (0, 2 * len(settling))
+        alike = len(record.findings) == len(settling) and len(floor) in (0, len(settling))
         if any(block.log >= len(settling) for block in blocks) or not alike:
             raise IdentificationError("blocks and logs do not belong together")
     except DAMAGE as error:
