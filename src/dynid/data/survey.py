@@ -24,6 +24,9 @@ STANDING = 5e-3
 STANDING_LENGTH = 2e-4
 """The same for prismatic joints without limits, m."""
 
+COARSE = 20.0
+"""Range over the one above up to which a joint may flicker between steps of its encoder and still stand."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Survey:
@@ -43,14 +46,18 @@ class Survey:
     def standing(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
 
-        scale (n,): what stands for one rad. Noise is averaged away before the range is measured.
+        scale (n,): what stands for one rad. Noise is averaged away before the range is measured. A joint that only
+        flickers between two or three neighbouring steps of its encoder stands still, however coarse they are.
         """
         q = self.samples.q
         if not self.complete or len(q) < 4:
             return np.zeros(q.shape[1], dtype=np.bool_)
         starts = np.arange(0, len(q), max(1, len(q) // 200))
         means = np.add.reduceat(q, starts, axis=0) / np.diff(np.append(starts, len(q)))[:, None]
-        return np.asarray(np.ptp(means, axis=0) < standing_range(scale))
+        steps = np.abs(np.diff(q, axis=0))
+        span, step = np.ptp(q, axis=0), np.where(steps > 0.0, steps, np.inf).min(axis=0)
+        flickers = (span < 2.5 * step) & (span < COARSE * standing_range(scale))
+        return np.asarray((np.ptp(means, axis=0) < standing_range(scale)) | flickers)
 
 
 def standing_range(scale: Array) -> Array:
