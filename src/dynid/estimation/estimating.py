@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.base.regrouping import Regrouping
 from dynid.errors import IdentificationError
@@ -18,12 +21,20 @@ from dynid.estimation.least_squares import Constraints, Factors, NoisyRows, Solu
 from dynid.estimation.lost import Lost, describe_lost
 from dynid.estimation.method import Method
 from dynid.estimation.outcome import Outcome
-from dynid.estimation.recursive import Levels, find_levels, jackknife_recursion, shifts_of, solve_recursively
+from dynid.estimation.recursive import (
+    Levels,
+    attenuation,
+    find_levels,
+    jackknife_recursion,
+    shifts_of,
+    solve_recursively,
+)
 from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
 from dynid.estimation.structure import standing_regrouping, structural_columns
 from dynid.estimation.unknowns import Unknowns
+from dynid.estimation.verdict import NOISY
 from dynid.models.friction import PLAIN
 from dynid.robot.transform import Array
 
@@ -66,6 +77,9 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         solution = _solve(state, unknowns, factors, method, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
+    floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
+    shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
+    solution = replace(solution, values=solution.values - shift)
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
@@ -80,7 +94,7 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     return Outcome(
         state=state, method=method, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials, lost=lost, sums=sums, notes=(*same, *notes),
-        blind=warnings,
+        blind=warnings, shift=shift,
     ).judged()  # fmt: skip
 
 
@@ -145,9 +159,7 @@ def _above_noise(
     if not floor:
         return None
     kept = list(range(len(unknowns)) if plain.regrouping is None else plain.regrouping.kept)
-    blocks = state.equation.blocks_of
-    columns = [k for name in blocks if name not in PLAIN for k in blocks[name]]
-    minor = np.isin(kept, unknowns.place[:, columns])
+    minor = _minor(state, unknowns)[kept]
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, kept], constraints.right)
     parts = []
@@ -156,6 +168,13 @@ def _above_noise(
             A, D = (unknowns.rows(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
             parts.append(NoisyRows(A, D, of_log[c].count))
     return regroup_above_noise(parts, minor, constraints)
+
+
+def _minor(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
+    """Unknowns that are friction beyond viscous, Coulomb and offset."""
+    blocks = state.equation.blocks_of
+    columns = [k for name in blocks if name not in PLAIN for k in blocks[name]]
+    return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
 
 
 def _solve(

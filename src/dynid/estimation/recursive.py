@@ -17,6 +17,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from dynid.base.numeric import find_by_qr
 from dynid.errors import IdentificationError
@@ -168,6 +169,30 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
         R[own, later] = Q.T @ A[:, later] / noise[c]
     singular = np.asarray(np.linalg.svd(R, compute_uv=False), dtype=np.float64)
     return Solution(levels.free @ z, noise, levels.free, np.zeros(count), R, singular, None, squares, counts)
+
+
+def attenuation(
+    unknowns: Unknowns, solution: Solution, floor: Factors, minor: NDArray[np.bool_], levels: Levels | None
+) -> Array:
+    """By how much (unknowns,) noise of the motion shifts the values, to first order: -(A'A)^-1 D'(D x - d).
+
+    D and d: what noise changes of the weighted rows A and of what was measured (power and work, which hold velocities).
+    The same block by block for the recursion, with its own R. minor (unknowns,): columns whose noise does not count.
+    """
+    pulls = np.zeros((len(solution.noise), len(unknowns)))
+    for log, of_log in floor.items():
+        for c, factor in enumerate(of_log):
+            D, d = unknowns.rows(log, c, factor)
+            D = np.where(minor, 0.0, D)
+            pulls[c] += D.T @ (d - D @ solution.values) / solution.noise[c] ** 2
+    pulls = pulls @ solution.free
+    if levels is None:
+        right = scipy.linalg.solve_triangular(solution.R, pulls.sum(axis=0), trans="T")
+    else:
+        right = np.zeros(len(unknowns))
+        for c, own in zip(levels.order, levels.own, strict=True):
+            right[own] = scipy.linalg.solve_triangular(solution.R[own, own], pulls[c, own], trans="T")
+    return np.asarray(solution.free @ scipy.linalg.solve_triangular(solution.R, right))
 
 
 def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) -> tuple[Array, Array]:
