@@ -55,10 +55,12 @@ def test_shifts_are_those_of_refits(most: int) -> None:
     for lag in range(1, G):
         rho = (centred[lag:] * centred[:-lag]).sum(axis=0) / (centred**2).sum(axis=0)
         middle = np.median((white[lag:] * white[:-lag]).sum(axis=0) / (white**2).sum(axis=0))
-        if middle > 0.4 * np.sqrt(G - lag) / G:
+        chance = max(0.4, 3.0 / np.sqrt(white.shape[1])) * np.sqrt(G - lag) / G
+        if middle > chance:
             growth += 2.0 * np.maximum(rho, middle)
         elif lag == 1:
-            growth += 2.0 * max(0.0, middle)
+            growth += np.minimum(rho + middle, 0.0) if middle < -max(chance, 0.2) else 2.0 * max(0.0, middle)
+    growth = np.maximum(growth, 0.25)
     scale = np.sqrt(np.outer(growth, growth))
     assert_allclose(found.covariance, scale * (G - 1) / G * (centred.T @ centred), rtol=1e-6, atol=1e-10)
     assert found.essential_groups == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,7 +34,7 @@ FEWEST = 16
 """Samples below which a spectrum says nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Choice:
     """A cut-off in Hz, why, and what the rows are.
 
@@ -42,7 +43,8 @@ class Choice:
     sense, and velocities and accelerations have to be taken as given. bound: cut-off (Hz) at which noise makes up 5 %
     of a derived acceleration, at most 0.3 times the rate; noise: that cut-off without a limit; order: how the power
     of the noise grows with the cut-off. band: frequency (Hz) below which 99 % of the velocity's power lies, 0 where
-    unknown.
+    unknown. sigma (3, n): standard deviations of the white noise of recorded positions, velocities and accelerations
+    (NaN for what is not recorded); None where the rows are too few to tell, or free of noise.
     """
 
     cutoff: float
@@ -53,6 +55,7 @@ class Choice:
     band: float = 0.0
     noise: float = np.inf
     order: int = 3
+    sigma: Array | None = None
 
     def noise_share(self, cutoff: float) -> float:
         """Noise of a derived acceleration as a share of the acceleration, for the median joint."""
@@ -86,11 +89,13 @@ def choose_cutoff(seen: Survey) -> Choice:
     if len(x) < FEWEST:
         reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
         return Choice(_rounded(highest), reason, _is_clean(x, highest / LEAST, rate))
-    f, S = spectrum(x.t, x.q, rate)
+    spectra = [None if y is None else spectrum(x.t, y, rate) for y in (x.q, x.v, x.a)]
+    assert spectra[0] is not None
+    f, S = spectra[0]
     floor = _floor(f, S)
     band = _fastest(f, S, floor)
     wanted = min(HARMONICS * band, highest)
-    derivative, noise = (4, floor) if x.v is None else (2, _floor(*spectrum(x.t, x.v, rate)))
+    derivative, noise = (4, floor) if spectra[1] is None else (2, _floor(*spectra[1]))
     bound = _noise_bound(f, S, floor, band, derivative, noise)
     cutoff = max(min(LEAST * band, highest), min(wanted, bound))
     reason = f"99 % of the velocity's power lies below {band:.2g} Hz"
@@ -104,7 +109,7 @@ def choose_cutoff(seen: Survey) -> Choice:
     clean = _is_clean(x, band, rate)
     return Choice(
         _rounded(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
-        order=derivative + 1,
+        order=derivative + 1, sigma=None if clean else _white_noise(x, rate, spectra),
     )  # fmt: skip
 
 
@@ -185,6 +190,25 @@ def spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
 def _floor(f: Array, S: Array) -> Array:
     """Noise level of every joint: the median of the upper half of the band."""
     return np.asarray(np.median(S[f >= 0.5 * f[-1]], axis=0))
+
+
+def _white_noise(x: Samples, rate: float, spectra: Sequence[tuple[Array, Array] | None]) -> Array:
+    """Standard deviation (3, n) of white noise in q, v and a: by the upper half of the band or by sixth differences.
+
+    Both are too large where a short or fast motion leaks into them, so the smaller one counts; the noise of rounding
+    to the steps of an encoder, which is slow where a joint is, is the least.
+    """
+    sigma = np.full((3, x.q.shape[1]), np.nan)
+    for k, (y, own) in enumerate(zip((x.q, x.v, x.a), spectra, strict=True)):
+        if y is not None and own is not None:
+            f, S = own
+            floor = np.sqrt(0.5 * rate * S[f >= 0.5 * f[-1]].mean(axis=0))
+            differences = np.diff(y, n=6, axis=0).std(axis=0) / np.sqrt(924.0)  # binomial(12, 6)
+            steps = np.abs(np.diff(y, axis=0))
+            smallest = np.where(steps > 0.0, steps, np.inf).min(axis=0)
+            rounding = np.where(np.isfinite(smallest), smallest, 0.0) / np.sqrt(12.0)
+            sigma[k] = np.maximum(np.minimum(floor, differences), rounding)
+    return sigma
 
 
 def _fastest(f: Array, S: Array, floor: Array) -> float:

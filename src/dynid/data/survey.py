@@ -39,7 +39,8 @@ class Survey:
     def standing(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
 
-        scale (n,): what stands for one rad. Noise is averaged away before the range is measured.
+        scale (n,): what stands for one rad. Noise is averaged away before the range is measured. A joint that only
+        flickers between two or three neighbouring steps of its encoder stands still, however coarse they are.
         """
         q = self.samples.q
         if not self.complete or len(q) < 4:

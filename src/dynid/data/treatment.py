@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,8 @@ class Treatment:
     A motion that is filtered holds nothing above a few times the cut-off, so its rows are written at a thinned rate
     of at least 20 times the cut-off (every `thinning`-th sample). All signals get there through a low-pass at 5 times
     the cut-off, which leaves the band below the cut-off alone to 3e-6. stride: least instants from row to row, where
-    rows are long integrals and neighbours hardly differ.
+    rows are long integrals and neighbours hardly differ. noise (3, n): standard deviations of the white noise of
+    recorded positions, velocities and accelerations, None where it is unknown or none.
     """
 
     rate: float
@@ -42,6 +43,7 @@ class Treatment:
     delay: float = 0.0
     motion: float | None = None
     stride: int = 1
+    noise: Array | None = field(default=None, compare=False)
 
     @cached_property
     def thinning(self) -> int:

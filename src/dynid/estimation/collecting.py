@@ -68,8 +68,9 @@ def collect(
     if wishes.robust:
         surveys = tuple(map(smooth_survey, surveys))
     _refuse_standstill(robot, logs, surveys)
-    treatments, reason = choose_treatments(surveys, wishes)
-    measure = _with_window(wishes.measure, surveys, treatments)
+    choices = [choose_cutoff(s) for s in surveys]
+    treatments, reason = choose_treatments(surveys, choices, wishes)
+    measure = _with_window(wishes.measure, choices, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
     equation = Equation.of(
         robot,
@@ -86,13 +87,16 @@ def collect(
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
         treatments = tuple(_unfiltered(s, wishes.delay) for s in surveys)
     length = block_length(surveys, measure)
-    judge = _judge(equation, logs, surveys, treatments) if wishes.robust else None
+    judge = None
+    if wishes.robust:
+        nominal = [choice.cutoff if choice.series else 0.0 for choice in choices]
+        judge = find_judge(equation, logs, surveys, treatments, nominal)
     if wishes.is_recipe or "load" in equation.friction:
         equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes, judge)
         judge = None if judge is None else judge.anew()
     told = _told(on_progress, "reading")
     gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
-    noise = _motion_noise(measure, surveys, treatments)
+    noise = _motion_noise(measure, surveys, choices, treatments)
     empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
     beside = torque_equation(equation) if torques and all(map(_has_torques, logs, surveys)) else None
     if beside is None:
@@ -131,12 +135,22 @@ def collect_torques_like(state: State, logs: Sequence[Log], *, judge: Judge | No
 
 
 def collect_like(
-    state: State, logs: Sequence[Log], *, judge: Judge | None = None, on_progress: Progress | None = None
+    state: State,
+    logs: Sequence[Log],
+    *,
+    judge: Judge | None = None,
+    on_progress: Progress | None = None,
+    validate: bool = True,
 ) -> Gathered:
-    """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows."""
+    """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows.
+
+    validate: they are predicted only, so that it does not matter what noise of their motion would show.
+    """
     equation, wanted = state.equation, measured_channels(state.equation.measure)
     surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
     treatments = tuple(treat_like(s, state.cutoff, state.delay) for s in surveys)
+    if validate:
+        treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
     told = _told(on_progress, "validating")
     length = block_length(surveys, state.equation.measure)
     return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
@@ -157,17 +171,10 @@ def without_known(gathered: Gathered, state: State) -> tuple[Gathered, tuple[str
     return unseen, tuple(told)
 
 
-def _judge(
-    equation: Equation, logs: Sequence[Log], surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]
-) -> Judge:
-    choices = [choose_cutoff(s) for s in surveys]
-    nominal = [choice.cutoff if choice.series else 0.0 for choice in choices]
-    return find_judge(equation, logs, surveys, treatments, nominal)
-
-
-def choose_treatments(surveys: tuple[Survey, ...], wishes: Wishes) -> tuple[tuple[Treatment, ...], str]:
+def choose_treatments(
+    surveys: tuple[Survey, ...], choices: Sequence[Choice], wishes: Wishes
+) -> tuple[tuple[Treatment, ...], str]:
     """One cut-off for all logs, chosen from the data or given, and the reason in words."""
-    choices = [choose_cutoff(s) for s in surveys]
     complete = all(choice.clean for choice in choices)
     if wishes.cutoff is not None:
         cutoff, reason = wishes.cutoff, "given"
@@ -195,7 +202,7 @@ def treat_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
 
 
 def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Treatment:
-    return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff))
+    return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff), noise=choice.sigma)
 
 
 def _unfiltered(seen: Survey, delay: float) -> Treatment:
@@ -214,13 +221,15 @@ def measured_channels(measure: Measure) -> tuple[str, ...]:
     return (*torques, "reaction") if measure.has_reactions else torques
 
 
-def _motion_noise(measure: Measure, surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> float:
+def _motion_noise(
+    measure: Measure, surveys: tuple[Survey, ...], choices: Sequence[Choice], treatments: tuple[Treatment, ...]
+) -> float:
     """Noise of accelerations that were derived, as a share of them, in the noisiest log."""
-    pairs = zip(surveys, treatments, strict=True)
-    derived = [(s, t.cutoff) for s, t in pairs if s.samples.a is None and t.cutoff is not None]
+    logs = zip(surveys, choices, treatments, strict=True)
+    derived = [(choice, t.cutoff) for s, choice, t in logs if s.samples.a is None and t.cutoff is not None]
     if measure.is_integral or not derived:
         return 0.0
-    return max(choose_cutoff(s).noise_share(cutoff) for s, cutoff in derived)
+    return max(choice.noise_share(cutoff) for choice, cutoff in derived)
 
 
 def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:
@@ -229,11 +238,10 @@ def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:
     return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (measure.window or 0.0))))
 
 
-def _with_window(measure: Measure, surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> Measure:
+def _with_window(measure: Measure, choices: Sequence[Choice], treatments: tuple[Treatment, ...]) -> Measure:
     """A window from the band of the motion, where none was given, in whole steps of the first log."""
     if not measure.is_integral:
         return measure
-    choices = [choose_cutoff(s) for s in surveys]
     if not all(choice.series for choice in choices):
         raise IdentificationError(
             f"model '{measure.model}' integrates over time, but rows are postures in no order of time; "
@@ -261,6 +269,7 @@ def _with_first_estimate(
         log if np.isfinite(log.interval).any() else Log.of(ArraySource(log.name, s.samples))  # not read again
         for log, s in zip(logs, surveys, strict=True)
     )
+    treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
     gathered = gather(simple, seen, surveys, treatments, block=length, most=ROWS, judge=judge)
     unknowns = Unknowns.of(simple, first, len(logs))
     solution = solve(unknowns, total_factors(gathered.blocks))

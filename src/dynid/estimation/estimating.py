@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.base.regrouping import Regrouping
 from dynid.errors import IdentificationError
 from dynid.estimation.beside import Estimate, compare_with_batch
 from dynid.estimation.constraints import constraints_of
@@ -13,17 +17,26 @@ from dynid.estimation.gate import DEFAULT, OPTIONAL, Trial, choose_blocks
 from dynid.estimation.gathering import Gathered, total_factors
 from dynid.estimation.identification import Identification
 from dynid.estimation.jackknife import Jackknife, jackknife
-from dynid.estimation.least_squares import Constraints, Factors, Solution, solve
-from dynid.estimation.lost import describe_lost
+from dynid.estimation.least_squares import Constraints, Factors, NoisyRows, Solution, regroup_above_noise, solve
+from dynid.estimation.lost import Lost, describe_lost
 from dynid.estimation.method import Method, refuse_idle_offsets
 from dynid.estimation.outcome import Outcome
-from dynid.estimation.recursive import Levels, find_levels, jackknife_recursion, shifts_of, solve_recursively
+from dynid.estimation.recursive import (
+    Levels,
+    attenuation,
+    find_levels,
+    jackknife_recursion,
+    shifts_of,
+    solve_recursively,
+)
 from dynid.estimation.ridge import ridge_rows
 from dynid.estimation.score import Score, held_out_score, score
 from dynid.estimation.state import State
 from dynid.estimation.structure import standing_regrouping, structural_columns
 from dynid.estimation.torque_check import TorqueCheck
 from dynid.estimation.unknowns import Unknowns
+from dynid.estimation.verdict import NOISY
+from dynid.models.friction import PLAIN
 from dynid.robot.transform import Array
 
 
@@ -52,10 +65,26 @@ def estimate(
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
         constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
     levels = _levels(state, unknowns, method, constraints)
+    plain = solve(unknowns, factors, constraints=constraints)
+    by_noise = _above_noise(state, unknowns, factors, plain, constraints)
+    found = list[Lost]()
+    for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
+        if regrouping is not None:
+            found += describe_lost(equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise)
+            unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
+    if found and levels is not None:
+        raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
+    if by_noise is not None:
+        lost = (*lost, *found)
+        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
+        plain = solve(unknowns, factors, constraints=constraints)
     if levels is None:
-        solution = _solve(state, unknowns, factors, method, constraints)
+        solution = _solve(state, unknowns, factors, method, constraints, plain)
     else:
-        solution = solve_recursively(unknowns, factors, levels)
+        solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
+    floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
+    shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
+    solution = replace(solution, values=solution.values - shift)
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
@@ -70,7 +99,7 @@ def estimate(
     return Outcome(
         state=state, method=method, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials, lost=lost, sums=sums, notes=(*same, *notes),
-        blind=warnings, torques=predicted,
+        blind=warnings, torques=predicted, shift=shift,
     ).judged()  # fmt: skip
 
 
@@ -130,12 +159,46 @@ def _beside(
     return compare_with_batch(unknowns, levels, *pair)
 
 
+def _above_noise(
+    state: State, unknowns: Unknowns, factors: Factors, plain: Solution, constraints: Constraints | None
+) -> Regrouping | None:
+    """How those unknowns regroup that the data tell apart by noise of the motion only; None where there are none.
+
+    How friction is made up of stop operators and the like is not tested: they overlap, and their sum counts.
+    """
+    floor = dict(enumerate(state.floor))
+    if not floor:
+        return None
+    kept = list(range(len(unknowns)) if plain.regrouping is None else plain.regrouping.kept)
+    minor = _minor(state, unknowns)[kept]
+    if constraints is not None:
+        constraints = Constraints(constraints.matrix[:, kept], constraints.right)
+    parts = []
+    for log, of_log in factors.items():
+        for c, noise in enumerate(plain.noise):
+            A, D = (unknowns.rows(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
+            parts.append(NoisyRows(A, D, of_log[c].count))
+    return regroup_above_noise(parts, minor, constraints)
+
+
+def _minor(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
+    """Unknowns that are friction beyond viscous, Coulomb and offset."""
+    blocks = state.equation.blocks_of
+    columns = [k for name in blocks if name not in PLAIN for k in blocks[name]]
+    return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
+
+
 def _solve(
-    state: State, unknowns: Unknowns, factors: Factors, method: Method, constraints: Constraints | None
+    state: State,
+    unknowns: Unknowns,
+    factors: Factors,
+    method: Method,
+    constraints: Constraints | None,
+    plain: Solution,
 ) -> Solution:
+    """Solve as the method asks; plain: the solution of weighted least squares."""
     if method.estimator == "ols":
         return solve(unknowns, factors, weighted=False, constraints=constraints)
-    plain = solve(unknowns, factors, constraints=constraints)
     declared = _declared_noise(state.equation, plain.noise)
     if declared is not None:
         plain = solve(unknowns, factors, constraints=constraints, noise=declared)

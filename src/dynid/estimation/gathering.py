@@ -17,6 +17,7 @@ from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor, merge
 from dynid.estimation.measure import Measure
 from dynid.estimation.rows import Judge, Rows, rows_of
+from dynid.robot.transform import Array
 
 BLOCK = 1.0
 """Seconds of a block, as long as there are few."""
@@ -41,13 +42,15 @@ class Gathered:
     """What one pass leaves.
 
     settling: factors per log of the rows before a joint's friction had settled, which are no part of the blocks;
-    kept: rows for checks of the residual, at most 16 MB of them, spread over the logs.
+    kept: rows for checks of the residual, at most 16 MB of them, spread over the logs. floor: factors per log of what
+    noise of the motion alone gives, as large as for all rows; no rows where there is none.
     """
 
     blocks: tuple[Block, ...]
     settling: tuple[tuple[ChannelFactor, ...], ...]
     kept: tuple[Rows, ...]
     findings: tuple[Findings, ...]
+    floor: tuple[tuple[ChannelFactor, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,8 @@ def gather(
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
             raise LogError(log.name, _too_short(equation.measure, seen, treatment, found))
         findings.append(found)
-    return Gathered(tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept), tuple(findings))
+    blocks, settling, kept = tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept)
+    return Gathered(blocks, settling, kept, tuple(findings), tuple(collector.floor))
 
 
 def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
@@ -138,6 +142,8 @@ class _Collector:
         self.blocks: list[Block] = []
         self.settling: list[tuple[ChannelFactor, ...]] = []
         self.unsettled: dict[int, tuple[ChannelFactor, ...]] = {}
+        self.floor: list[tuple[ChannelFactor, ...]] = []
+        self.noise: list[Array] = []
         self.kept: list[Rows] = []
         self.kept_every, self.seen = 1, 0
         self.waiting: list[Rows] = []
@@ -158,6 +164,7 @@ class _Collector:
         """Close the log; whether it had any rows."""
         self._close()
         self._sort_unsettled()
+        self._close_noise()
         found = len(self.blocks) > self.first_block
         if len(self.blocks) > 4 * self.most:  # many logs: at least one block of each remains
             self.blocks = merge_neighbours(self.blocks)
@@ -166,6 +173,8 @@ class _Collector:
 
     def add(self, rows: Rows) -> None:
         """Take the next rows of the log, cut them at the bounds of blocks."""
+        if rows.noise is not None:
+            self.noise.append(rows.noise)
         self._keep(rows)
         if self.key is None or self.key[0] != rows.segment:
             self._close()
@@ -207,6 +216,16 @@ class _Collector:
             self.blocks[self.first_block :] = merged
             self.length *= 2.0
             self.key = None
+
+    def _close_noise(self) -> None:
+        """Factors of the changes by noise, scaled from the rows on which it was tried to all of this log."""
+        wide = np.concatenate(self.noise) if self.noise else np.zeros((0, self.equation.channels[-1].stop))
+        factors = []
+        for c, channel in enumerate(self.equation.channels):
+            total = sum(block.factors[c].count for block in self.blocks[self.first_block :])
+            factors.append(ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1))))
+        self.floor.append(tuple(factors))
+        self.noise = []
 
     def _sort_unsettled(self) -> None:
         """Put unsettled rows aside; where most rows of a joint are such, it never moved: they stay in their blocks."""
@@ -268,7 +287,18 @@ def without_repeats(gathered: Gathered, before: Sequence[Findings] = ()) -> tupl
         tuple(gathered.settling[log] for log in left),
         tuple(replace(rows, log=left[rows.log]) for rows in gathered.kept if rows.log in left),
         tuple(gathered.findings[log] for log in left),
+        tuple(
+            _shrunk(factors, gathered.blocks, blocks, log) for log, factors in enumerate(gathered.floor) if log in left
+        ),
     ), tuple(repeats)
+
+
+def _shrunk(
+    factors: tuple[ChannelFactor, ...], before: Sequence[Block], after: Sequence[Block], log: int
+) -> tuple[ChannelFactor, ...]:
+    """Factors as large as for the share of a log's blocks that is left."""
+    share = sum(block.log == log for block in after) / sum(block.log == log for block in before)
+    return tuple(replace(factor, R=np.sqrt(share) * factor.R) for factor in factors)
 
 
 def merge_neighbours(blocks: list[Block]) -> list[Block]:
@@ -297,7 +327,7 @@ def _part(rows: Rows, part: slice) -> Rows:
 
 def _own(rows: Rows) -> Rows:
     """A copy that stays."""
-    return replace(rows, wide=rows.wide.copy())
+    return replace(rows, wide=rows.wide.copy(), noise=None)
 
 
 def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[ChannelFactor, ...]]:

@@ -149,9 +149,8 @@ def collect_state(
     if robot.parameter_names != like.equation.robot.parameter_names:
         raise IdentificationError(f"the state is one of '{like.equation.robot.name}', not of '{robot.name}'")
     rows = collect_torques_like(like, used)
-    return replace(
-        like.holding(collect_like(like, used, on_progress=on_progress)), torques=() if rows is None else rows.blocks
-    )
+    found = collect_like(like, used, on_progress=on_progress, validate=False)
+    return replace(like.holding(found), torques=() if rows is None else rows.blocks)
 
 
 @one_blas_thread

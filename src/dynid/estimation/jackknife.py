@@ -30,6 +30,15 @@ CHANCE = 0.4
 Single unknowns scatter with 1; the median over all of them, which are correlated, with about a third of that.
 """
 
+FEW = 3.0
+"""The same times the square root of the unknowns, where they are few: 2.4 times the scatter of their median."""
+
+OPPOSITE = 0.2
+"""Median correlation of neighbours below whose negative they err in opposite directions."""
+
+LEAST = 0.25
+"""Smallest growth of a variance: neighbours of opposite sign are not trusted to cancel more."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jackknife:
@@ -93,23 +102,27 @@ def _memory(shifts: Array, steps: Array) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
-    correlation, at least the median; of neighbours the median counts in any case. (The unknowns themselves may hang
-    on a few weak directions, as those of one channel of energy do: chance would move all of them together.)
+    correlation, at least the median; of neighbours the median counts in any case. Where it is below zero beyond
+    chance, the variances shrink: noise of derivatives at the end of a block is made up for by that of the next. (The
+    unknowns themselves may hang on a few weak directions, as those of one channel of energy do: chance would move all
+    of them together.)
     """
     power = (shifts**2).sum(axis=0)
     spread = (steps**2).sum(axis=0)
     seen = power > 0.0
     growth = np.ones(shifts.shape[1])
+    chance = max(CHANCE, FEW / np.sqrt(max(steps.shape[1], 1)))
     if not seen.any():
         return growth
     for lag in range(1, len(shifts)):
         own = (shifts[lag:] * shifts[:-lag]).sum(axis=0) / np.where(seen, power, 1.0)
         rho = float(np.median((steps[lag:] * steps[:-lag]).sum(axis=0)[spread > 0.0] / spread[spread > 0.0]))
-        if rho > CHANCE * np.sqrt(len(shifts) - lag) / len(shifts):
+        limit = chance * np.sqrt(len(shifts) - lag) / len(shifts)
+        if rho > limit:
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:
-            growth += 2.0 * max(0.0, rho)
-    return growth
+            growth += np.minimum(own + rho, 0.0) if rho < -max(limit, OPPOSITE) else 2.0 * max(0.0, rho)
+    return np.maximum(growth, LEAST)
 
 
 def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from dynid.base.numeric import find_by_qr
 from dynid.base.regrouping import Regrouping
@@ -21,6 +22,12 @@ ITERATIONS = 30
 SETTLED = 1e-4
 FLOOR = 1e-10
 """Noise of a channel is at least this share of its signal: data without noise keep finite weights."""
+
+CLEAR = 3.0
+"""Power of a direction over what noise of the motion alone would give, from which on the motion excites it."""
+
+SURE = 10.0
+"""Standard deviations from zero of a share that a parameter really has in another one."""
 
 SILENT = 1e-4
 """A channel without any signal counts as one of this share of the largest."""
@@ -130,6 +137,84 @@ def rank_of(A: Array, constraints: Constraints | None) -> Regrouping | None:
         A = np.concatenate([A, constraints.matrix * size])
     found = find_by_qr(A)
     return None if len(found.regrouping.kept) == A.shape[1] else found.regrouping
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyRows:
+    """Weighted rows A (k, unknowns) of a channel, standing for `count`, and what noise of the motion gives of them.
+
+    D (l, unknowns): rows with E[D'D] the part of A'A that comes from noise, which is all of it in directions that the
+    motion does not excite.
+    """
+
+    A: Array
+    D: Array
+    count: int
+
+
+def regroup_above_noise(
+    parts: list[NoisyRows], minor: NDArray[np.bool_], constraints: Constraints | None = None
+) -> Regrouping | None:
+    """How unknowns regroup that only noise of the motion tells apart; None where all stand clear of it.
+
+    From left to right, as in `find_by_qr`: what is left of a column after the accepted ones is compared with what is
+    left of it in D by the same combination. minor (unknowns,): friction that comes first and is not tested.
+    """
+    A, D = np.concatenate([part.A for part in parts]), np.concatenate([part.D for part in parts])
+    if constraints is not None and len(constraints.matrix):
+        A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
+    count = A.shape[1]
+    Q, noise, kept, dropped = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int]()
+    for k in np.argsort(~minor, kind="stable").tolist():
+        x, d, used = A[:, k], D[:, k], slice(0, len(kept))
+        for _ in range(2):
+            share = Q[:, used].T @ x
+            x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
+        power = float(x @ x)
+        if not minor[k] and power <= CLEAR * float(d @ d):
+            dropped.append(k)
+            continue
+        size = np.sqrt(power) + 1e-300
+        Q[:, len(kept)], noise[:, len(kept)] = x / size, d / size
+        kept.append(k)
+    if not dropped:
+        return None
+    kept.sort()
+    matrix = np.zeros((len(kept), count))
+    matrix[np.arange(len(kept)), kept] = 1.0
+    for k in dropped:
+        matrix[:, k] = _shares(parts, kept, k)
+    return Regrouping(tuple(kept), matrix)
+
+
+def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
+    """Shares (kept,) of column k in the columns kept, without those that are none but for noise.
+
+    Rows of every channel are weighted by what is left of them.
+    """
+    A = np.concatenate([part.A for part in parts])
+    scale = np.linalg.norm(A[:, kept], axis=0) + 1e-300
+    direction = A[:, k] - A[:, kept] @ (np.linalg.lstsq(A[:, kept] / scale, A[:, k], rcond=None)[0] / scale)
+    bounds = np.cumsum([len(part.A) for part in parts])[:-1]
+    pieces = zip(np.split(direction, bounds), parts, strict=True)
+    left = np.array([np.sqrt(float(x @ x) / max(part.count, 1)) for x, part in pieces])
+    left = np.maximum(left, 1e-6 * left.max()) + 1e-300
+    A = np.concatenate([part.A / s for part, s in zip(parts, left, strict=True)])
+    some = list(range(len(kept)))
+    while some:
+        columns = A[:, [kept[i] for i in some]]
+        scale = np.linalg.norm(columns, axis=0) + 1e-300
+        Q, R = np.linalg.qr(columns / scale)
+        inverse = scipy.linalg.solve_triangular(R, np.eye(len(some)))
+        x = inverse @ (Q.T @ A[:, k])
+        sure = np.abs(x) / np.linalg.norm(inverse, axis=1)
+        if sure.min() > SURE:
+            break
+        some.pop(int(np.argmin(sure)))
+    shares = np.zeros(len(kept))
+    if some:
+        shares[some] = x / scale
+    return shares
 
 
 def _solve_once(

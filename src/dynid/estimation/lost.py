@@ -13,6 +13,9 @@ from dynid.estimation.unknowns import Unknowns
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array, freeze
 
+ALIKE = 0.3
+"""Share of the largest torque that a joint's motion must cause to reveal a direction as well as the best joint's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Lost:
@@ -27,13 +30,16 @@ class Lost:
     shares: tuple[tuple[str, float], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.name} is lost in these data ({self.seen}); {self.remedy}"
+        return f"{self.name} is unidentifiable from these data ({self.seen}); {self.remedy}"
 
 
 def describe_lost(
-    equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array
+    equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array, *, by_noise: bool = False
 ) -> tuple[Lost, ...]:
-    """One entry per unknown that was not kept; posture (n,): the mean position in the logs."""
+    """One entry per unknown that was not kept; posture (n,): the mean position in the logs.
+
+    by_noise: noise of the sensors alone would have told them apart.
+    """
     if regrouping is None:
         return ()
     kept = list(regrouping.kept)
@@ -50,7 +56,7 @@ def describe_lost(
         direction = np.zeros(len(unknowns))
         direction[k] = 1.0
         direction[kept] -= shares
-        seen = seen_instead(terms, name)
+        seen = ("only noise of the sensors excites it; " if by_noise else "") + seen_instead(terms, name)
         kept_shares = tuple((other, float(share)) for share, other in terms)
         found.append(Lost(name, seen, _remedy(equation, unknowns, direction, posture), kept_shares))
     return tuple(found)
@@ -68,7 +74,7 @@ def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
 def _sum(terms: list[tuple[float, str]], name: str) -> str:
     parts = []
     for share, other in terms[:6]:
-        factor = "" if abs(abs(share) - 1.0) < 1e-6 else f"{abs(share):.3g} "
+        factor = "" if f"{abs(share):.3g}" == "1" else f"{abs(share):.3g} "
         parts.append(f"{other} {'+' if share > 0 else '-'} {factor}{name}")
     more = f" and {len(terms) - 6} more" if len(terms) > 6 else ""
     return ", ".join(parts) + more
@@ -90,14 +96,15 @@ def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: A
 def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> str:
     """Try motions of single joints, then of pairs, around the posture (n,), and name one that shows a direction.
 
-    rigid: the direction, on the base and user columns.
+    Of several joints that show it as well the last is named, which moves least of the robot. rigid: the direction,
+    on the base and user columns.
     """
     n, names = equation.robot.n, equation.robot.joint_names
     single = [_shown(equation, rigid, posture, (j,)) for j in range(n)]
-    best = int(np.argmax(single))
+    best = int(np.flatnonzero(np.array(single) >= ALIKE * max(single))[-1])
     whole = _shown(equation, rigid, posture, tuple(range(n)))
     if single[best] > 1e-3 * max(whole, 1e-300):
-        return f"move joint {names[best]} more (position, speed and acceleration)"
+        return f"move joint {names[best]} more, independently of the others (position, speed and acceleration)"
     pairs = {(i, j): _shown(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
     if pairs:
         pair = max(pairs, key=lambda key: pairs[key])
@@ -107,18 +114,21 @@ def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> str:
 
 
 def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
-    """Torque or force on the base that the direction causes when only some joints move."""
+    """Change of torques or forces on the base that the direction causes when only some joints move.
+
+    What it causes at standstill is no news: the data hold that posture, and an offset may cancel it.
+    """
     rows = _trial(equation, tuple(posture.tolist()), joints)
     shown = equation.rigid_torque(rows, rigid)
     for channel in equation.base_channels:
         own = rows[:, channel.start : channel.start + channel.base] @ rigid[channel.columns[: channel.base]]
-        shown = np.column_stack([shown, own - own.mean() * equation.is_tared])
-    return float(np.abs(shown).max())
+        shown = np.column_stack([shown, own])
+    return float(np.abs(shown[1:] - shown[0]).max())
 
 
 @lru_cache(maxsize=256)
 def _trial(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ...]) -> Array:
-    """Rows of a random motion of some joints, remembered: the next direction asks for the same."""
+    """Rows of the posture and of a random motion of some joints, remembered: the next direction asks for the same."""
     rng = np.random.default_rng(0)
     n, N = equation.robot.n, 30
     q, v, a = np.tile(posture, (N, 1)), np.zeros((N, n)), np.zeros((N, n))
@@ -126,4 +136,5 @@ def _trial(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ..
         scale = equation.shapes.scale[j]
         q[:, j] += scale * rng.uniform(-1.5, 1.5, N)
         v[:, j], a[:, j] = scale * rng.uniform(-2.0, 2.0, N), scale * rng.uniform(-5.0, 5.0, N)
+    q[0], v[0], a[0] = posture, 0.0, 0.0
     return freeze(equation.rigid_rows(Motion(np.arange(float(N)), q, v, a)))

@@ -34,13 +34,16 @@ from dynid.version import VERSION
 SURE = 2.0
 """Half widths of an interval beyond which a value is below zero without doubt."""
 
+UNSURE = 0.25
+"""Standard deviation of what noise of the motion pulls the values by, as a share: its size is an estimate."""
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """A solved state with all that was found on the way.
 
     sums: names of unknowns that stand for several; blind: warnings of the way of solving; deviations: None where the
-    textbook ones are taken.
+    textbook ones are taken; shift (unknowns,): what noise of the motion had pulled the values by, taken back.
     """
 
     state: State
@@ -58,6 +61,7 @@ class Outcome:
     notes: tuple[str, ...]
     blind: tuple[str, ...]
     torques: Score | None
+    shift: Array
 
     def judged(self) -> Identification:
         """Weigh it, and keep what a user needs."""
@@ -136,8 +140,9 @@ class Outcome:
 
     @cached_property
     def systematic(self) -> Array:
-        """Shifts by gains that are uncertain, a row each."""
-        return gain_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
+        """Shifts by gains and by noise of the motion that are uncertain, a row each."""
+        gains = gain_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
+        return np.concatenate([gains, UNSURE * self.shift[None]]) if self.shift.any() else gains
 
     @cached_property
     def covariance(self) -> Array:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
 from dynid.base.numeric import find_by_qr
 from dynid.concurrency import cached_property
@@ -23,11 +24,22 @@ from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
 from dynid.estimation.gathering import Block
 from dynid.estimation.jackknife import FEWEST, Jackknife, grouped, left_out, of_shifts
-from dynid.estimation.least_squares import FLOOR, Factors, Solution, rank_of, stacked
+from dynid.estimation.least_squares import (
+    FLOOR,
+    Factors,
+    NoisyRows,
+    Solution,
+    rank_of,
+    regroup_above_noise,
+    stacked,
+)
 from dynid.estimation.structure import random_rows
 from dynid.estimation.unknowns import Unknowns
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+ROUNDING = 1e-9
+"""Size of a parameter's column in one joint's torque, over that in all torques, below which it is rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,15 +143,22 @@ def _depths(robot: Robot) -> list[int]:
     return depths
 
 
-def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels) -> Solution:
-    """Solve joint n, then n-1, ...; raise where a joint's own block lacks rank (eq. 2.30)."""
+def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floor: Factors | None = None) -> Solution:
+    """Solve joint n, then n-1, ...; raise where a joint's own block lacks rank (eq. 2.30).
+
+    floor: what noise of the motion alone gives (see `regroup_above_noise`).
+    """
     count, channels = len(unknowns), len(levels.order)
     R, z = np.zeros((count, count)), np.zeros(count)
     noise, squares, counts = np.zeros(channels), np.zeros(channels), np.zeros(channels)
+    rows = [_channel_rows(unknowns, factors, c, levels) for c in range(channels)]
+    size = np.linalg.norm([np.linalg.norm(A, axis=0) for A, _ in rows], axis=0)
     for i in reversed(range(channels)):
         c, own, later = levels.order[i], levels.own[i], levels.later(i)
-        A, y = _channel_rows(unknowns, factors, c, levels)
-        _check_block(A[:, own], i, levels, unknowns, factors)
+        A, y = rows[c]
+        block = np.where(np.linalg.norm(A[:, own], axis=0) > ROUNDING * size[own], A[:, own], 0.0)
+        D = _channel_rows(unknowns, floor, c, levels)[0][:, own] if floor else np.zeros((0, block.shape[1]))
+        _check_block(block, D, i, levels, unknowns, factors)
         Q, R_ii = np.linalg.qr(A[:, own])
         z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
         counts[c] = sum(of_log[c].count for of_log in factors.values())
@@ -152,20 +171,49 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels) -> S
     return Solution(levels.free @ z, noise, levels.free, np.zeros(count), R, singular, None, squares, counts)
 
 
+def attenuation(
+    unknowns: Unknowns, solution: Solution, floor: Factors, minor: NDArray[np.bool_], levels: Levels | None
+) -> Array:
+    """By how much (unknowns,) noise of the motion shifts the values, to first order: -(A'A)^-1 D'(D x - d).
+
+    D and d: what noise changes of the weighted rows A and of what was measured (power and work, which hold velocities).
+    The same block by block for the recursion, with its own R. minor (unknowns,): columns whose noise does not count.
+    """
+    pulls = np.zeros((len(solution.noise), len(unknowns)))
+    for log, of_log in floor.items():
+        for c, factor in enumerate(of_log):
+            D, d = unknowns.rows(log, c, factor)
+            D = np.where(minor, 0.0, D)
+            pulls[c] += D.T @ (d - D @ solution.values) / solution.noise[c] ** 2
+    pulls = pulls @ solution.free
+    if levels is None:
+        right = scipy.linalg.solve_triangular(solution.R, pulls.sum(axis=0), trans="T")
+    else:
+        right = np.zeros(len(unknowns))
+        for c, own in zip(levels.order, levels.own, strict=True):
+            right[own] = scipy.linalg.solve_triangular(solution.R[own, own], pulls[c, own], trans="T")
+    return np.asarray(solution.free @ scipy.linalg.solve_triangular(solution.R, right))
+
+
 def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) -> tuple[Array, Array]:
     """Rows of one channel in z, of all logs."""
     parts = [unknowns.rows(log, c, of_log[c]) for log, of_log in factors.items()]
     return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
 
 
-def _check_block(block: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
     own = levels.names[levels.own[i]]
     if not own:
         return
     regrouping = find_by_qr(block).regrouping if block.any() else None
     kept = () if regrouping is None else regrouping.kept
+    why = ""
     if len(kept) == len(own):
-        return
+        count = sum(of_log[levels.order[i]].count for of_log in factors.values())
+        regrouping = regroup_above_noise([NoisyRows(block, D, count)], np.zeros(len(own), dtype=np.bool_))
+        if regrouping is None:
+            return
+        kept, why = regrouping.kept, " but for noise of the sensors"
     places = set(range(len(own))) - set(kept)
     if regrouping is not None:  # and what these cannot be told from
         places |= {k for row, k in zip(regrouping.matrix, kept, strict=True) if np.count_nonzero(row) > 1}
@@ -173,7 +221,7 @@ def _check_block(block: Array, i: int, levels: Levels, unknowns: Unknowns, facto
     together = rank_of(stacked(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
     raise IdentificationError(
         f"the recursion stops at joint '{levels.joints[levels.order[i]]}': along this motion its own torque does not "
-        f"tell {' and '.join(some)} apart (rank {len(kept)} of {len(own)}; Ha, Ko & Kwon, eq. 2.30); "
+        f"tell {' and '.join(some)} apart{why} (rank {len(kept)} of {len(own)}; Ha, Ko & Kwon, eq. 2.30); "
         + ("all joints together do: use estimator='wls'" if together else "nor do all joints together: move otherwise")
     )
 

@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.data.findings import Findings
-from dynid.data.log import Log
+from dynid.data.log import Log, Samples
 from dynid.data.survey import Survey
 from dynid.data.treatment import Prepared, Treatment, decimated, kept_indices, prepare
 from dynid.data.windows import Splitting, Window, windows
 from dynid.estimation.balances import write_measured
 from dynid.estimation.equation import Equation
 from dynid.kernel.threads import thread_count
+from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
+
+TRIED = 24
+"""Rows per piece of the motion on which noise is tried."""
 
 LEAD = 0.5
 """Seconds by which a motion is continued backwards to settle the friction states."""
@@ -35,7 +39,8 @@ STILL = 1e-3
 class Rows:
     """Filtered, decimated rows of a log: t (K,), q, v (K, n), wide (K, width), settled (K, n).
 
-    settled: the joint has travelled far enough since the segment began; good: its torque counts.
+    settled: the joint has travelled far enough since the segment began; good: its torque counts. noise (K', width):
+    how noise of the motion as large as that of the sensors changes some of the rows, where it was tried.
     """
 
     log: int
@@ -46,6 +51,7 @@ class Rows:
     wide: Array
     settled: NDArray[np.bool_]
     good: NDArray[np.bool_]
+    noise: Array | None = None
 
 
 class Judge(Protocol):
@@ -119,6 +125,8 @@ class Task:
     settled: NDArray[np.bool_]
     good: NDArray[np.bool_]
     memory: list[Array]
+    trials: int = 0
+    number: int = 0
 
     def rows(self) -> Rows:
         """Write, filter, decimate."""
@@ -127,6 +135,7 @@ class Task:
             self.memory[0] = np.empty((len(motion), self.equation.width))
         memory = self.memory[0][: len(motion)]
         first, wide = write_measured(self.equation, self.prepared, self.stops, treatment, memory)
+        noise = self._changes_by_noise() if self.trials else None
         ends = (self.window.starts, self.window.ends)
         rows = decimated(wide, first, _core(self.window, treatment, self.half), ends, treatment)
         places = self.where[self.inside] - self.prepared.first
@@ -134,8 +143,49 @@ class Task:
             rows = rows[self.inside]
         return Rows(
             self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], rows,
-            self.settled[self.inside], self.good[self.inside],
+            self.settled[self.inside], self.good[self.inside], noise,
         )  # fmt: skip
+
+    def _changes_by_noise(self) -> Array:
+        """Rows along pieces of the window with further noise, minus those without."""
+        treatment, motion = self.treatment, self.prepared.motion
+        assert treatment.noise is not None
+        assert treatment.row_filter is not None
+        step, edge = treatment.decimation, treatment.row_filter.half
+        rng = np.random.default_rng(self.number)
+        length = min(2 * (self.half + edge) + step * TRIED + 1, len(motion))
+        equation = self.equation
+        if equation.measure.is_integral:  # an order of 2 is enough here, and cheap
+            equation = replace(equation, measure=replace(equation.measure, quadrature="trapezoid"))
+        found = [np.zeros((0, equation.channels[-1].stop))]
+        shares = (np.arange(self.trials) + rng.uniform(size=self.trials)) / self.trials
+        for start in (shares * (len(motion) - length + 1)).astype(np.int64).tolist():
+            part = slice(start, start + length)
+            true = Prepared(0, motion[part], self.prepared.measured[part])
+            noisy = replace(true, motion=_with_noise(true.motion, treatment, rng))
+            stops = equation.shapes.run(equation.motor(noisy.motion.q), self.stops[start])
+            memory = np.empty((2, length, equation.width))
+            first, wide = write_measured(equation, noisy, stops, treatment, memory[0])
+            wide = wide - write_measured(equation, true, self.stops[part], treatment, memory[1])[1]
+            core = (first + edge, first + len(wide) - edge)
+            found.append(decimated(wide, first, core, (False, False), treatment))
+        return np.concatenate(found)
+
+
+def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) -> Motion:
+    """The motion as it would be with white noise of the sensors, filtered and differentiated alike."""
+    assert treatment.noise is not None
+    assert treatment.motion_filter is not None
+    thin = 0 if treatment.thin_filter is None else 2 * (treatment.thin_filter.half + treatment.thinning)
+    count = (len(motion) + 2 * treatment.motion_filter.half) * treatment.thinning + thin
+    t = np.arange(count) / treatment.rate
+    q, v, a = (
+        None if np.isnan(sigma).any() else sigma * rng.standard_normal((count, len(sigma))) for sigma in treatment.noise
+    )
+    assert q is not None
+    window = Window(0, 0, slice(0, count), False, False, Samples(t, q, v, a))
+    e = prepare(window, replace(treatment, delay=0.0), np.zeros((count, 0))).motion[: len(motion)]
+    return Motion(motion.t, motion.q + e.q, motion.v + e.v, motion.a + e.a)
 
 
 def tasks_of(
@@ -168,6 +218,10 @@ def tasks_of(
     friction: FrictionState | None = None
     nothing = np.empty((0, equation.width))
     memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
+    has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
+    if treatment.noise is not None:
+        treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
+    count = -1
     for window in windows(log, seen, cut, found):
         if court is not None:
             window = court.without_glitches(window)
@@ -191,9 +245,16 @@ def tasks_of(
         good = np.ones(settled.shape, dtype=np.bool_)
         if court is not None and share is not None:
             good[inside] = court.counts(t[inside], share[where[inside] * treatment.thinning - window.first])
+        count += 1
         yield Task(
-            equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories)
-        )
+            equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),
+            _trials(count) if has_noise else 0, count,
+        )  # fmt: skip
+
+
+def _trials(window: int) -> int:
+    """Pieces of the window of this number on which noise is tried: few suffice, of logs of any length."""
+    return 8 if window == 0 else 4 if window == 1 else 2 * int(window & (window - 1) == 0)
 
 
 def _count(

@@ -25,7 +25,7 @@ class State:
     (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not written
     to files either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a
     share of them, in the noisiest log. torques: blocks of the joint torques where the equation is about something else
-    and the logs have them.
+    and the logs have them. floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown.
     """
 
     equation: Equation
@@ -41,6 +41,7 @@ class State:
     motion_noise: float = 0.0
     repeats: tuple[Repeat, ...] = ()
     torques: tuple[Block, ...] = ()
+    floor: tuple[tuple[ChannelFactor, ...], ...] = ()
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -59,6 +60,7 @@ class State:
             findings=some.findings,
             repeats=repeats,
             torques=(),
+            floor=some.floor,
         )
 
     def save(self, path: str | Path) -> None:
@@ -103,7 +105,9 @@ def merge_states(states: list[State]) -> State:
     settling = tuple(factors for state in states for factors in state.settling)
     findings = tuple(found for state in states for found in state.findings)
     noise = max(state.motion_noise for state in states)
-    merged = first.holding(Gathered(tuple(blocks), settling, tuple(kept), findings))
+    floor = tuple(factors for state in states for factors in state.floor)
+    floor = floor if len(floor) == before else ()
+    merged = first.holding(Gathered(tuple(blocks), settling, tuple(kept), findings, floor))
     earlier = tuple(repeat for state in states for repeat in state.repeats)
     beside = tuple(torques) if all(state.torques for state in states) else ()
     return replace(merged, motion_noise=noise, repeats=(*earlier, *merged.repeats), torques=beside)

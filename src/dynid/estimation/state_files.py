@@ -87,6 +87,7 @@ class StateRecord(Record):
     recipe: bool
     blocks: list[BlockRecord]
     settling: list[list[FactorRecord]]
+    floor: list[list[FactorRecord]] = Field(default_factory=list)
     findings: list[FindingsRecord]
     repeats: list[RepeatRecord] = Field(default_factory=list)
     torques: list[BlockRecord] = Field(default_factory=list)
@@ -107,6 +108,7 @@ def write_state(state: State, path: Path) -> None:
         blocks=_record_blocks(state.blocks),
         torques=_record_blocks(state.torques),
         settling=[[record_factor(f) for f in of_log] for of_log in state.settling],
+        floor=[[record_factor(f) for f in of_log] for of_log in state.floor],
         findings=[
             FindingsRecord(
                 log=f.log,
@@ -144,7 +146,9 @@ def read_state(path: Path) -> State:
         torques: tuple[Block, ...] = ()
         if beside is not None:
             torques = tuple(Block(b.log, b.start, b.stop, _factors(beside, b.factors)) for b in record.torques)
-        if any(block.log >= len(settling) for block in (*blocks, *torques)) or len(record.findings) != len(settling):
+        floor = tuple(_factors(equation, of_log) for of_log in record.floor)
+        alike = len(record.findings) == len(settling) and len(floor) in (0, len(settling))
+        if any(block.log >= len(settling) for block in (*blocks, *torques)) or not alike:
             raise IdentificationError("blocks and logs do not belong together")
         contents = [None if f.content is None else _rebuild_content(f.content) for f in record.findings]
     except DAMAGE as error:
@@ -159,7 +163,7 @@ def read_state(path: Path) -> State:
     return State(
         equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings,
         motion_noise=record.motion_noise, repeats=tuple(Repeat(**repeat.model_dump()) for repeat in record.repeats),
-        torques=torques,
+        torques=torques, floor=floor,
     )  # fmt: skip
 
 
