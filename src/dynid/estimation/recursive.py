@@ -163,8 +163,8 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
         z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
         counts[c] = sum(of_log[c].count for of_log in factors.values())
         squares[c] = float(((y - A @ z) ** 2).sum())
-        floor = FLOOR * np.sqrt(float(y @ y) / max(counts[c], 1.0)) + 1e-300
-        noise[c] = max(np.sqrt(squares[c] / max(counts[c] - R_ii.shape[1], 1.0)), floor)
+        least = FLOOR * np.sqrt(float(y @ y) / max(counts[c], 1.0)) + 1e-300
+        noise[c] = max(np.sqrt(squares[c] / max(counts[c] - R_ii.shape[1], 1.0)), least)
         R[own, own] = R_ii / noise[c]
         R[own, later] = Q.T @ A[:, later] / noise[c]
     singular = np.asarray(np.linalg.svd(R, compute_uv=False), dtype=np.float64)
