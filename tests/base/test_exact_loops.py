@@ -93,11 +93,10 @@ def test_random_spatial_loops(seed: int) -> None:
     assert check(seed) is None
 
 
-def test_a_spatial_loop() -> None:
-    robot = spatial_loop(4)
-    base = base_parameters(robot)
-    assert base.count == 31
-    assert base.names == names_by_energy(robot, rotor_inertia=True)
+def test_spatial_loops() -> None:
+    """A generic loop of seven revolute joints has 31; the slow test compares names with the other route."""
+    for seed in (4, 10):
+        assert base_parameters(spatial_loop(seed)).count == 31
 
 
 @pytest.mark.parametrize(("robot", "count", "without"), [(hpr_closure(), 35, 32), (sr400_closure(), 42, 39)])
