@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.data.cutoff import LEAST, Choice, choose_cutoff
+from dynid.data.cutoff import LEAST, Choice, LoopNoise, choose_cutoff, loop_noise
 from dynid.data.log import ArraySource, Log
 from dynid.data.survey import ROWS, Survey, survey
 from dynid.data.treatment import Treatment
@@ -86,7 +86,7 @@ def collect(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: P
     gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
     noise = _motion_noise(measure, surveys, choices, treatments)
     empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
-    return empty.holding(gathered)
+    return replace(empty.holding(gathered), loop=_loop_noise(surveys, treatments))
 
 
 def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Survey]) -> None:
@@ -180,6 +180,14 @@ def _motion_noise(
     if measure.is_integral or not derived:
         return 0.0
     return max(choice.noise_share(cutoff) for choice, cutoff in derived)
+
+
+def _loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> tuple[LoopNoise | None, ...]:
+    """Noise of the encoders that the controller fed back into the torques, per log."""
+    return tuple(
+        loop_noise(s, treatment.cutoff) if treatment.cutoff is not None and treatment.smooth else None
+        for s, treatment in zip(surveys, treatments, strict=True)
+    )
 
 
 def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dynid.data.cutoff import LoopNoise
 from dynid.data.findings import Findings
 from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
@@ -24,7 +25,8 @@ class State:
     among the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the
     residual (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not
     written to files either). motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
-    floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown.
+    floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown. loop: noise that the
+    controller fed back, per log (see `loop_noise`; not written to files, as `kept`).
     """
 
     equation: Equation
@@ -39,6 +41,7 @@ class State:
     judge: Judge | None = None
     motion_noise: float = 0.0
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
+    loop: tuple[LoopNoise | None, ...] = ()
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -94,7 +97,8 @@ def merge_states(states: list[State]) -> State:
     findings = tuple(found for state in states for found in state.findings)
     noise = max(state.motion_noise for state in states)
     floor = tuple(factors for state in states for factors in state.floor)
+    loop = tuple(noise for state in states for noise in state.loop)
     return replace(
         first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, motion_noise=noise,
-        floor=floor if len(floor) == before else (),
+        floor=floor if len(floor) == before else (), loop=loop if len(loop) == before else (),
     )  # fmt: skip

@@ -44,6 +44,22 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Shaken:
+    """A joint that encoder noise shakes through its controller: speed (rad/s), friction parameters that it biases.
+
+    ratio: their expected bias over their standard deviation, at worst.
+    """
+
+    joint: str
+    names: tuple[str, ...]
+    speed: float
+    ratio: float
+
+    def __str__(self) -> str:
+        return f"{self.joint} (+- {self.speed:.2g}; {_some(self.names)}: {self.ratio:.2g} standard deviations)"
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The figures that a verdict rests on.
 
@@ -53,7 +69,7 @@ class Evidence:
     which the inertia is negative beyond doubt; placement: where a force plate seems to sit beside its declaration;
     is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations. scales: how the
     torques compare with those of nominal masses, where their size is off; in_current: they are currents, not torques;
-    seconds: of motion that were used.
+    seconds: of motion that were used; shaken: joints whose friction encoder noise biases through the controller.
     """
 
     channels: Sequence[str]
@@ -75,6 +91,7 @@ class Evidence:
     scales: Sequence[Scale] = ()
     in_current: bool = False
     seconds: float = np.inf
+    shaken: Sequence[Shaken] = ()
 
     @property
     def is_reversed(self) -> bool:
@@ -193,6 +210,14 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
             f"towards zero by some {100.0 * share**2:.2g} %, beyond their deviations"
         )
         doubts.append((text, "lower the cut-off, or move faster; momentum needs no accelerations"))
+    if evidence.shaken:
+        text = (
+            "encoder noise that the controller feeds back makes velocities reverse at the rate of the noise (rms in "
+            "rad/s or m/s), so that friction looks smoother than it is; joint "
+            f"{_some([str(item) for item in evidence.shaken])}; the intervals allow for it"
+        )
+        step = "pass through zero velocity faster, filter the controller's velocity feedback, or use finer encoders"
+        doubts.append((text, step))
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
         text = f"the deviations rest on {_count(evidence.groups, 'block')} of time only"
         doubts.append((text, "record longer"))
