@@ -30,8 +30,18 @@ CLEAN = 1e-3
 LONGEST = 32_768
 """Rows from which spectra are taken."""
 
+AT_FLOOR = 10.0
+"""Power of positions over their noise floor below which there is no motion in them."""
+
+FEWEST_PIECES = 8
+"""Pieces of eight periods of the cut-off from which a coherence is told."""
+
 FEWEST = 16
 """Samples below which a spectrum says nothing."""
+
+
+LoopNoise = tuple[Array, Array]
+"""What `loop_noise` finds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,14 +186,48 @@ def _rounded(cutoff: float) -> float:
     return float(f"{cutoff:.2g}")
 
 
+def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
+    """Power, above the cut-off and per joint, of torques that follow the positions and of the positions themselves.
+
+    Torques as impulses (N m s)^2 and positions as velocities (rad/s)^2, (frequencies, n) each. A controller that feeds
+    noise of its encoders back shows it in torques that are coherent with the recorded positions where these are at
+    their noise floor; noise of torque sensors is not, and motion is above it. None where the rows are too few to tell.
+    """
+    from scipy.signal import coherence
+
+    x = _longest_travel(seen)
+    length = int(8.0 * seen.rate / cutoff)
+    if x.tau is None or len(x) < FEWEST_PIECES * length:
+        return None
+    (t, q), tau = _even(x.t, x.q, seen.rate), _even(x.t, x.tau, seen.rate)[1]
+    chance = 1.5 * length / len(t)  # coherence of signals that have nothing to do with one another
+    f, shared = coherence(q, tau, seen.rate, nperseg=length, axis=0)
+    power, positions = (_welch(y, seen.rate, length)[1] for y in (tau, q))
+    floor = _floor(f, positions)
+    above = f > cutoff
+    w, step = 2.0 * np.pi * f[above, None], f[1] - f[0]
+    shared = np.clip((np.nan_to_num(shared[above]) - chance) / (1.0 - chance), 0.0, 1.0)
+    shared = np.where(positions[above] < AT_FLOOR * floor, shared, 0.0)
+    return shared * power[above] / w**2 * step, positions[above] * w**2 * step
+
+
 def spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
     """Power density (frequencies, joints) of samples on a regular grid."""
+    grid, even = _even(t, x, rate)
+    return _welch(even, rate, min(len(grid), max(16, int(8.0 * rate))))
+
+
+def _even(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
+    """Regular instants and the samples there."""
+    grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
+    return grid, np.column_stack([np.interp(grid, t, column) for column in x.T])
+
+
+def _welch(x: Array, rate: float, length: int) -> tuple[Array, Array]:
+    """Power density (frequencies, columns) from pieces of some length."""
     from scipy.signal import welch
 
-    grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
-    even = np.column_stack([np.interp(grid, t, column) for column in x.T])
-    length = min(len(grid), max(16, int(8.0 * rate)))
-    f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
+    f, S = welch(x, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
     return np.asarray(f, dtype=np.float64), np.asarray(S, dtype=np.float64)
 
 

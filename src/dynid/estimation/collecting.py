@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.data.cutoff import LEAST, Choice, choose_cutoff
+from dynid.data.cutoff import LEAST, Choice, LoopNoise, choose_cutoff, loop_noise
 from dynid.data.log import ArraySource, Log
 from dynid.data.read import IN_CURRENT
 from dynid.data.survey import ROWS, Survey, survey
@@ -98,13 +98,15 @@ def collect(
     gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
     noise = _motion_noise(measure, surveys, choices, treatments)
     empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
+    state = empty.holding(gathered)
+    state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)))
     beside = torque_equation(equation) if torques and all(map(_has_torques, logs, surveys)) else None
     if beside is None:
-        return empty.holding(gathered)
+        return state
     told = _told(on_progress, "reading torques")
     anew = None if judge is None else judge.anew()
     rows = gather(beside, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=anew)
-    return replace(empty.holding(gathered), torques=rows.blocks)
+    return replace(state, torques=rows.blocks)
 
 
 def _has_torques(log: Log, seen: Survey) -> bool:
@@ -230,6 +232,14 @@ def _motion_noise(
     if measure.is_integral or not derived:
         return 0.0
     return max(choice.noise_share(cutoff) for choice, cutoff in derived)
+
+
+def _loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> tuple[LoopNoise | None, ...]:
+    """Noise of the encoders that the controller fed back into the torques, per log."""
+    return tuple(
+        loop_noise(s, treatment.cutoff) if treatment.cutoff is not None and treatment.smooth else None
+        for s, treatment in zip(surveys, treatments, strict=True)
+    )
 
 
 def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:

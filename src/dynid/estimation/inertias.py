@@ -19,8 +19,11 @@ from dynid.robot.transform import Array
 POSTURES = 24
 
 
-def mean_inertias(equation: Equation, names: tuple[str, ...]) -> Array:
-    """Matrix (n, names): mean inertias about the joints from parameters; no rows where they cannot be had."""
+def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool = False) -> Array:
+    """Matrix (n, names): mean inertias about the joints from parameters; no rows where they cannot be had.
+
+    roughly: although some parameters are unidentifiable and others stand for sums with them.
+    """
     try:
         if equation.measure.model == "reaction":
             relation = relate_sensors(equation.robot, tared=equation.is_tared)
@@ -33,7 +36,9 @@ def mean_inertias(equation: Equation, names: tuple[str, ...]) -> Array:
     except LoopError:
         return np.zeros((0, len(names)))
     place = {name: k for k, name in enumerate(base_names)}
-    if not set(base_names) <= set(names):  # something is lost in the data: sums of parameters are no inertias
+    if not roughly and not set(base_names) <= set(
+        names
+    ):  # something is lost in the data: sums of parameters are no inertias
         return np.zeros((0, len(names)))
     return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
 

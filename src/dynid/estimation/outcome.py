@@ -21,12 +21,12 @@ from dynid.estimation.least_squares import Factors, Solution, channel_noise, sta
 from dynid.estimation.lost import Lost
 from dynid.estimation.method import Method
 from dynid.estimation.placement import find_placement
-from dynid.estimation.residuals import Delay, check_channels, estimate_delay
+from dynid.estimation.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.score import Score
 from dynid.estimation.state import State
 from dynid.estimation.torque_scale import find_scales
 from dynid.estimation.unknowns import Unknowns
-from dynid.estimation.verdict import Evidence, judge
+from dynid.estimation.verdict import Evidence, Shaken, judge
 from dynid.models.friction import PLAIN
 from dynid.robot.transform import Array
 from dynid.version import VERSION
@@ -140,9 +140,20 @@ class Outcome:
 
     @cached_property
     def systematic(self) -> Array:
-        """Shifts by gains and by noise of the motion that are uncertain, a row each."""
+        """Shifts by gains, by noise of the motion and by its way through the controller, a row each."""
         gains = gain_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
-        return np.concatenate([gains, UNSURE * self.shift[None]]) if self.shift.any() else gains
+        rows = [UNSURE * self.shift, *(tremor.shifts for tremor in self.tremors)]
+        return np.concatenate([gains, *(row[None] for row in rows if row.any())])
+
+    @cached_property
+    def tremors(self) -> tuple[Tremor, ...]:
+        """Joints that noise of the encoders shakes through the controller."""
+        equation, kept = self.state.equation, self.kept
+        H = mean_inertias(equation, self._named(kept), roughly=True)
+        inertias = H @ self.solution.values[kept]
+        if len(H) != len(equation.joints) or not (inertias > 0.0).all():
+            return ()
+        return find_tremors(equation, self.unknowns, self.solution, self.state, inertias)
 
     @cached_property
     def covariance(self) -> Array:
@@ -208,7 +219,7 @@ class Outcome:
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
             scales=find_scales(equation, unknowns, self.solution.values, self.factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.measure.has_torques,
-            seconds=sum(block.stop - block.start for block in state.blocks),
+            seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken(),
         )  # fmt: skip
 
     def _torque_joints(self) -> tuple[str, ...]:
@@ -216,6 +227,19 @@ class Outcome:
         equation = self.state.equation
         joints = equation.joints if equation.measure.has_torques else range(equation.robot.n)
         return tuple(equation.robot.joint_names[j] for j in joints)
+
+    def _shaken(self) -> list[Shaken]:
+        """Joints whose friction is off by more than a standard deviation because encoder noise shakes them."""
+        random = self.solution.covariance if self.deviations is None else self.deviations.covariance
+        sigma, equation = np.sqrt(np.diag(random)), self.state.equation
+        friction = [k for k in self.kept if self.unknowns.names[k] in equation.names[equation.rigid_count :]]
+        found = []
+        for tremor in self.tremors:
+            off = {k: abs(tremor.shifts[k]) / sigma[k] for k in friction if abs(tremor.shifts[k]) > sigma[k] > 0.0}
+            if off:
+                names = self._named(sorted(off, key=lambda k: -off[k]))
+                found.append(Shaken(equation.robot.joint_names[tremor.joint], names, tremor.speed, max(off.values())))
+        return found
 
     def _weak(self) -> list[str]:
         """Base parameters that are not known to half of the largest of their kind (mass, first moment, inertia)."""

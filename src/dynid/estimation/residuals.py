@@ -10,7 +10,9 @@ from dynid.estimation.equation import Equation
 from dynid.estimation.factor import ChannelFactor, merge
 from dynid.estimation.least_squares import Solution
 from dynid.estimation.rows import Rows
+from dynid.estimation.state import State
 from dynid.estimation.unknowns import Unknowns
+from dynid.models.friction import STOP
 from dynid.robot.transform import Array
 
 BINS = 12
@@ -40,6 +42,71 @@ class Delay:
 
     seconds: float
     sigma: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tremor:
+    """A joint that noise of its encoder shakes through the controller, with `speed` (rad/s or m/s, rms).
+
+    shifts (unknowns,): how its friction, which then turns round less sharply, changes the values.
+    """
+
+    joint: int
+    speed: float
+    shifts: Array
+
+
+def find_tremors(
+    equation: Equation, unknowns: Unknowns, solution: Solution, state: State, inertias: Array
+) -> tuple[Tremor, ...]:
+    """What a controller that feeds noise of the encoders back does to friction; inertias (n,) about the joints.
+
+    Impulses J of the controller above the cut-off shake a joint with the velocity J / inertia. Where a joint turns
+    round, its dry friction is F erf(v / (sqrt(2) s)) in place of F sign(v) then, with s the rms of that velocity.
+    """
+    if not (state.kept and state.loop and equation.is_direct and equation.torque_channels):
+        return ()
+    window = equation.measure.window if equation.measure.is_integral else None
+    total = sum(block.factors[0].count for block in state.blocks) / sum(len(rows.t) for rows in state.kept)
+    half = solution.free @ np.linalg.inv(solution.R)
+    blocks = [columns for name, columns in equation.blocks_of.items() if name == "coulomb" or STOP.fullmatch(name)]
+    found = []
+    for j, inertia in zip(equation.joints, inertias, strict=True):
+        c = 0 if equation.measure.is_scalar else [channel.joint for channel in equation.channels].index(j)
+        pull, speeds = np.zeros(len(unknowns)), [0.0]
+        for rows in state.kept:
+            noise = state.loop[rows.log]
+            if noise is None or len(rows.t) < 2:
+                continue
+            s = float(np.sqrt(np.minimum(noise[0][:, j] / inertia**2, noise[1][:, j]).sum()))
+            places = [unknowns.place[rows.log, columns[j]] for columns in blocks]
+            dry = sum(float(solution.values[k]) for k in places if k >= 0)
+            change = dry * _less_sharp(rows.t, rows.v[:, j], s, window)
+            change *= (rows.v[:, j] if equation.measure.is_scalar else 1.0) * (window or 1.0)
+            place = unknowns.place[rows.log, unknowns.channels[c]]
+            own = equation.channels[c].row(rows.wide)[:, :-1]
+            pull[place[place >= 0]] += own[:, place >= 0].T @ change / solution.noise[c] ** 2
+            speeds.append(s)
+        found.append(Tremor(j, max(speeds), total * (half @ (half.T @ pull))))
+    return tuple(found)
+
+
+def _less_sharp(t: Array, v: Array, s: float, window: float | None) -> Array:
+    """Mean of erf(v / (sqrt(2) s)) - sign(v) from row to row, or over a window (s) around each."""
+    from scipy.special import erf
+
+    if s < 1e-9:
+        return np.zeros(len(v))
+    width = 0.5 * (float(np.median(np.diff(t))) if window is None else window)
+    low, high = np.interp(t - width, t, v), np.interp(t + width, t, v)
+    high = np.where(np.abs(high - low) < 1e-3 * s, low + 1e-3 * s, high)
+
+    def integral(x: Array) -> Array:
+        return np.asarray(
+            x * erf(x / (np.sqrt(2.0) * s)) + s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * (x / s) ** 2) - np.abs(x)
+        )
+
+    return (integral(high) - integral(low)) / (high - low)
 
 
 def residuals_of(equation: Equation, unknowns: Unknowns, values: Array, rows: Rows) -> tuple[Array, Array]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dynid.data.cutoff import LoopNoise
 from dynid.data.findings import Findings
 from dynid.errors import IdentificationError
 from dynid.estimation.equation import Equation
@@ -26,6 +27,7 @@ class State:
     to files either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a
     share of them, in the noisiest log. torques: blocks of the joint torques where the equation is about something else
     and the logs have them. floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown.
+    loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as `kept`).
     """
 
     equation: Equation
@@ -42,6 +44,7 @@ class State:
     repeats: tuple[Repeat, ...] = ()
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
+    loop: tuple[LoopNoise | None, ...] = ()
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -62,6 +65,11 @@ class State:
             torques=(),
             floor=some.floor,
         )
+
+    def of_logs_left(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
+        """Of one item per log those of the logs that still have blocks after `holding`."""
+        gone = {repeat.log for repeat in self.repeats if repeat.gone}
+        return tuple(item for log, item in enumerate(items) if log not in gone)
 
     def save(self, path: str | Path) -> None:
         """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
@@ -106,8 +114,12 @@ def merge_states(states: list[State]) -> State:
     findings = tuple(found for state in states for found in state.findings)
     noise = max(state.motion_noise for state in states)
     floor = tuple(factors for state in states for factors in state.floor)
+    loop = tuple(noise for state in states for noise in state.loop)
     floor = floor if len(floor) == before else ()
     merged = first.holding(Gathered(tuple(blocks), settling, tuple(kept), findings, floor))
     earlier = tuple(repeat for state in states for repeat in state.repeats)
     beside = tuple(torques) if all(state.torques for state in states) else ()
-    return replace(merged, motion_noise=noise, repeats=(*earlier, *merged.repeats), torques=beside)
+    return replace(
+        merged, motion_noise=noise, repeats=(*earlier, *merged.repeats), torques=beside,
+        loop=merged.of_logs_left(loop) if len(loop) == before else (),
+    )  # fmt: skip

@@ -44,6 +44,22 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Shaken:
+    """A joint that encoder noise shakes through its controller: speed (rad/s), friction parameters that it biases.
+
+    ratio: their expected bias over their standard deviation, at worst.
+    """
+
+    joint: str
+    names: tuple[str, ...]
+    speed: float
+    ratio: float
+
+    def __str__(self) -> str:
+        return f"{self.joint} (+- {self.speed:.2g}; {_some(self.names)}: {self.ratio:.2g} standard deviations)"
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """The figures that a verdict rests on.
 
@@ -54,7 +70,8 @@ class Evidence:
     is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations. scales: how the
     torques compare with those of nominal masses, where their size is off; in_current: they are currents, not torques;
     seconds: of motion that were used. torques: errors of the joint torques of torque_joints on validation data, where
-    the model is about something else; None where they were not predicted.
+    the model is about something else; None where they were not predicted. shaken: joints whose friction encoder noise
+    biases through the controller.
     """
 
     channels: Sequence[str]
@@ -79,6 +96,7 @@ class Evidence:
     model: str = "torque"
     torques: Score | None = None
     torque_joints: Sequence[str] = ()
+    shaken: Sequence[Shaken] = ()
 
     @property
     def torques_decide(self) -> bool:
@@ -245,6 +263,14 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
             f"towards zero by some {100.0 * share**2:.2g} %, beyond their deviations"
         )
         doubts.append((text, "lower the cut-off, or move faster; momentum needs no accelerations"))
+    if evidence.shaken:
+        text = (
+            "encoder noise that the controller feeds back makes velocities reverse at the rate of the noise (rms in "
+            "rad/s or m/s), so that friction looks smoother than it is; joint "
+            f"{_some([str(item) for item in evidence.shaken])}; the intervals allow for it"
+        )
+        step = "pass through zero velocity faster, filter the controller's velocity feedback, or use finer encoders"
+        doubts.append((text, step))
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
         text = f"the deviations rest on {_count(evidence.groups, 'block')} of time only"
         doubts.append((text, "record longer"))
