@@ -6,6 +6,7 @@ everywhere (`allowed`), and a default value is never refused.
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import tempfile
 from collections.abc import Callable, Iterator
@@ -194,8 +195,15 @@ def result() -> dynid.Identification:
     return fit()
 
 
+@cache
+def place() -> tempfile.TemporaryDirectory[str]:
+    made = tempfile.TemporaryDirectory(prefix="dynid-arguments-")
+    atexit.register(made.cleanup)
+    return made
+
+
 def folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="dynid-arguments-"))
+    return Path(tempfile.mkdtemp(dir=place().name))
 
 
 def two_links() -> Robot:

@@ -193,3 +193,16 @@ def test_rotors_of_unknown_inertia_have_the_nominal_one_in_simulations_and_are_n
             identify(robot, simulate(robot, motion), model=model)
         told = identify(robot, simulate(robot, motion), model=model, friction=(), partial=True).warnings
         assert any("inertia of joint 2 is unknown: its spin is left out" in text for text in told)
+
+
+@pytest.mark.parametrize("model", ["torque", "torque+reaction"])
+def test_a_declared_rotor_that_the_data_contradict_is_named(model: str) -> None:
+    bare = arm("puma560")
+    true = bare.with_sensor(ForceSensor(rotors=(Rotor("4", 60.0, 2e-4), Rotor("5", 60.0, 1e-4))))
+    log = simulate(true, fourier_motion(bare), noise=0.05, plate_noise=0.05)
+    wrong = bare.with_sensor(ForceSensor(rotors=(Rotor("4", 60.0, 2e-4), Rotor("5", 60.0, 2e-4))))
+    right, off = (identify(robot, log, model=model, friction=()) for robot in (true, wrong))
+    assert not [text for text in right.warnings if "the data alone say" in text]
+    named = [text for text in off.warnings if "the data alone say" in text]
+    assert len(named) == 1
+    assert named[0].startswith("Ia5 = 0.72 was declared")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -91,7 +92,7 @@ def estimate(
         kinds=equation.kinds,
     )  # fmt: skip
     checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
-    warnings: tuple[str, ...] = ()
+    warnings = _contradicted(state, unknowns, factors, method, declared)
     if levels is not None:
         note, warnings = _beside(state, unknowns, factors, method, validation, levels, (solution, deviations, checked))
         notes = (*notes, note)
@@ -123,6 +124,30 @@ def _declared_rotors(equation: Equation, method: Method) -> dict[str, float]:
     """Ia that the robot's sensor declares, where torques hold rotors; the recursion takes no known parameters."""
     has_rotors = equation.measure.has_torques and equation.base.question.rotor_inertia and equation.unknown is None
     return equation.robot.declared_rotors if has_rotors and method.estimator != "recursive" else {}
+
+
+def _contradicted(
+    state: State, unknowns: Unknowns, factors: Factors, method: Method, declared: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Name declared rotors whose Ia the data, left free, find elsewhere: by 5 deviations and a twentieth."""
+    own = {name: x for name, x in declared.items() if name in unknowns.names and name not in method.known}
+    if not own:
+        return ()
+    free = solve(
+        unknowns, factors, constraints=constraints_of(state.equation, unknowns, method.known, method.tied, {})[0]
+    )
+    spread = jackknife(unknowns, free, state.blocks)
+    sigma = np.sqrt(np.diag(free.covariance if spread is None else spread.covariance))
+    warnings = []
+    for name, Ia in own.items():
+        k = unknowns.names.index(name)
+        off = abs(float(free.values[k]) - Ia)
+        if off > max(5.0 * sigma[k], 0.05 * Ia):
+            warnings.append(
+                f"{name} = {Ia:.5g} was declared by the rotor's ratio^2 J, but the data alone say {free.values[k]:.5g} "
+                f"(+- {sigma[k]:.1g}); check ratio and inertia of this rotor"
+            )
+    return tuple(warnings)
 
 
 def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Constraints | None) -> Levels | None:
