@@ -131,7 +131,8 @@ def _stamps(batch: Batch, plan: Plan) -> Numbers:
         return t
     seconds, fine = np.asarray(t, dtype=np.float64), np.asarray(batch[plan.nanoseconds], dtype=np.float64)
     if not (np.abs(seconds) + np.abs(fine) < 1e9 * LARGEST).all() or np.abs(seconds).max(initial=0.0) > 9e9:
-        return np.asarray(1e9 * seconds + fine)  # rounded to 0.3 us, but what is missing stays missing
+        with np.errstate(over="ignore"):
+            return np.asarray(1e9 * seconds + fine)  # rounded to 0.3 us, but what is missing stays missing
     return np.asarray(seconds.astype(np.int64) * 10**9 + fine.astype(np.int64))
 
 
