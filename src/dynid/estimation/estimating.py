@@ -83,7 +83,9 @@ def estimate(
         solution = _solve(state, unknowns, factors, method, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
-    floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
+    # not where the first order is not enough, nor for power and work, where torques may go with the noise of velocities
+    small = state.motion_noise <= NOISY and not equation.measure.is_scalar
+    floor = dict(enumerate(state.floor)) if small else {}
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
     solution = replace(solution, values=solution.values - shift)
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
