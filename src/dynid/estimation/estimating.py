@@ -20,7 +20,7 @@ from dynid.estimation.jackknife import Jackknife, jackknife
 from dynid.estimation.least_squares import Constraints, Factors, NoisyRows, Solution, regroup_above_noise, solve
 from dynid.estimation.lost import Lost, describe_lost
 from dynid.estimation.method import Method
-from dynid.estimation.outcome import Outcome
+from dynid.estimation.outcome import UNSURE, Outcome
 from dynid.estimation.recursive import (
     Levels,
     attenuation,
@@ -77,11 +77,12 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
         solution = _solve(state, unknowns, factors, method, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
-    # not where the first order is not enough, nor for power and work, where torques may go with the noise of velocities
-    small = state.motion_noise <= NOISY and not equation.measure.is_scalar
-    floor = dict(enumerate(state.floor)) if small else {}
+    floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
-    solution = replace(solution, values=solution.values - shift)
+    if (
+        not equation.measure.is_scalar
+    ):  # in power and work, torques may go with the noise of velocities: it stays unsure
+        solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
