@@ -65,7 +65,10 @@ def estimate(state: State, method: Method, validation: tuple[Gathered, str] | No
     found = list[Lost]()
     for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
         if regrouping is not None:
-            found += describe_lost(equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise)
+            found += describe_lost(
+                equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise,
+                is_noisy=state.motion_noise > NOISY,
+            )  # fmt: skip
             unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
     if found and levels is not None:
         raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
