@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.data.log import Samples
 from dynid.data.survey import Survey
@@ -193,42 +194,46 @@ def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
     noise of its encoders back shows it in torques that are coherent with the recorded positions where these are at
     their noise floor; noise of torque sensors is not, and motion is above it. None where the rows are too few to tell.
     """
-    from scipy.signal import coherence
-
     x = _longest_travel(seen)
     length = int(8.0 * seen.rate / cutoff)
     if x.tau is None or len(x) < FEWEST_PIECES * length:
         return None
-    (t, q), tau = _even(x.t, x.q, seen.rate), _even(x.t, x.tau, seen.rate)[1]
-    chance = 1.5 * length / len(t)  # coherence of signals that have nothing to do with one another
-    f, shared = coherence(q, tau, seen.rate, nperseg=length, axis=0)
-    power, positions = (_welch(y, seen.rate, length)[1] for y in (tau, q))
-    floor = _floor(f, positions)
+    q, tau = (_transforms(_even(x.t, y, seen.rate), length) for y in (x.q, x.tau))
+    f = np.asarray(np.fft.rfftfreq(length, 1.0 / seen.rate), dtype=np.float64)
+    unit = 2.0 / (seen.rate * (np.hanning(length) ** 2).sum())
+    power, positions = (unit * (np.abs(y) ** 2).mean(axis=0) for y in (tau, q))
+    chance = 1.3 / len(q)  # coherence of signals that have nothing to do with one another
+    shared = (unit * np.abs((q.conj() * tau).mean(axis=0))) ** 2 / np.maximum(power * positions, 1e-300)
+    floor = _floor(f, np.asarray(positions, dtype=np.float64))
     above = f > cutoff
     w, step = 2.0 * np.pi * f[above, None], f[1] - f[0]
-    shared = np.clip((np.nan_to_num(shared[above]) - chance) / (1.0 - chance), 0.0, 1.0)
+    shared = np.clip((shared[above] - chance) / (1.0 - chance), 0.0, 1.0)
     shared = np.where(positions[above] < AT_FLOOR * floor, shared, 0.0)
     return shared * power[above] / w**2 * step, positions[above] * w**2 * step
 
 
 def spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
     """Power density (frequencies, joints) of samples on a regular grid."""
-    grid, even = _even(t, x, rate)
-    return _welch(even, rate, min(len(grid), max(16, int(8.0 * rate))))
-
-
-def _even(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
-    """Regular instants and the samples there."""
-    grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
-    return grid, np.column_stack([np.interp(grid, t, column) for column in x.T])
-
-
-def _welch(x: Array, rate: float, length: int) -> tuple[Array, Array]:
-    """Power density (frequencies, columns) from pieces of some length."""
     from scipy.signal import welch
 
-    f, S = welch(x, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
+    even = _even(t, x, rate)
+    length = min(len(even), max(16, int(8.0 * rate)))
+    f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
     return np.asarray(f, dtype=np.float64), np.asarray(S, dtype=np.float64)
+
+
+def _even(t: Array, x: Array, rate: float) -> Array:
+    """Samples at regular instants."""
+    grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
+    return np.column_stack([np.interp(grid, t, column) for column in x.T])
+
+
+def _transforms(x: Array, length: int) -> NDArray[np.complex128]:
+    """Fourier transforms (pieces, frequencies, columns) of pieces that overlap by half, detrended."""
+    from scipy.signal import detrend
+
+    pieces = np.lib.stride_tricks.sliding_window_view(x, length, axis=0)[:: max(1, length // 2)]
+    return np.asarray(np.fft.rfft(detrend(pieces) * np.hanning(length), axis=-1)).swapaxes(1, 2)
 
 
 def _floor(f: Array, S: Array) -> Array:

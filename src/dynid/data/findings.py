@@ -73,7 +73,7 @@ class Findings:
     def counts(self, t: Array) -> NDArray[np.bool_]:
         """Which instants lie in the interval; those that are none do."""
         begin, end = self.interval
-        return np.asarray(~((t < begin) | (t >= end)))
+        return np.asarray(((t >= begin) & (t < end)) | ~np.isfinite(t))
 
     def count(self, t: Array) -> int:
         """How many instants lie in the interval."""

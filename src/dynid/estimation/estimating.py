@@ -21,7 +21,7 @@ from dynid.estimation.jackknife import Jackknife, jackknife
 from dynid.estimation.least_squares import Constraints, Factors, NoisyRows, Solution, regroup_above_noise, solve
 from dynid.estimation.lost import Lost, describe_lost
 from dynid.estimation.method import Method, refuse_idle_offsets
-from dynid.estimation.outcome import Outcome
+from dynid.estimation.outcome import UNSURE, Outcome
 from dynid.estimation.recursive import (
     Levels,
     attenuation,
@@ -71,7 +71,10 @@ def estimate(
     found = list[Lost]()
     for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
         if regrouping is not None:
-            found += describe_lost(equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise)
+            found += describe_lost(
+                equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise,
+                is_noisy=state.motion_noise > NOISY,
+            )  # fmt: skip
             unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
     if found and levels is not None:
         raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
@@ -83,11 +86,12 @@ def estimate(
         solution = _solve(state, unknowns, factors, method, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
-    # not where the first order is not enough, nor for power and work, where torques may go with the noise of velocities
-    small = state.motion_noise <= NOISY and not equation.measure.is_scalar
-    floor = dict(enumerate(state.floor)) if small else {}
+    floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
-    solution = replace(solution, values=solution.values - shift)
+    if (
+        not equation.measure.is_scalar
+    ):  # in power and work, torques may go with the noise of velocities: it stays unsure
+        solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,

@@ -190,7 +190,7 @@ def regroup_above_noise(
 def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
     """Shares (kept,) of column k in the columns kept, without those that are none but for noise.
 
-    Rows of every channel are weighted by what is left of them.
+    Rows of every channel are weighted by what is left of them; the part of noise in their products is taken off.
     """
     A = np.concatenate([part.A for part in parts])
     scale = np.linalg.norm(A[:, kept], axis=0) + 1e-300
@@ -200,13 +200,16 @@ def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
     left = np.array([np.sqrt(float(x @ x) / max(part.count, 1)) for x, part in pieces])
     left = np.maximum(left, 1e-6 * left.max()) + 1e-300
     A = np.concatenate([part.A / s for part, s in zip(parts, left, strict=True)])
+    D = np.concatenate([part.D / s for part, s in zip(parts, left, strict=True)])
     some = list(range(len(kept)))
     while some:
         columns = A[:, [kept[i] for i in some]]
         scale = np.linalg.norm(columns, axis=0) + 1e-300
         Q, R = np.linalg.qr(columns / scale)
         inverse = scipy.linalg.solve_triangular(R, np.eye(len(some)))
+        noise = D[:, [kept[i] for i in some]] / scale
         x = inverse @ (Q.T @ A[:, k])
+        x = x + inverse @ (inverse.T @ (noise.T @ (noise @ x - D[:, k])))
         sure = np.abs(x) / np.linalg.norm(inverse, axis=1)
         if sure.min() > SURE:
             break

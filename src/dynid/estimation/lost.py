@@ -34,11 +34,12 @@ class Lost:
 
 
 def describe_lost(
-    equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array, *, by_noise: bool = False
-) -> tuple[Lost, ...]:
+    equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array, *, by_noise: bool = False,
+    is_noisy: bool = False,
+) -> tuple[Lost, ...]:  # fmt: skip
     """One entry per unknown that was not kept; posture (n,): the mean position in the logs.
 
-    by_noise: noise of the sensors alone would have told them apart.
+    by_noise: noise of the sensors alone would have told them apart; is_noisy: the cut-off lets much of it through.
     """
     if regrouping is None:
         return ()
@@ -58,7 +59,9 @@ def describe_lost(
         direction[kept] -= shares
         seen = ("only noise of the sensors excites it; " if by_noise else "") + seen_instead(terms, name)
         kept_shares = tuple((other, float(share)) for share, other in terms)
-        found.append(Lost(name, seen, _remedy(equation, unknowns, direction, posture), kept_shares))
+        remedy = "lower the cut-off, or " if by_noise and is_noisy else ""
+        remedy += _remedy(equation, unknowns, direction, posture)
+        found.append(Lost(name, seen, remedy, kept_shares))
     return tuple(found)
 
 

@@ -43,7 +43,7 @@ class Outcome:
     """A solved state with all that was found on the way.
 
     sums: names of unknowns that stand for several; blind: warnings of the way of solving; deviations: None where the
-    textbook ones are taken; shift (unknowns,): what noise of the motion had pulled the values by, taken back.
+    textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by.
     """
 
     state: State
@@ -142,7 +142,7 @@ class Outcome:
     def systematic(self) -> Array:
         """Shifts by gains, by noise of the motion and by its way through the controller, a row each."""
         gains = gain_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
-        rows = [UNSURE * self.shift, *(tremor.shifts for tremor in self.tremors)]
+        rows = [self.shift, *(tremor.shifts for tremor in self.tremors)]
         return np.concatenate([gains, *(row[None] for row in rows if row.any())])
 
     @cached_property
@@ -151,7 +151,7 @@ class Outcome:
         equation, kept = self.state.equation, self.kept
         H = mean_inertias(equation, self._named(kept), roughly=True)
         inertias = H @ self.solution.values[kept]
-        if len(H) != len(equation.joints) or not (inertias > 0.0).all():
+        if len(H) != len(equation.joints):
             return ()
         return find_tremors(equation, self.unknowns, self.solution, self.state, inertias)
 

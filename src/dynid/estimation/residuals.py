@@ -17,6 +17,9 @@ from dynid.robot.transform import Array
 
 BINS = 12
 ROUNDS = 6
+SLOW = 2e-3
+"""Speed of a tremor over that of the motion (rms) below which it does not matter."""
+
 LONGEST = 0.5
 """Seconds beyond which a delay is not sought."""
 
@@ -72,6 +75,8 @@ def find_tremors(
     blocks = [columns for name, columns in equation.blocks_of.items() if name == "coulomb" or STOP.fullmatch(name)]
     found = []
     for j, inertia in zip(equation.joints, inertias, strict=True):
+        if inertia <= 0.0:
+            continue
         c = 0 if equation.measure.is_scalar else [channel.joint for channel in equation.channels].index(j)
         pull, speeds = np.zeros(len(unknowns)), [0.0]
         for rows in state.kept:
@@ -87,7 +92,9 @@ def find_tremors(
             own = equation.channels[c].row(rows.wide)[:, :-1]
             pull[place[place >= 0]] += own[:, place >= 0].T @ change / solution.noise[c] ** 2
             speeds.append(s)
-        found.append(Tremor(j, max(speeds), total * (half @ (half.T @ pull))))
+        usual = np.sqrt(np.mean([float((rows.v[:, j] ** 2).mean()) for rows in state.kept]))
+        if max(speeds) > SLOW * usual:
+            found.append(Tremor(j, max(speeds), total * (half @ (half.T @ pull))))
     return tuple(found)
 
 
