@@ -36,7 +36,10 @@ FEW = 3.0
 OPPOSITE = 0.2
 """Median correlation of neighbours below whose negative they err in opposite directions."""
 
-LEAST = 0.25
+MANY = 15
+"""Blocks from which on they can show it."""
+
+LEAST = 0.4
 """Smallest growth of a variance: neighbours of opposite sign are not trusted to cancel more."""
 
 
@@ -102,10 +105,10 @@ def _memory(shifts: Array, steps: Array) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
-    correlation, at least the median; of neighbours the median counts in any case. Where it is below zero beyond
-    chance, the variances shrink: noise of derivatives at the end of a block is made up for by that of the next. (The
-    unknowns themselves may hang on a few weak directions, as those of one channel of energy do: chance would move all
-    of them together.)
+    correlation, at least the median; of neighbours the median counts in any case. Where many blocks show it to be
+    below zero beyond chance, the variances shrink: noise of derivatives at the end of a block is made up for by that
+    of the next. (The unknowns themselves may hang on a few weak directions, as those of one channel of
+    energy do: chance would move all of them together.)
     """
     power = (shifts**2).sum(axis=0)
     spread = (steps**2).sum(axis=0)
@@ -121,7 +124,8 @@ def _memory(shifts: Array, steps: Array) -> Array:
         if rho > limit:
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:
-            growth += np.minimum(own + rho, 0.0) if rho < -max(limit, OPPOSITE) else 2.0 * max(0.0, rho)
+            opposite = len(shifts) >= MANY and rho < -max(limit, OPPOSITE)
+            growth += np.minimum(own + rho, 0.0) if opposite else 2.0 * max(0.0, rho)
     return np.maximum(growth, LEAST)
 
 
