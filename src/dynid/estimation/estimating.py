@@ -88,9 +88,7 @@ def estimate(
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
-    if (
-        not equation.measure.is_scalar
-    ):  # in power and work, torques may go with the noise of velocities: it stays unsure
+    if not equation.measure.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
     deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
     fit = score(
@@ -213,10 +211,13 @@ def _above_noise(
 
 
 def _minor(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
-    """Unknowns that are friction beyond viscous, Coulomb and offset."""
+    """Unknowns that are friction beyond viscous, Coulomb and offset; Coulomb too where stop operators stand for it."""
     blocks = state.equation.blocks_of
     columns = [k for name in blocks if name not in PLAIN for k in blocks[name]]
-    return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
+    minor = np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
+    if minor.any():
+        minor |= np.isin(np.arange(len(unknowns)), unknowns.place[:, list(blocks.get("coulomb", ()))])
+    return minor
 
 
 def _solve(
