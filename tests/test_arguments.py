@@ -247,7 +247,7 @@ for name in ("qr", "svd"):
     changes("base_parameters", sampled, rows=90)
     changes("base_parameters", sampled, scaling=(1.0, 0.03))
 base: Call = lambda **k: dynid.base_parameters(robot(), **k)  # noqa: E731
-for other in (None, "nullspace", "rules"):
+for other in (None, "exact", "nullspace", "rules"):
     refused("base_parameters", "rows= is for", base, rows=90, method=other)
     refused("base_parameters", "scaling= is for", base, scaling=(1.0, 0.03), method=other)
     allowed("base_parameters", lambda method=other, **k: base(method=method, **k), seed=3)

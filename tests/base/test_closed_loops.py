@@ -108,7 +108,7 @@ def test_a_parallelogram_is_sampled_as_one() -> None:
 
 def test_an_assembly_at_a_dead_point_is_refused() -> None:
     table = {**PARALLELOGRAM, "closure": [{**PARALLELOGRAM["closure"][0], "at": [0.0], "start": [0.0, 0.0]}]}
-    with pytest.raises(ModelError, match="dead point there; correct start and at"):
+    with pytest.raises(ModelError, match="dead point"):
         base_parameters(robot_of(table))
 
 

@@ -43,8 +43,7 @@ def base_parameters(
     """
     _refuse_idle(method, rows, scaling)
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
-    sampling = rows is not None or scaling is not None
-    if method is None and exact_applies(question) and not sampling:
+    if method is None and exact_applies(question):
         return _certified(question, seed)
     finders: dict[str, Callable[[Question], BaseParameters]] = {
         "exact": lambda q: _by_exact(q, seed),
@@ -56,8 +55,6 @@ def base_parameters(
     method = method or "qr"
     if method not in finders:
         raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
-    if sampling and method not in ("qr", "svd"):
-        raise ModelError(f"rows and scaling belong to the methods qr and svd, not to '{method}'")
     return _with_doubts(finders[method](question))
 
 

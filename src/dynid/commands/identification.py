@@ -145,13 +145,13 @@ def identify(
     result = report_face.with_command(result)
     outputs.put(out, result.save)
     bodies = bodies_face.Bodies(result, outputs, physical, urdf)
+    bodies.write(terminal.parse_locks(lock or []))
     found: list[str] = []
     with identification_face.progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
         outputs.put(report, lambda place: found.extend(report_face.report_identified(
             result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
         )))  # fmt: skip
-    bodies.write(terminal.parse_locks(lock or []))
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
     outputs.put_json(json, lambda: identification_face.facts(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
