@@ -59,8 +59,7 @@ def test_shifts_are_those_of_refits(most: int) -> None:
         if middle > chance:
             growth += 2.0 * np.maximum(rho, middle)
         elif lag == 1:
-            growth += np.minimum(rho + middle, 0.0) if middle < -max(chance, 0.2) else 2.0 * max(0.0, middle)
-    growth = np.maximum(growth, 0.25)
+            growth += 2.0 * max(0.0, middle)
     scale = np.sqrt(np.outer(growth, growth))
     assert_allclose(found.covariance, scale * (G - 1) / G * (centred.T @ centred), rtol=1e-6, atol=1e-10)
     assert found.essential_groups == 0
