@@ -37,7 +37,7 @@ from dynid.estimation.structure import standing_regrouping, structural_columns
 from dynid.estimation.torque_check import TorqueCheck
 from dynid.estimation.unknowns import Unknowns
 from dynid.estimation.verdict import NOISY
-from dynid.models.friction import PLAIN
+from dynid.models.friction import PLAIN, STOP
 from dynid.robot.transform import Array
 
 
@@ -90,7 +90,9 @@ def estimate(
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
     if not equation.measure.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
-    deviations = _deviations(state, unknowns, solution, levels) if method.intervals == "jackknife" else None
+    deviations = None
+    if method.intervals == "jackknife":
+        deviations = _deviations(state, unknowns, solution, levels, _is_derived(state, unknowns, solution))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
@@ -163,10 +165,20 @@ def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Const
     return find_levels(state.equation, unknowns)
 
 
-def _deviations(state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None) -> Jackknife | None:
+def _is_derived(state: State, unknowns: Unknowns, solution: Solution) -> bool:
+    """Whether most of the residual is noise of the motion, that of derivatives above all."""
+    power = np.zeros(len(solution.noise))
+    for log, of_log in enumerate(state.floor):
+        power += [f.residual_squares(unknowns.of_channel(log, c, solution.values)) for c, f in enumerate(of_log)]
+    return bool((power / solution.noise**2).sum() > 0.5 * (solution.residual_squares / solution.noise**2).sum())
+
+
+def _deviations(
+    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None, derived: bool
+) -> Jackknife | None:
     if levels is None:
-        return jackknife(unknowns, solution, state.blocks)
-    return jackknife_recursion(unknowns, solution, levels, state.blocks)
+        return jackknife(unknowns, solution, state.blocks, derived=derived)
+    return jackknife_recursion(unknowns, solution, levels, state.blocks, derived=derived)
 
 
 def _beside(
@@ -211,13 +223,12 @@ def _above_noise(
 
 
 def _minor(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
-    """Unknowns that are friction beyond viscous, Coulomb and offset; Coulomb too where stop operators stand for it."""
+    """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb."""
     blocks = state.equation.blocks_of
-    columns = [k for name in blocks if name not in PLAIN for k in blocks[name]]
-    minor = np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
-    if minor.any():
-        minor |= np.isin(np.arange(len(unknowns)), unknowns.place[:, list(blocks.get("coulomb", ()))])
-    return minor
+    used = [name for name in blocks if (unknowns.place[:, blocks[name]] >= 0).any()]
+    tested = ("viscous", "offset") if any(STOP.fullmatch(name) for name in used) else PLAIN
+    columns = [k for name in used if name not in tested for k in blocks[name]]
+    return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
 
 
 def _solve(

@@ -36,10 +36,7 @@ FEW = 3.0
 OPPOSITE = 0.2
 """Median correlation of neighbours below whose negative they err in opposite directions."""
 
-MANY = 15
-"""Blocks from which on they can show it."""
-
-LEAST = 0.4
+LEAST = 0.25
 """Smallest growth of a variance: neighbours of opposite sign are not trusted to cancel more."""
 
 
@@ -65,8 +62,13 @@ class Jackknife:
         return float(t.ppf(0.975, self.groups - 1))
 
 
-def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...], most: int = 128) -> Jackknife | None:
-    """Leave out one group of blocks after the other; None where there are too few."""
+def jackknife(
+    unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...], most: int = 128, *, derived: bool = False
+) -> Jackknife | None:
+    """Leave out one group of blocks after the other; None where there are too few.
+
+    derived: residuals are noise of derivatives for the most part.
+    """
     groups = grouped(blocks, most)
     if len(groups) < FEWEST:
         return None
@@ -90,25 +92,25 @@ def jackknife(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...],
         steps[g], alone = left_out(gram, pull)
         essential += alone
         shifts[g] = -(inverse @ steps[g])
-    return of_shifts(shifts, steps, essential)
+    return of_shifts(shifts, steps, essential, derived=derived)
 
 
-def of_shifts(shifts: Array, steps: Array, essential: int) -> Jackknife:
+def of_shifts(shifts: Array, steps: Array, essential: int, *, derived: bool = False) -> Jackknife:
     """Covariance from the shifts (groups, unknowns) and those of whitened unknowns, `steps` (groups, rank)."""
     G = len(shifts)
     centred = shifts - shifts.mean(axis=0)
-    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0)) * (G - 1.0) / G)
+    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0), derived) * (G - 1.0) / G)
     return Jackknife(shifts, grown.T @ grown, G, essential)
 
 
-def _memory(shifts: Array, steps: Array) -> Array:
+def _memory(shifts: Array, steps: Array, derived: bool) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
-    correlation, at least the median; of neighbours the median counts in any case. Where many blocks show it to be
-    below zero beyond chance, the variances shrink: noise of derivatives at the end of a block is made up for by that
-    of the next. (The unknowns themselves may hang on a few weak directions, as those of one channel of
-    energy do: chance would move all of them together.)
+    correlation, at least the median; of neighbours the median counts in any case. Where it is below zero in noise of
+    derivatives, variances shrink: that at the end of a block is made up for by that at the start of the next. (The
+    unknowns themselves may hang on a few weak directions, as those of one channel of energy do: chance would move all
+    of them together.)
     """
     power = (shifts**2).sum(axis=0)
     spread = (steps**2).sum(axis=0)
@@ -124,8 +126,7 @@ def _memory(shifts: Array, steps: Array) -> Array:
         if rho > limit:
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:
-            opposite = len(shifts) >= MANY and rho < -max(limit, OPPOSITE)
-            growth += np.minimum(own + rho, 0.0) if opposite else 2.0 * max(0.0, rho)
+            growth += 2.0 * np.clip(own, rho, 0.0) if derived and rho < -OPPOSITE else 2.0 * max(0.0, rho)
     return np.maximum(growth, LEAST)
 
 

@@ -256,11 +256,18 @@ def shifts_of(
 
 
 def jackknife_recursion(
-    unknowns: Unknowns, solution: Solution, levels: Levels, blocks: tuple[Block, ...], most: int = 128
+    unknowns: Unknowns,
+    solution: Solution,
+    levels: Levels,
+    blocks: tuple[Block, ...],
+    most: int = 128,
+    *,
+    derived: bool = False,
 ) -> Jackknife | None:
     """Deviations by leaving out blocks of time, each time with a recursion of its own; None where they are few."""
     groups = grouped(blocks, most)
     if len(groups) < FEWEST:
         return None
     shifts, essential = shifts_of(unknowns, solution, levels, groups)
-    return of_shifts(shifts, np.linalg.solve(levels.free, shifts.T).T @ solution.R.T, essential)
+    steps = np.linalg.solve(levels.free, shifts.T).T @ solution.R.T
+    return of_shifts(shifts, steps, essential, derived=derived)
