@@ -83,7 +83,7 @@ def test_recordings_are_not_accused(name: str) -> None:
 def test_intervals_of_friction_cover(noise: float, loop: Loop) -> None:
     """At least 90 % in eight runs of 20 s, as those of the inertial parameters; every run is warned of.
 
-    Before, 75 % (1e-4 rad) and 31 % (1e-3 rad) with the first loop. Joints that stick at a reversal, which no column
+    Before, 74 % (1e-4 rad) and 33 % (1e-3 rad) with the first loop. Joints that stick at a reversal, which no column
     of the plain model describes, are another matter: they show without any noise.
     """
     robot = arm()
