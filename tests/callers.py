@@ -62,5 +62,6 @@ def thread_count(count: int) -> Iterator[None]:
 
 
 def blas_threads() -> set[int]:
-    """Numbers of threads of the BLAS libraries."""
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    """Numbers of threads of the BLAS libraries that can have several (that of SCS cannot)."""
+    libraries = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    return {library["num_threads"] for library in libraries if library.get("threading_layer") != "disabled"}
