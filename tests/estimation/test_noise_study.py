@@ -94,6 +94,7 @@ def the_table_and_the_picture_can_be_drawn(example: ModuleType, found: Any) -> N
     ElementTree.fromstring(example.picture(found))
 
 
+@pytest.mark.slow
 def test_what_the_page_claims(example: ModuleType) -> None:
     """One study for all, which takes ten seconds."""
     found = example.study(runs=RUNS, seed=1, cutoffs=(10.0, 40.0))
