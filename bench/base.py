@@ -9,12 +9,12 @@ from campaign.loops import hpr_closure, spatial_loop, sr400_closure
 
 from bench.robots import chain_of, robot_of
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
-from dynid.base.digits import many_digits
-from dynid.base.exact_loops import find_by_balls
-from dynid.base.find import base_parameters
-from dynid.base.recursion import Sight, find_conditions
-from dynid.base.relations import relations
-from dynid.base.rules import find_by_rules
+from dynid.identifiability.base_parameters import base_parameters
+from dynid.identifiability.digits import many_digits
+from dynid.identifiability.loops import find_by_balls
+from dynid.identifiability.nullspace import Sight, find_conditions
+from dynid.identifiability.relations import relations
+from dynid.identifiability.rules import find_by_rules
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 

@@ -23,21 +23,21 @@ from bench.__main__ import ENVIRONMENT
 from bench.pinocchio_loop import PinocchioLoop
 from bench.startup import children_cpu, find_help
 from bench.timing import ROUNDS, Cell, Table, Verdict, best_of, on_one_core
-from dynid.excitation.base_rows import BaseRows
-from dynid.excitation.bounded import BoundedCoefficients
+from dynid.dynamics.kernels.threads import use_threads
 from dynid.excitation.criteria import Spectral
 from dynid.excitation.design import PERIOD
-from dynid.excitation.search import (
+from dynid.excitation.fourier import Basis
+from dynid.excitation.fourier_search import (
     INSTANTS,
     SAMPLES,
     STAGES,
+    BoundedCoefficients,
     FourierProblem,
     random_coefficients,
     search_from,
     settle,
 )
-from dynid.excitation.series import Basis
-from dynid.kernel.threads import use_threads
+from dynid.excitation.regressor_rows import BaseRows
 from dynid.robot.inertia import from_pinocchio
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion

@@ -17,8 +17,8 @@ from bench.pinocchio_loop import model_of
 from bench.robots import random_motion, robot_of
 from bench.timing import ROUNDS, Cell, Table, best_of, on_one_core
 from dynid.exports.c_code import write_c
-from dynid.exports.compiled import find_compiler
 from dynid.exports.subject import subject_of
+from dynid.exports.verify import find_compiler
 from dynid.robot.inertia import Body, from_body, to_body
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, freeze

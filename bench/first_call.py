@@ -6,7 +6,7 @@ import sys
 import time
 
 from bench.robots import random_motion, robot_of
-from dynid.models.regressor import regressor
+from dynid.dynamics.regressor import regressor
 
 
 def main() -> None:

@@ -17,13 +17,13 @@ from bench.kernel import with_threads
 from bench.pinocchio_loop import PinocchioLoop
 from bench.robots import robot_of
 from bench.timing import Cell, Table, Verdict, best_of
-from dynid.data.log import Log
-from dynid.data.read import read_log
-from dynid.data.simulate import simulate
+from dynid.dynamics.kernels.threads import use_threads
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify
-from dynid.estimation.sequential import Sequential
-from dynid.kernel.threads import use_threads
+from dynid.estimation.solve.sequential import Sequential
+from dynid.logs.log import Log
+from dynid.logs.read import read_log
+from dynid.logs.simulate import simulate
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -244,7 +244,7 @@ def run_recipe(robot: Robot, log: Log) -> Identification:
 
 def base_columns(robot: Robot) -> Array:
     """Columns of pinocchio's regressor that lstsq keeps when it is told which ones are independent."""
-    from dynid.base.numeric import find_by_qr
+    from dynid.identifiability.numeric import find_by_qr
 
     rng = np.random.default_rng(0)
     q, v, a = rng.standard_normal((3, 100, robot.n))

@@ -11,8 +11,8 @@ import numpy as np
 from bench.pinocchio_loop import PinocchioLoop
 from bench.robots import random_motion, robot_of
 from bench.timing import ROUNDS, Spent, Table, Verdict, best_of, on_one_core
-from dynid.kernel.threads import use_threads
-from dynid.models.regressor import regressor, regressor_adjoint, regressor_chunks
+from dynid.dynamics.kernels.threads import use_threads
+from dynid.dynamics.regressor import regressor, regressor_adjoint, regressor_chunks
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

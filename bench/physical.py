@@ -12,17 +12,16 @@ import numpy as np
 from bench.identification import recorded
 from bench.robots import robot_of
 from bench.timing import Table, Verdict, best_of, on_one_core
-from dynid.data.log import Log
-from dynid.data.simulate import simulate
+from dynid.dynamics.friction import PLAIN
+from dynid.dynamics.regressor import regressor
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import identify
-from dynid.models.friction import PLAIN
-from dynid.models.regressor import regressor
+from dynid.logs.log import Log
+from dynid.logs.simulate import simulate
 from dynid.physical.find import physical_parameters
 from dynid.physical.prior import bodies_from_sizes, prior_of
-from dynid.physical.problem import suited
+from dynid.physical.problem import seen_by, suited
 from dynid.physical.search import MARGIN
-from dynid.physical.seen import seen_by
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from dynid.models.regressor import regressor
+from dynid.dynamics.regressor import regressor
 from dynid.robot.inertia import from_pinocchio
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

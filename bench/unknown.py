@@ -9,14 +9,14 @@ import numpy as np
 
 from bench.base import pinned
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
-from dynid.base.sampling import random_samples
+from dynid.identifiability.samples import random_samples
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.unknown.find import count_model_parameters, model_parameters
-from dynid.unknown.finite_field import Count
-from dynid.unknown.parameters import ModelParameters
+from dynid.unknown_geometry.finite_field import Count
+from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
+from dynid.unknown_geometry.parameters import ModelParameters
 
 SAMPLES = 2000
 

@@ -1,7 +1,7 @@
 """Random mechanisms with one loop and one active joint: the exact base parameters against theory and another route.
 
-The other route shares no formula with `dynid.base.exact_loops`: poses from homogeneous matrices in mpmath, velocities
-by numerical differentiation with 120 digits, and rows of the total energy, kinetic and potential.
+The other route shares no formula with `dynid.identifiability.loops`: poses from homogeneous matrices in mpmath,
+velocities by numerical differentiation with 120 digits, and rows of the total energy, kinetic and potential.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ import mpmath
 import numpy as np
 
 from dynid import Robot, base_parameters, load_robot
-from dynid.base.finite_field import find_over_finite_field
-from dynid.robot.loops import DIRECTIONS, Closure, Coupling
-from dynid.robot.robot import MdhRow
+from dynid.identifiability.finite_field import find_over_finite_field
+from dynid.robot.robot import DIRECTIONS, Closure, Coupling, MdhRow
 from dynid.robot.transform import Array, freeze
 
 KINDS = ("parallelogram", "crank-rocker", "four-bar", "slider-crank", "7R", "6R P")

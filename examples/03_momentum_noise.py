@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid import Identification, Log, Motion, Robot, collect_state, identify_states, load_robot, regressor, simulate
-from dynid.data.lowpass import Lowpass
+from dynid.logs.filtering import Lowpass
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 import dynid
 from dynid.estimation.identification import Identification
-from dynid.physical.physical import PhysicalParameters
+from dynid.physical.parameters import PhysicalParameters
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, freeze

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_info
 
-from dynid.kernel import threads
+from dynid.dynamics.kernels import threads
 
 T = TypeVar("T")
 LIMIT = 120.0

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dynid.cli import main
-from dynid.excitation.files import csv_text
-from dynid.faces.simulation_face import write_log
+from dynid.cli.output.recordings import write_log
+from dynid.excitation.excitation import csv_text
 from dynid.robot.load import load_robot
 from robots import smooth_path
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer.main
 
-from dynid.commands.app import app
+from dynid.cli.app import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Command line

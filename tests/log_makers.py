@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.data.log import ArraySource, Log, Samples
-from dynid.robot.limits import JointLimits
-from dynid.robot.robot import JointKind, Robot
+from dynid.logs.log import ArraySource, Log, Samples
+from dynid.robot.robot import JointKind, JointLimits, Robot
 from dynid.robot.transform import Array
 from robots import random_tree
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.data.log import Samples
+from dynid.logs.log import Samples
 from dynid.robot.transform import Array
 
 CHANNELS = ("q", "v", "a", "tau")

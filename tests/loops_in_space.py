@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynid import Robot
-from dynid.robot.loops import Closure
+from dynid.robot.robot import Closure
 from dynid.robot.transform import freeze
 from robots import random_inertia
 

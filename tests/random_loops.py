@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 import dynid
 from dynid import Robot
 from dynid.robot.expression import Expression
+from dynid.robot.io.toml_table import build_robot
 from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import MdhRow
-from dynid.robot.table import build_robot
 from dynid.robot.transform import Transform
 
 Table = dict[str, Any]

@@ -7,10 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.robot.inertia import Body, from_body
-from dynid.robot.limits import JointLimits
-from dynid.robot.loops import Coupling
 from dynid.robot.motion import Motion
-from dynid.robot.robot import JointKind, Link, Robot
+from dynid.robot.robot import Coupling, JointKind, JointLimits, Link, Robot
 from dynid.robot.transform import Array, Transform, freeze
 
 

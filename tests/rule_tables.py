@@ -8,9 +8,9 @@ from typing import Any
 from sympy import expand, sympify  # type: ignore[import-untyped]
 
 from dynid import Robot
-from dynid.base.relations import relations
-from dynid.base.rules import find_by_rules
-from dynid.models.columns import standard_columns
+from dynid.dynamics.scene import standard_columns
+from dynid.identifiability.relations import relations
+from dynid.identifiability.rules import find_by_rules
 
 RIGHT = math.pi / 2
 DOWN, NONE, ACROSS, TILTED = (0.0, 0.0, -9.81), (0.0, 0.0, 0.0), (9.81, 0.0, 0.0), (1.5, -2.5, -9.0)

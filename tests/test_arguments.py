@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 
 import dynid
-from data.test_markers import markers_on, see
 from dynid import ForceSensor, JointColumn, Log, Motion, Robot, Rotor
-from dynid.kernel.poses import link_poses
+from dynid.dynamics.kernels.geometry import link_poses
 from dynid.robot.transform import Transform, rotation_about
 from fourier import fourier_motion
 from frictions import with_friction
 from loads import LOAD, robot_with_friction, two_logs
 from log_writers import bag_messages, write_bag
+from logs.test_markers import markers_on, see
 from plates import arm
 from urdf_texts import URDF
 

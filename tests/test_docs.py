@@ -11,9 +11,9 @@ from bench.__main__ import TOPICS
 
 import dynid
 from dynid import load_robot, simulate
-from dynid.estimation.gate import DEFAULT, OPTIONAL
-from dynid.faces.simulation_face import write_log
-from dynid.models.friction import FRICTION
+from dynid.cli.output.recordings import write_log
+from dynid.dynamics.friction import FRICTION
+from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
 from fourier import fourier_motion
 from mistakes import arm_urdf
 
@@ -84,7 +84,7 @@ def test_make_targets_of_the_docs_exist() -> None:
 
 
 def test_commands_of_the_docs_exist() -> None:
-    from dynid.commands.app import app
+    from dynid.cli.app import app
 
     commands = {command.callback.__name__ for command in app.registered_commands if command.callback}
     typed = [word for _, code in blocks("sh") for word in re.findall(r"^dynid (\w+)", code, re.MULTILINE)]

@@ -17,8 +17,8 @@ import pytest
 from bodies import with_bodies
 from command_line import CommandLine
 from dynid import Log, PhysicalParameters, Robot, export, identify, load_robot, physical_parameters, simulate
-from dynid.faces.simulation_face import write_log
-from dynid.kernel.poses import link_poses
+from dynid.cli.output.recordings import write_log
+from dynid.dynamics.kernels.geometry import link_poses
 from fourier import fourier_motion
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +64,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _logs_of(robot: Robot, name: str, place: Path) -> None:
     place.mkdir()
     if name == "puma560":
-        from dynid.robot.force_sensor_file import read_sensor
+        from dynid.robot.io.force_sensor import read_sensor
 
         robot = robot.with_sensor(read_sensor(place.parent / "plate.toml"))
     log = simulate(robot, fourier_motion(robot, duration=20.0), noise=0.05, plate_noise=0.1)

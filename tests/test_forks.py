@@ -21,11 +21,11 @@ import dynid
 from bodies import blind, with_bodies
 from callers import blas_threads, thread_count
 from dynid.concurrency import cached_property, flint_precision
-from dynid.data import text
-from dynid.data.table import Wanted
-from dynid.data.text import open_text
+from dynid.dynamics.kernels import threads
 from dynid.errors import DynidError, LogError
-from dynid.kernel import threads
+from dynid.logs.readers import csv_text as text
+from dynid.logs.readers.csv_text import open_text
+from dynid.logs.readers.table import Wanted
 from fourier import fourier_motion
 from frictions import PLAIN
 from log_writers import csv_text, write_csv, write_parquet
@@ -113,7 +113,7 @@ def test_parquet_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
 
 
 def test_simulated_logs_are_written_or_refused(tmp_path: Path) -> None:
-    from dynid.faces.simulation_face import write_log
+    from dynid.cli.output.recordings import write_log
 
     robot, log = recorded()
     write_log(tmp_path / "before.csv", log)

@@ -24,9 +24,9 @@ import dynid
 from bodies import blind, with_bodies
 from callers import LIMIT, at_once, blas_threads, thread_count
 from dynid.concurrency import cached_property, flint_precision
+from dynid.dynamics.kernels import threads
 from dynid.errors import LogError, RobotFileError
-from dynid.kernel import threads
-from dynid.robot.files import write_text
+from dynid.storage.files import write_text
 from fourier import fourier_motion
 from frictions import PLAIN
 from log_writers import write_csv, write_gz, write_hdf5, write_mat, write_npz, write_parquet

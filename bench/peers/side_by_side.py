@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from bench.peers.environment import peers_python
 from bench.peers.urdf import write_urdf
 from bench.timing import ROUNDS, Cell, Table, Verdict, on_one_core, time_once
-from dynid.base.find import base_parameters
+from dynid.identifiability.base_parameters import base_parameters
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 

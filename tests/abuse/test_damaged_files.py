@@ -27,7 +27,7 @@ def test_a_defect_has_an_exit_code_of_its_own(
     def broken(*_: object, **__: object) -> None:
         raise AssertionError("oops")
 
-    monkeypatch.setattr("dynid.commands.app.app", broken)
+    monkeypatch.setattr("dynid.cli.app.app", broken)
     monkeypatch.setattr("sys.argv", ["dynid"])
     with pytest.raises(SystemExit) as left:
         main()

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynid.data.read import read_log
 from dynid.errors import LogError
+from dynid.logs.read import read_log
 from dynid.robot.load import load_robot
 from log_writers import WRITERS, bag_messages, random_samples, write_bag
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dynid import DynidError, Robot, load_robot
+from dynid.cli.output.base import read_values
+from dynid.cli.output.recordings import read_motion
 from dynid.errors import LoopError, RobotFileError
 from dynid.excitation.history import read_history
-from dynid.faces.base_face import read_values
-from dynid.faces.simulation_face import read_motion
 
 TWO = "[[joint]]\n[[joint]]\n"
 

@@ -11,9 +11,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation import compare as module
-from dynid.estimation.advice import advise, choose
-from dynid.estimation.compare import WAYS
-from dynid.estimation.comparison import Comparison, Way
+from dynid.estimation.compare import WAYS, Comparison, Way, advise, choose
 from dynid.robot.motion import Motion
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, torque, truth, with_friction

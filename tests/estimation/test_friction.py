@@ -11,11 +11,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
+from dynid.dynamics.friction import FRICTION, FrictionShapes, find_block, friction_columns, joint_scales
 from dynid.errors import ModelError
-from dynid.estimation.gate import DEFAULT, OPTIONAL
-from dynid.models.friction import FRICTION, FrictionShapes, find_block, friction_columns, joint_scales
-from dynid.robot.limits import JointLimits
-from dynid.robot.robot import Robot
+from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
+from dynid.robot.robot import JointLimits, Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, torque

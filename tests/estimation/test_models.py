@@ -10,16 +10,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.data import windows as module
-from dynid.data.findings import Findings
-from dynid.data.log import Log
-from dynid.data.survey import survey
-from dynid.data.treatment import Treatment
 from dynid.errors import IdentificationError, LogError
-from dynid.estimation.equation import Equation
 from dynid.estimation.identification import Identification
-from dynid.estimation.measure import Measure
-from dynid.estimation.rows import rows_of
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.measurement import Measure
+from dynid.estimation.regression.rows import rows_of
+from dynid.logs import segments as module
+from dynid.logs.filtering import Treatment
+from dynid.logs.findings import Findings
+from dynid.logs.log import Log
+from dynid.logs.survey import survey
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot

@@ -11,9 +11,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.data.log import Samples
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
+from dynid.logs.log import Samples
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

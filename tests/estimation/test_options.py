@@ -12,10 +12,10 @@ from scipy.interpolate import CubicSpline
 
 import dynid
 from dynid.errors import DynidError, IdentificationError
+from dynid.robot.io.toml_writer import table_text
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
-from dynid.robot.table_text import table_text
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, plain_matrix, torque, truth, with_friction

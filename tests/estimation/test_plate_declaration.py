@@ -20,9 +20,9 @@ from dynid import (
     load_robot,
     simulate,
 )
-from dynid.base.plate import relate_sensors
-from dynid.robot.force_sensor_file import read_sensor
-from dynid.robot.table_text import table_text
+from dynid.identifiability.base_reactions import relate_sensors
+from dynid.robot.io.force_sensor import read_sensor
+from dynid.robot.io.toml_writer import table_text
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from plates import ANY, arm, reaction, theta_d

@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Excitation, Robot, design_excitation, load_robot
-from dynid.excitation.fourier import FourierShape
-from dynid.excitation.series import Basis, extremes_of
+from dynid.excitation.fourier import Basis, FourierShape, extremes_of
 from dynid.robot.locking import lock_joints
 from humanoid import humanoid
 
@@ -268,7 +267,7 @@ def test_extremes_of_series_against_a_fine_grid(seed: int) -> None:
 
 
 def test_processes_find_what_one_process_finds() -> None:
-    from dynid.kernel import threads
+    from dynid.dynamics.kernels import threads
 
     before = threads.thread_count()
     found = []

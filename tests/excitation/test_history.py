@@ -15,12 +15,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 import dynid.excitation.points_search as points_search
 from command_line import CommandLine
 from dynid import Excitation, design_excitation, load_robot
+from dynid.cli.terminal import write_json
 from dynid.errors import ExcitationError
-from dynid.excitation.base_rows import BaseRows
-from dynid.excitation.goal import Goal, Stage
 from dynid.excitation.history import MOST, Recorder, SearchHistory, read_history
-from dynid.excitation.multistart import run_starts
-from dynid.faces.terminal import write_json
+from dynid.excitation.points_search import Goal, Stage
+from dynid.excitation.regressor_rows import BaseRows
+from dynid.excitation.starts import run_starts
 
 LIMITS = {"position": [[-1.5, 1.5]] * 3, "velocity": [1.0] * 3, "acceleration": [4.0] * 3}
 

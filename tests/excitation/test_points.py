@@ -12,22 +12,19 @@ import pytest
 
 from dynid import Excitation, Robot, design_excitation, regressor
 from dynid.errors import ExcitationError
-from dynid.excitation import goal as goal_module
+from dynid.excitation import points_search as goal_module
 from dynid.excitation import points_search as search_module
-from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.criteria import condition_number, scaling_number
-from dynid.excitation.effort import Effort
-from dynid.excitation.goal import Goal, Stage
-from dynid.excitation.points import design_points
-from dynid.excitation.points_search import Search, within_effort
-from dynid.excitation.points_shape import PointsShape
-from dynid.excitation.points_unknowns import Unknowns
+from dynid.excitation.feasibility import Effort
+from dynid.excitation.points import PointsShape, Unknowns
+from dynid.excitation.points_search import Goal, Search, Stage, design_points, within_effort
 from dynid.excitation.quintics import Quintics, turning_points
+from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import use_of_limits
-from dynid.excitation.walks import Box, random_points
-from dynid.robot.limits import Limits
+from dynid.excitation.starts import Box, random_points
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
+from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
 
 UNLIMITED = np.full(3, np.inf)

@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import with_bodies
 from dynid.exports.c_code import write_c
-from dynid.exports.compiled import compiled_torques, find_compiler
 from dynid.exports.subject import subject_of
+from dynid.exports.verify import compiled_torques, find_compiler
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from robots import coupled_tree, random_motion, random_tree, smooth_path

@@ -13,10 +13,9 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import with_bodies
-from dynid.exports.bodies import quaternion
-from dynid.robot.limits import UNLIMITED
+from dynid.exports.subject import quaternion
 from dynid.robot.load import load_robot
-from dynid.robot.robot import Robot
+from dynid.robot.robot import UNLIMITED, Robot
 from dynid.robot.transform import freeze
 from loops_in_space import four_bar, slider_crank
 from robots import coupled_tree, random_motion, random_rotation, random_tree

@@ -12,12 +12,12 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import with_bodies
-from dynid.exports.bodies import roll_pitch_yaw
-from dynid.exports.xml_places import find_parts
+from dynid.exports.subject import roll_pitch_yaw
+from dynid.exports.urdf_update import find_parts
+from dynid.robot.io.urdf import rotation_of
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import freeze
-from dynid.robot.urdf import rotation_of
 from robots import coupled_tree, random_inertia, random_motion, random_rotation, random_tree
 from urdf_texts import URDF, random_rpy, random_urdf
 

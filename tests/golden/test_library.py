@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import Motion, Robot, bundled_robots, load_robot, regressor
-from dynid.kernel.loops import loop_map
+from dynid.dynamics.kernels.loops import loop_map
 from dynid.robot.inertia import to_body
 from dynid.robot.transform import Array, Transform, rotation_about, rotation_x, rotation_z
 from humanoid import HEIGHT, MASS, PELVIS, humanoid, quadruped

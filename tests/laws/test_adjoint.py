@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dynid import Robot, regressor, regressor_adjoint
-from dynid.models.regressor import MODELS
+from dynid.dynamics.regressor import MODELS
 from loops_in_space import four_bar, slider_crank
 from robots import coupled_tree, random_motion, random_tree
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dynid import Motion, Robot, load_robot, regressor
-from dynid.kernel.loops import loop_map
+from dynid.dynamics.kernels.loops import loop_map
 from dynid.robot.transform import Array
 from loops_in_space import four_bar, slider_crank
 from robots import coupled_tree, random_motion, random_tree, smooth_path

@@ -19,10 +19,9 @@ from dynid import (
     simulate,
     verify,
 )
-from dynid.kernel.poses import angular_motion, link_poses
-from dynid.models.columns import standard_columns
-from dynid.models.rotors import rotor_torques
-from dynid.models.scene import Stage
+from dynid.dynamics.kernels.geometry import angular_motion, link_poses
+from dynid.dynamics.reaction import rotor_torques
+from dynid.dynamics.scene import Stage, standard_columns
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

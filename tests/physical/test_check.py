@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import bodied
 from dynid.physical.check import check_robot, problems_of
-from dynid.physical.mjcf_bodies import written_bodies
+from dynid.physical.file_bodies import written_bodies
 from dynid.robot.inertia import Body, change_of_frame, from_body, pseudo_inertia
+from dynid.robot.io.toml_writer import table_text
 from dynid.robot.robot import Robot
-from dynid.robot.table_text import table_text
 from dynid.robot.transform import Array
 from robots import random_inertia, random_motion
 

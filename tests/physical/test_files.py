@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 import dynid
 from bodies import bodied, identified
 from dynid.errors import PhysicalError
-from dynid.physical.physical import PhysicalParameters
+from dynid.physical.parameters import PhysicalParameters
 from fourier import fourier_motion
 
 ARRAYS = (

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import identified
 from dynid.errors import PhysicalError
-from dynid.physical.geometry import around, link_ellipsoids, read_vertices
+from dynid.physical.constraints import around, link_ellipsoids, read_vertices
 from dynid.robot.inertia import pseudo_inertia
 from robots import random_rotation
 

@@ -11,11 +11,10 @@ from numpy.testing import assert_allclose
 
 from bodies import blind, identified
 from dynid.estimation.identification import Identification
-from dynid.physical.demands import Demands
+from dynid.physical.constraints import Demands
 from dynid.physical.prior import Prior, prior_of
-from dynid.physical.problem import problem_of, suited
+from dynid.physical.problem import problem_of, seen_by, suited
 from dynid.physical.search import MARGIN, TIE, best_fit, search
-from dynid.physical.seen import seen_by
 from dynid.robot.inertia import pseudo_inertia
 from frictions import with_friction
 from robots import random_tree

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import dynid
-from dynid.robot.limits import UNLIMITED
+from dynid.robot.robot import UNLIMITED
 from recordings import CASES, PLAIN, logs
 
 mujoco = pytest.importorskip("mujoco")

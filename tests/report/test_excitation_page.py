@@ -17,9 +17,8 @@ from numpy.testing import assert_allclose
 from dynid import Excitation, design_excitation, load_robot
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.report.drawing import draw_path
-from dynid.report.excitation import condition_so_far, write_page
+from dynid.report.excitation import condition_so_far, draw_search, tell_search, write_page
 from dynid.report.page import plotly_script
-from dynid.report.search import draw_search, tell_search
 from pinocchio_twin import Twin
 
 EVIL = "</script><script>alert(1)</script>"

@@ -16,15 +16,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Identification, Log, Motion, Robot, identify, load_robot, simulate, write_report
-from dynid.estimation.origin import UNKNOWN_ORIGIN
-from dynid.report.comparison import Compared
+from dynid.estimation.identification import UNKNOWN_ORIGIN
 from dynid.report.drawing import draw_robot, middle_posture
+from dynid.report.elements import plot_text, unit, visible
 from dynid.report.page import plotly_script
 from dynid.report.replay import replay_logs
-from dynid.report.sections.condition import weighted_singular_values
-from dynid.report.sections.friction import friction_curve
-from dynid.report.sections.parameters import nominal_values
-from dynid.report.words import plot_text, unit, visible
+from dynid.report.sections.fit import friction_curve
+from dynid.report.sections.parameters import nominal_values, weighted_singular_values
+from dynid.report.write import Compared
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction

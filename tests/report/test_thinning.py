@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dynid.report.thinning import Cloud, Envelope
+from dynid.report.replay import Cloud, Envelope
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 40_000])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dynid import Robot, load_robot, regressor
+from dynid.robot.io.toml_writer import table_text
 from dynid.robot.mdh import mdh_transform
-from dynid.robot.table_text import table_text
 from dynid.robot.transform import Transform, freeze
 from robots import random_motion, random_tree
 

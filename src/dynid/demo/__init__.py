@@ -1,1 +1,4 @@
-"""The main job on a simulated robot, as `dynid demo` shows it."""
+"""The main job on a simulated robot, as `dynid demo` shows it.
+
+Start with `job`.
+"""

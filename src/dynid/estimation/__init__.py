@@ -1,1 +1,4 @@
-"""From logs to parameters: rows, mergeable factors, least squares, and how far to trust them."""
+"""From logs to an `Identification`: regression, accumulation, solution, inference, diagnostics.
+
+Start with `identify.identify`; the result is in `identification`.
+"""

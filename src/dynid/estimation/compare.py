@@ -8,27 +8,310 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynid.base.find import base_parameters
-from dynid.base.sampling import random_samples
-from dynid.data.log import Log
+from dynid.concurrency import cached_property
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.dynamics.regressor import regressor
 from dynid.errors import DynidError, IdentificationError
-from dynid.estimation.advice import advise
-from dynid.estimation.collecting import Wishes, collect, collect_like, without_known
-from dynid.estimation.comparison import Comparison, Way
-from dynid.estimation.estimating import estimate
-from dynid.estimation.gathering import Gathered, total_factors
+from dynid.estimation.accumulate.logs import Wishes, collect, collect_like, without_known
+from dynid.estimation.accumulate.one_pass import Gathered, total_factors
+from dynid.estimation.accumulate.state import State
+from dynid.estimation.diagnostics.verdict import USABLE_MEAN
+from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, check_wishes, split_logs
-from dynid.estimation.measure import TORQUE, Measure
-from dynid.estimation.method import Method
-from dynid.estimation.robust import tell as tell_judged
-from dynid.estimation.score import Score, score
-from dynid.estimation.state import State
-from dynid.estimation.unknowns import Unknowns
-from dynid.kernel.threads import one_blas_thread
-from dynid.models.regressor import regressor
+from dynid.estimation.inference.score import Score, score
+from dynid.estimation.regression.measurement import TORQUE, Measure, Method
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.robust import tell as tell_judged
+from dynid.identifiability.base_parameters import base_parameters
+from dynid.identifiability.samples import random_samples
+from dynid.logs.log import Log
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# Several ways to identify from the same logs, side by side: what each found, or why it refused.
+
+
+COMBINED = 3.0
+"""Combined deviations within which two values agree."""
+
+ROUNDING = 1e-6
+"""Share of the largest parameter of a unit that is no difference: data without noise have no deviations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """One model with one estimator: its result and the error of the torques it predicts, or the reason of a refusal.
+
+    seconds: reading and solving, as if it were the only way. prediction: on the same held-out data, filtered alike,
+    for all ways; `result.validation` speaks of the way's own channels instead.
+    """
+
+    model: str
+    estimator: str
+    seconds: float
+    result: Identification | None = None
+    prediction: Score | None = None
+    refusal: str = ""
+
+    @property
+    def name(self) -> str:
+        """Model and estimator."""
+        return f"{self.model}, {self.estimator}"
+
+    @property
+    def found(self) -> Identification:
+        """Result of a way that did not refuse."""
+        if self.result is None:
+            raise IdentificationError(f"{self.name} refused: {self.refusal}")
+        return self.result
+
+    @property
+    def error(self) -> float:
+        """Mean NRMSE of the predicted torques, infinite where there is none."""
+        mean = np.inf if self.prediction is None else self.prediction.mean
+        return mean if np.isfinite(mean) else np.inf
+
+    @cached_property
+    def base(self) -> tuple[str, ...]:
+        """Base parameters that were found."""
+        known = set(self.found.equation.base.names)
+        return tuple(name for name in self.found.names if name in known)
+
+    @cached_property
+    def relative_deviation(self) -> float:
+        """Median of sigma / |value| over the base parameters, those left out that were given."""
+        wanted = [self.found.names.index(name) for name in self.base]
+        figures = self.found.relative_sigma[wanted]
+        figures = figures[np.isfinite(figures) & (figures > 0.0)]
+        return float(np.median(figures)) if len(figures) else 0.0
+
+    def apart(self, other: Way) -> dict[str, float]:
+        """Distance to another way's base parameters in combined deviations; infinite where only the other has one."""
+        mine, theirs = (_by_name(way.found) for way in (self, other))
+        sizes = _sizes(other.found)
+        distances = {}
+        for name in other.base:
+            if name not in mine:
+                distances[name] = np.inf
+                continue
+            (x, s), (y, r) = mine[name], theirs[name]
+            distances[name] = max(abs(x - y) - ROUNDING * sizes[name], 0.0) / max(float(np.hypot(s, r)), 1e-300)
+        return distances
+
+    def agreement(self, other: Way) -> float:
+        """Share of another way's base parameters with which this one agrees within three combined deviations."""
+        distances = list(self.apart(other).values())
+        return float(np.mean(np.array(distances) <= COMBINED)) if distances else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """All ways in the order in which they were tried, the one to trust, and a sentence that says why.
+
+    source: the data on which torques were predicted; interrupted: Ctrl-C left out the last ways.
+    """
+
+    ways: tuple[Way, ...]
+    best: Way | None
+    advice: str
+    source: str
+    interrupted: bool = False
+
+    @property
+    def finished(self) -> tuple[Way, ...]:
+        """Ways with a result."""
+        return tuple(way for way in self.ways if way.result is not None)
+
+    @property
+    def refused(self) -> tuple[Way, ...]:
+        """Ways that could not be gone."""
+        return tuple(way for way in self.ways if way.result is None)
+
+    @property
+    def reference(self) -> Way:
+        """What the others are compared with: torque by wls, or the first way that has a result."""
+        return self.finished[0]
+
+    def way(self, model: str, estimator: str = "wls") -> Way:
+        """Return one of the ways."""
+        for way in self.ways:
+            if (way.model, way.estimator) == (model, estimator):
+                return way
+        raise IdentificationError(f"{model}, {estimator} is not among the ways that were compared")
+
+    def most_disputed(self, count: int) -> tuple[str, ...]:
+        """Base parameters of the reference about which the ways differ most, in its order."""
+        reference = self.reference
+        worst = dict.fromkeys(reference.base, 0.0)
+        for way in self.finished[1:]:
+            for name, distance in way.apart(reference).items():
+                worst[name] = max(worst[name], distance)
+        chosen = set(sorted(worst, key=lambda name: -worst[name])[:count])
+        return tuple(name for name in reference.base if name in chosen)
+
+
+def _by_name(result: Identification) -> dict[str, tuple[float, float]]:
+    return {name: (float(x), float(s)) for name, x, s in zip(result.names, result.values, result.sigma, strict=True)}
+
+
+def _sizes(result: Identification) -> dict[str, float]:
+    """Largest value among the parameters of the same unit, for every parameter."""
+    units, values = np.array(result.units), np.abs(result.values)
+    largest: dict[str, Array] = {unit: values[units == unit].max() for unit in set(result.units)}
+    return {name: float(largest[unit]) for name, unit in zip(result.names, result.units, strict=True)}
+
+
+# Which of several ways to trust, and why, by rules that can be told in a sentence.
+#
+# The way that predicts held-out torques best is taken, among those whose verdict allows it. Errors within 3 % are a
+# tie: then the smaller deviations win, and within a tenth of these torque by wls, the plainest. Ridge wins no tie: its
+# deviations are small because it leans on nominal values.
+
+
+TIE, ALIKE = 1.03, 1.1
+"""Ratios of errors, and of deviations, below which two ways are as good as each other."""
+
+NOTHING, EXACT = 1e-4, 1e-6
+"""NRMSE and relative deviation below which a difference is of no use to anybody."""
+
+COLOURED = 0.3
+"""Autocorrelation of residuals from which on a person should know of it."""
+
+SHARPER = 1.5
+"""Ratio of deviations from which on the better way tells something about the data."""
+
+AGREES = 0.9
+"""Share of base parameters that two ways should have in common."""
+
+
+def advise(ways: Sequence[Way]) -> tuple[Way | None, str]:
+    """The way to trust, None where there is none, and the reasons."""
+    finished = [way for way in ways if way.result is not None]
+    best = choose(finished)
+    if best is None:
+        return None, f"trust none of them: {_why_none(finished)}"
+    return best, "; ".join([_why(best, finished), *_about(best), *_doubts(best, ways)])
+
+
+def choose(finished: Sequence[Way]) -> Way | None:
+    """Smallest error on held-out torques; ties go to smaller deviations, then to torque by wls."""
+    allowed = [way for way in finished if _allowed(way)]
+    if not allowed:
+        return None
+    smallest = min(way.error for way in allowed)
+    tied = [way for way in allowed if way.error <= max(TIE * smallest, smallest + NOTHING)]
+    honest = [way for way in tied if way.estimator != "ridge"] or tied
+    least = min(way.relative_deviation for way in honest)
+    close = [way for way in honest if way.relative_deviation <= max(ALIKE * least, least + EXACT)]
+    return next((way for way in close if _is_plain(way)), min(close, key=lambda way: way.relative_deviation))
+
+
+def _allowed(way: Way) -> bool:
+    return way.found.verdict.level != "do not trust" and way.error <= USABLE_MEAN
+
+
+def _is_plain(way: Way) -> bool:
+    return (way.model, way.estimator) == ("torque", "wls")
+
+
+def _why_none(finished: Sequence[Way]) -> str:
+    verdict = finished[0].found.verdict
+    if verdict.level == "do not trust":
+        return verdict.reasons[0]
+    least = min(way.error for way in finished)
+    return (
+        f"on held-out data their torques are off by {100.0 * least:.0f} % of the signal at best, although "
+        f"{finished[0].name} is {verdict.level} where it was fitted: the motions differ too much, or something changed"
+    )
+
+
+def _why(best: Way, finished: Sequence[Way]) -> str:
+    allowed = [way for way in finished if _allowed(way)]
+    first = min(allowed, key=lambda way: way.error)
+    text = f"trust {best.model} by {best.estimator}: its error on held-out torques, NRMSE {best.error:.4f}, is "
+    if len(allowed) == 1:
+        return text + "that of the only way that can be trusted"
+    if first is best:
+        rivals = sum(way.error <= max(TIE * best.error, best.error + NOTHING) for way in allowed) - 1
+        others = f" ({rivals} more {'is' if rivals == 1 else 'are'} as good, its deviations are no larger)"
+        return f"{text}the smallest{others if rivals else ''}"
+    text += f"as good as the smallest ({first.error:.4f}, {first.name})"
+    if first.estimator == "ridge":
+        return f"{text}, which leans on nominal values"
+    if first.relative_deviation > ALIKE * best.relative_deviation + EXACT:
+        return f"{text} and its deviations are smaller"
+    return f"{text}, and so are its deviations"
+
+
+def _about(best: Way) -> list[str]:
+    """What to know of the chosen way."""
+    result, told = best.found, []
+    coloured = [check.channel for check in result.checks if abs(check.colour) > COLOURED]
+    if coloured:
+        what = "the jackknife's deviations allow for it" if result.groups else "its deviations are too small"
+        told.append(f"its residuals are coloured ({', '.join(coloured[:8])}): {what}")
+    if best.estimator == "ridge":
+        told.append("its values lean on the nominal ones of the robot file, and its deviations do not say by how much")
+    return told
+
+
+def _doubts(best: Way, ways: Sequence[Way]) -> list[str]:
+    """What the other ways say about the data."""
+    by_name = {(way.model, way.estimator): way for way in ways}
+    wls = by_name.get(("torque", "wls"))
+    told = []
+    if wls is not None and wls.result is not None:
+        told += _outliers(wls, by_name.get(("torque", "huber")))
+        told += _noisy_accelerations(wls, by_name.get(("momentum", "wls")))
+    refused = [way for way in ways if way.estimator == "recursive" and way.result is None]
+    if refused:
+        rank = ", a joint alone lacks rank" if any("2.30" in w.refusal for w in refused) else ""
+        told.append(f"the recursion refused ({' and '.join(way.name for way in refused)}){rank}")
+    others = [way for way in ways if way.result is not None and way is not best and way.estimator != "huber"]
+    apart = [(way, way.agreement(best)) for way in others]
+    far = [f"{way.name} ({100.0 * share:.0f} %)" for way, share in apart if share < AGREES]
+    if far:
+        told.append(f"fewer base parameters than {100 * AGREES:.0f} % agree with it in {', '.join(far)}")
+    elif len(others) > 1:
+        told.append("the others agree with it within their deviations")
+    return told
+
+
+def _outliers(wls: Way, huber: Way | None) -> list[str]:
+    if huber is None or huber.result is None:
+        return []
+    distances = np.array(list(huber.apart(wls).values()))
+    off, sharper = int((distances > COMBINED).sum()), wls.relative_deviation / max(huber.relative_deviation, 1e-300)
+    if off > (1.0 - AGREES) * len(distances):
+        what = f"huber differs from wls in {off} of {len(distances)} base parameters"
+    elif sharper > SHARPER and wls.relative_deviation > huber.relative_deviation + EXACT:
+        what = f"deviations of huber are {sharper:.1f} times smaller than those of wls"
+    else:
+        return []
+    if huber.error > max(TIE * wls.error, wls.error + NOTHING):
+        return [f"{what}, but it predicts worse: outliers, or something that the model lacks and huber takes for them"]
+    return [f"{what}: look for outliers and contacts, which held-out data may hold too"]
+
+
+def _noisy_accelerations(torque: Way, momentum: Way | None) -> list[str]:
+    if momentum is None or momentum.result is None or not _allowed(momentum):
+        return []
+    better = torque.error / max(momentum.error, 1e-300)
+    sharper = torque.relative_deviation / max(momentum.relative_deviation, 1e-300)
+    if better > TIE and torque.error > momentum.error + NOTHING:
+        return [
+            f"momentum predicts better than torque ({momentum.error:.4f} and {torque.error:.4f}): noise of the "
+            "accelerations is felt, a lower cut-off would spare torque from it"
+        ]
+    if sharper > SHARPER and torque.relative_deviation > momentum.relative_deviation + EXACT:
+        return [
+            f"deviations of momentum are {sharper:.1f} times smaller than those of torque: noise of the accelerations "
+            "is felt, a lower cut-off would spare torque from it"
+        ]
+    return []
+
 
 WAYS = (
     ("torque", "wls"),

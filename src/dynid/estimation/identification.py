@@ -2,26 +2,84 @@
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
 
 from dynid.concurrency import cached_property
+from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
-from dynid.estimation.equation import Equation
-from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.gate import Trial
-from dynid.estimation.lost import Lost
-from dynid.estimation.origin import UNKNOWN_ORIGIN, Origin
-from dynid.estimation.residuals import ChannelCheck, Delay
-from dynid.estimation.rows import LEAD
-from dynid.estimation.score import Score
-from dynid.estimation.verdict import Verdict
-from dynid.kernel.threads import one_blas_thread
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
+from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.verdict import Verdict
+from dynid.estimation.inference.score import Score
+from dynid.estimation.inference.selection import Trial
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.rows import LEAD
+from dynid.logs.log import ArraySource, Log
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from dynid.storage.files import InputFile, hash_file
+
+# Where a result came from: what somebody needs who wants to make it again.
+
+
+PACKAGES = ("dynid", "numpy", "scipy", "numba", "pin")
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The command (empty from Python), the logs' files, the versions of the software; a robot knows its own files."""
+
+    command: str = ""
+    inputs: tuple[InputFile, ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+
+
+UNKNOWN_ORIGIN = Origin()
+
+
+def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = ()) -> Origin:
+    """Hash files and those behind logs, each once, and ask for the versions.
+
+    Hashes stand for the samples that are read before and after: a file that changes on the way is an error.
+    """
+    logs = tuple(logs)
+    once = {file.resolve(): file for file in (*files, *(file for log in logs for file in files_of(log)))}
+    inputs = tuple(hash_file(file) for file in once.values())
+    for log in logs:
+        log.check_unchanged()
+    return Origin(command, inputs, _versions())
+
+
+def files_of(log: Log) -> list[Path]:
+    """The file that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
+    source = getattr(log.source, "whole", log.source)
+    if isinstance(source, ArraySource):
+        return []
+    path = Path(source.name)
+    if path.is_dir():
+        return sorted(file for file in path.iterdir() if file.is_file())
+    return [path] if path.is_file() else []
+
+
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    """Of Python, the packages that decide the figures, and the system; reading them takes longer than a small log."""
+    found = [("Python", platform.python_version())]
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found.append((package, version(package)))
+    return (*found, ("system", f"{platform.system()} {platform.machine()}"))
+
 
 CHUNK = 8192
 NORMAL = 1.959963984540054
@@ -234,13 +292,13 @@ class Identification:
 
     def save(self, path: str | Path) -> None:
         """Write the result as versioned JSON; `Identification.load` gives it back exactly."""
-        from dynid.estimation.files import write_identification
+        from dynid.estimation.result_file import write_identification
 
         write_identification(self, Path(path))
 
     @staticmethod
     def load(path: str | Path) -> Identification:
         """Read a result that `save` wrote."""
-        from dynid.estimation.files import read_identification
+        from dynid.estimation.result_file import read_identification
 
         return read_identification(Path(path))

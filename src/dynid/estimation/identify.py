@@ -8,23 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from dynid.base.plate import relate_sensors
-from dynid.data.log import Log
-from dynid.data.read import read_log
+from dynid.dynamics.friction import find_block
+from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import FIX_THE_BASE, IdentificationError
-from dynid.estimation.collecting import Wishes, collect, collect_like, collect_torques_like, without_known
-from dynid.estimation.estimating import estimate
-from dynid.estimation.identification import Identification
+from dynid.estimation.accumulate.logs import Wishes, collect, collect_like, collect_torques_like, without_known
+from dynid.estimation.accumulate.state import State, merge_states
+from dynid.estimation.estimate import estimate
+from dynid.estimation.identification import Identification, find_origin
 from dynid.estimation.joint_parameters import refuse_hidden, refuse_lost
-from dynid.estimation.measure import Measure
-from dynid.estimation.method import Method
-from dynid.estimation.origin import find_origin
-from dynid.estimation.robust import Judge, tell
-from dynid.estimation.state import State, merge_states
-from dynid.kernel.threads import one_blas_thread
-from dynid.models.friction import find_block
+from dynid.estimation.regression.measurement import Measure, Method
+from dynid.estimation.solve.robust import Judge, tell
+from dynid.identifiability.base_reactions import relate_sensors
+from dynid.logs.log import Log
+from dynid.logs.read import read_log
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.force_sensor_file import put_on_plate
+from dynid.robot.io.force_sensor import put_on_plate
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.base.parameters import BaseParameters
-from dynid.base.plate import SensorRelation, relate_sensors, sufficient_channels
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.dynamics.reaction import rotor_torques
+from dynid.dynamics.regressor import regressor
+from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
-from dynid.kernel.threads import one_blas_thread
-from dynid.models.columns import standard_columns
-from dynid.models.regressor import regressor
-from dynid.models.rotors import rotor_torques
-from dynid.models.scene import Stage
+from dynid.identifiability.base_reactions import SensorRelation, relate_sensors, sufficient_channels
+from dynid.identifiability.parameters import BaseParameters
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

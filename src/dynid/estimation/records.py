@@ -11,9 +11,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dynid.errors import DynidError, IdentificationError
-from dynid.estimation.equation import Equation
-from dynid.estimation.factor import ChannelFactor
-from dynid.estimation.measure import Measure
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.measurement import Measure
 from dynid.robot.record import ColumnRecord, rebuild_column, record_column
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

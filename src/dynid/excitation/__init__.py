@@ -1,1 +1,4 @@
-"""Motions that reveal the base parameters, valid at every instant."""
+"""Exciting trajectories that reveal the base parameters, valid at every instant.
+
+Start with `design.design_excitation`; shapes in `fourier` and `points`, optimality criteria in `criteria`.
+"""

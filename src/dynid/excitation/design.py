@@ -8,25 +8,29 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
-from dynid.excitation.base_rows import BaseRows
-from dynid.excitation.collision import CollisionChecker
 from dynid.excitation.criteria import NAMES, find_criterion
-from dynid.excitation.effort import Effort
 from dynid.excitation.excitation import Excitation, check_noise, limits_of
+from dynid.excitation.feasibility import CollisionChecker, Effort
 from dynid.excitation.fourier import FourierShape
+from dynid.excitation.fourier_search import (
+    FoundSeries,
+    FourierProblem,
+    fine_rate,
+    random_coefficients,
+    search_from,
+    settle,
+)
 from dynid.excitation.history import SearchHistory
-from dynid.excitation.multistart import Candidates, run_starts
-from dynid.excitation.points import design_points
-from dynid.excitation.points_shape import PointsShape
+from dynid.excitation.points import PointsShape
+from dynid.excitation.points_search import design_points
 from dynid.excitation.quintics import Quintics
-from dynid.excitation.search import FoundSeries, FourierProblem, fine_rate, random_coefficients, search_from, settle
+from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, middle_and_half
-from dynid.excitation.walks import random_points
-from dynid.kernel.threads import one_blas_thread
-from dynid.robot.limits import Limits
+from dynid.excitation.starts import Candidates, random_points, run_starts
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot
+from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
 
 PERIOD = 10.0

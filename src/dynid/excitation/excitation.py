@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,16 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import ExcitationError
-from dynid.excitation.base_rows import BaseRows
 from dynid.excitation.criteria import condition_number, scaling_number
+from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Shape, use_of_limits
-from dynid.robot.limits import Limits
 from dynid.robot.motion import Motion
-from dynid.robot.robot import Robot
+from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
+from dynid.storage.files import write_text
 
 if TYPE_CHECKING:
-    from dynid.excitation.effort import Effort
+    from dynid.excitation.feasibility import Effort
     from dynid.excitation.history import SearchHistory
 
 
@@ -102,8 +103,6 @@ class Excitation:
 
     def save(self, path: str | Path, *, rate: float = 100.0) -> None:
         """Write the motion: .csv (t, q, v, a), or .json / .yaml as a ROS trajectory_msgs/JointTrajectory."""
-        from dynid.excitation.files import write_motion
-
         write_motion(self, Path(path), rate)
 
 
@@ -144,3 +143,60 @@ def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:
             raise ExcitationError(f"limits: {key} must be numbers of shape {shape}, got shape {value.shape}")
         values[key] = value
     return Limits(**values)
+
+
+# A designed motion as files: CSV, and ROS trajectory_msgs/JointTrajectory as JSON or YAML.
+
+
+def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
+    """Write by suffix: .csv, .json, .yaml or .yml."""
+    names = excitation.robot.joint_names
+    match path.suffix.lower():
+        case ".csv":
+            write_text(path, csv_text(excitation.motion(rate)))
+        case ".json":
+            write_text(path, json.dumps(trajectory(excitation.motion(rate), names)) + "\n")
+        case ".yaml" | ".yml":
+            write_text(path, yaml_text(excitation.motion(rate), names))
+        case other:
+            raise ExcitationError(f"cannot write a motion as '{other}'; use .csv, .json or .yaml")
+
+
+def csv_text(motion: Motion) -> str:
+    """Columns t, q1.., v1.., a1.. in s, rad and m, with all digits."""
+    n = motion.q.shape[1]
+    header = ["t", *(f"{letter}{j + 1}" for letter in "qva" for j in range(n))]
+    lines = [",".join(header)]
+    for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True):
+        lines.append(",".join(repr(float(x)) for x in (t, *q, *v, *a)))
+    return "\n".join(lines) + "\n"
+
+
+def trajectory(motion: Motion, names: tuple[str, ...]) -> dict[str, object]:
+    """Fields of trajectory_msgs/JointTrajectory."""
+    points = [
+        {
+            "positions": q.tolist(),
+            "velocities": v.tolist(),
+            "accelerations": a.tolist(),
+            "time_from_start": dict(zip(("sec", "nanosec"), _stamp(float(t)), strict=True)),
+        }
+        for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True)
+    ]
+    return {"joint_names": list(names), "points": points}
+
+
+def yaml_text(motion: Motion, names: tuple[str, ...]) -> str:
+    """Return the same message in YAML; names are quoted, whatever they contain."""
+    lines = ["joint_names:", *(f"  - {json.dumps(name)}" for name in names), "points:"]
+    for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True):
+        sec, nanosec = _stamp(float(t))
+        for first, (key, values) in enumerate((("positions", q), ("velocities", v), ("accelerations", a))):
+            lines.append(f"  {' ' if first else '-'} {key}: [{', '.join(repr(float(x)) for x in values)}]")
+        lines.append(f"    time_from_start: {{sec: {sec}, nanosec: {nanosec}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _stamp(t: float) -> tuple[int, int]:
+    nanoseconds = round(t * 1e9)
+    return nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000

@@ -8,13 +8,129 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import ExcitationError
-from dynid.excitation.entry import find_entry
 from dynid.excitation.quintics import Quintics
-from dynid.excitation.series import Basis, derivative, extremes_of
-from dynid.excitation.shape import Extremes
-from dynid.robot.limits import Limits
+from dynid.excitation.shape import Extremes, middle_and_half
 from dynid.robot.motion import Motion
+from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
+
+# From rest into a periodic motion and back: one fifth-order polynomial per joint, inside all limits.
+
+
+_DURATIONS = np.concatenate([np.geomspace(1.0, 40.0, 36), np.geomspace(0.9, 0.2, 8)])
+"""Tried in this order (s): calm entries first, hasty ones where nothing else fits."""
+_PLACES = 41
+
+
+def find_entry(
+    state: tuple[Array, Array, Array],
+    limits: Limits,
+    rest: Array | None,
+    names: tuple[str, ...],
+    accept: Callable[[Quintics], bool],
+) -> Quintics:
+    """Shortest acceptable segment from rest to a state (q, v, a), from a rest pose of its choice or the given one."""
+    q, v, a = state
+    still = np.zeros_like(q)
+    stops = names[0]
+    for T in _DURATIONS:
+        for places in _rest_places(q, v, float(T), limits) if rest is None else [rest[:, None]]:
+            chosen, use = _best_places(places, state, float(T), limits)
+            stops = names[int(np.argmax(use))]
+            if use.max() <= 1.0:
+                entry = Quintics(np.array([T]), np.stack([chosen, q]), np.stack([still, v]), np.stack([still, a]))
+                if accept(entry):
+                    return entry
+    raise ExcitationError(
+        f"no entry from rest stays inside all limits (joint '{stops}' is nearest to one); choose another rest pose"
+    )
+
+
+def _rest_places(q: Array, v: Array, T: float, limits: Limits) -> list[Array]:
+    """Candidate rest positions (n, places): anywhere, at the start of a steady acceleration, or where the state is."""
+    natural = q - 0.5 * v * T
+    lower, upper = limits.position.T
+    low = np.where(np.isfinite(lower), lower, natural - 0.5)
+    high = np.where(np.isfinite(upper), upper, natural + 0.5)
+    grid = low[:, None] + (high - low)[:, None] * np.linspace(0.005, 0.995, _PLACES)
+    return [np.hstack([natural[:, None], q[:, None], grid]), natural[:, None], q[:, None]]
+
+
+def _best_places(places: Array, state: tuple[Array, Array, Array], T: float, limits: Limits) -> tuple[Array, Array]:
+    """Per joint the place with the smallest exact use of limits, and that use."""
+    middle, half = middle_and_half(limits)
+    chosen, use = np.empty(len(places)), np.empty(len(places))
+    for j, row in enumerate(places):
+        still = np.zeros(len(row))
+        nodes = [
+            np.stack([first, np.full(len(row), x[j])]) for first, x in zip((row, still, still), state, strict=True)
+        ]
+        lowest, highest, speed, acceleration = (x[0] for x in Quintics(np.array([T]), *nodes).peaks())
+        reach = np.maximum(highest - middle[j], middle[j] - lowest) / half[j]
+        uses = np.maximum(reach, np.maximum(speed / limits.velocity[j], acceleration / limits.acceleration[j]))
+        best = int(np.argmin(uses))
+        chosen[j], use[j] = row[best], uses[best]
+    return chosen, use
+
+
+# Trigonometric polynomials q(t) = c + sum a_k sin(k w t) + b_k cos(k w t), and their exact extremes.
+#
+# Positions, speeds and accelerations are linear in the coefficients x = (c, a_1..a_H, b_1..b_H); extremes come from
+# the roots of the derivative as a polynomial in z = exp(i w t).
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """Values of the functions and their derivatives at instants: q, v, a matrices (instants, 2 H + 1)."""
+
+    q: Array
+    v: Array
+    a: Array
+
+    @staticmethod
+    def at(t: Array, period: float, harmonics: int) -> Basis:
+        """Evaluate at instants t (s)."""
+        kw = 2.0 * np.pi / period * np.arange(1, harmonics + 1)
+        s, c = np.sin(np.outer(t, kw)), np.cos(np.outer(t, kw))
+        one, zero = np.ones((len(t), 1)), np.zeros((len(t), 1))
+        return Basis(
+            np.hstack([one, s, c]), np.hstack([zero, c * kw, -s * kw]), np.hstack([zero, -s * kw**2, -c * kw**2])
+        )
+
+
+def derivative(x: Array, period: float) -> Array:
+    """Coefficients (n, 2 H + 1) of the time derivative."""
+    H = (x.shape[1] - 1) // 2
+    kw = 2.0 * np.pi / period * np.arange(1, H + 1)
+    a, b = x[:, 1 : H + 1], x[:, H + 1 :]
+    return np.hstack([np.zeros((len(x), 1)), -b * kw, a * kw])
+
+
+def extremes_of(x: Array, period: float) -> tuple[Array, Array]:
+    """Lowest and highest value of each series over all time, (n,) each."""
+    H = (x.shape[1] - 1) // 2
+    slope = derivative(x, period)
+    lowest, highest = np.empty(len(x)), np.empty(len(x))
+    for j, row in enumerate(slope):
+        t = _zeros(row, H) * period / (2.0 * np.pi)
+        values = Basis.at(np.append(t, 0.0), period, H).q @ x[j]
+        lowest[j], highest[j] = values.min(), values.max()
+    return lowest, highest
+
+
+def _zeros(row: Array, H: int) -> Array:
+    """Phases at which a series without constant part vanishes; other phases among them do no harm."""
+    a, b = row[1 : H + 1], row[H + 1 :]
+    # sum a_k sin(k phi) + b_k cos(k phi) = Re sum (b_k - i a_k) z^k; times 2 z^H a polynomial of degree 2 H
+    c = b - 1j * a
+    polynomial = np.concatenate([c[::-1], [0.0], np.conj(c)])
+    scale = np.abs(polynomial).max()
+    if scale == 0.0:
+        return np.zeros(0)
+    leading = int(np.argmax(np.abs(polynomial) > 1e-14 * scale))
+    roots = np.roots(polynomial[leading : len(polynomial) - leading])
+    return np.asarray(np.angle(roots))
+
 
 _PHASES = 10
 SAMPLES = 200

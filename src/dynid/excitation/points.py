@@ -1,148 +1,160 @@
-"""Points (q, v) whose energy differences reveal the base parameters, and a motion through them.
-
-Gautier & Khalil 1992: r + 1 points give r rows. Positions and velocities stay inside their limits by a change of
-variables (section 4.2); with acceleration limits, segment times, accelerations at the points and two points of rest
-become variables too, and fifth-order polynomials (section 5) carry the motion.
-"""
+"""Points (q, v, a) and the motion through them (Gautier & Khalil 1992, section 5)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.errors import DeadPointError, ExcitationError, LoopError
-from dynid.excitation.base_rows import BaseRows
-from dynid.excitation.criteria import condition_number
-from dynid.excitation.effort import Effort
-from dynid.excitation.goal import Goal
-from dynid.excitation.history import SearchHistory
-from dynid.excitation.multistart import run_starts
-from dynid.excitation.points_search import Best, Search, search_start, sharpen
-from dynid.excitation.points_shape import PointsShape
-from dynid.excitation.points_unknowns import Unknowns
-from dynid.excitation.shape import check_limits
-from dynid.excitation.walks import Box
-from dynid.robot.limits import Limits
-from dynid.robot.transform import Array, freeze
-
-STARTS = 8
-WITHOUT_ACCELERATION = ("energy", "momentum")
-ROOM = 1e-3
-"""Least distance of a rest pose from a position limit, over half the range."""
-HOPELESS = 1e10
-"""A condition number that stands for dependent columns."""
+from dynid.errors import ExcitationError
+from dynid.excitation.quintics import Quintics
+from dynid.excitation.shape import Extremes
+from dynid.excitation.starts import Box, slow_walk
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
 
 
-def design_points(
-    rows: BaseRows,
-    *,
-    criterion: str,
-    weights: tuple[float, float],
-    limits: Limits,
-    points: int,
-    effort: Effort | None = None,
-    starts: int = STARTS,
-    seed: int = 0,
-    noise: float | Array | None = None,
-    time_left: Callable[[], float] = lambda: np.inf,
-    on_progress: Callable[[str, float], None] | None = None,
-    on_history: Callable[[SearchHistory], None] | None = None,
-    rest: Array | None = None,
-) -> PointsShape:
-    """Find `points` + 1 points that make the criterion small, with a motion where accelerations are limited.
+@dataclass(frozen=True, slots=True, eq=False)
+class PointsShape:
+    """The r + 1 points q, v, a (r + 1, n) at times (r + 1,), and the path from rest to rest where there is one.
 
-    The best of several starts by the true figure; over time, or interrupted, the best so far. `noise` is the
-    deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
-    `on_history` is told how the search went. rest (n,): where the motion starts and ends, chosen where missing.
+    Without acceleration limits the times only number the points, and a is zero.
     """
-    box = _check(rows, limits, points, starts)
-    count = (points if rows.model == "energy" else points + 1) * rows.channels
-    if count < len(rows.names):
-        raise ExcitationError(
-            f"{points} points give {count} rows, too few for {len(rows.names)} base parameters; ask for more points"
-        )
-    goal = Goal.of(criterion, weights, rows, count, _per_row(noise, count))
-    effort = effort if box.moving else None
-    if rest is not None:
-        _check_rest(rest, box, rows.robot.joint_names)
-    search = Search(rows, goal, Unknowns(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
-    left = time_left()
-    budget = left if np.isfinite(left) else None
-    candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
-    taken = candidates.found[0][1]
-    best = Best(search, taken.z)
-    best.offer()
-    stopped = candidates.interrupted
-    if not stopped:
-        taken.recorder.resume()
-        try:
-            sharpen(best, time_left, taken.recorder)
-        except KeyboardInterrupt:
-            best.offer()
-            stopped = True
-        taken.recorder.pause()
-    if best.shape is None and effort is not None:
-        raise ExcitationError(_stopped_by_effort(search, best.z, effort))
-    if best.shape is None or not _reveals(rows, best.shape):
-        raise ExcitationError(
-            f"no points found that reveal all {len(rows.names)} base parameters; {box.narrowest(rows.robot)}"
-        )
-    if on_history is not None:
-        descents = sorted(
-            (found.recorder.descent(found.start, best.value if found is taken else value)
-             for value, found in candidates.found if np.isfinite(value)),
-            key=lambda descent: descent.start,
-        )  # fmt: skip
-        on_history(SearchHistory(criterion, tuple(descents), taken.start, starts, stopped))
-    return best.shape
+
+    times: Array
+    q: Array
+    v: Array
+    a: Array
+    path: Quintics | None
+
+    @property
+    def segments(self) -> Array | None:
+        """Durations in s: entry, the r segments between points, exit, (r + 2,); None without a motion."""
+        return None if self.path is None else self.path.u
+
+    @property
+    def duration(self) -> float:
+        """Seconds of motion from rest to rest."""
+        return self._path().duration
+
+    def motion(self, rate: float) -> Motion:
+        """Samples at a rate in Hz, from rest to rest; the last one is at rest."""
+        path = self._path()
+        if not (np.isfinite(rate) and rate > 0.0):
+            raise ExcitationError(f"the rate must be positive, got {rate:g} Hz")
+        t = np.arange(int(np.ceil(path.duration * rate - 1e-9)) + 1, dtype=np.float64) / rate
+        inside = path.sample(t[t < path.duration])
+        rest = (path.q[-1:], path.v[-1:], path.a[-1:])
+        q, v, a = (np.concatenate([x, y]) for x, y in zip((inside.q, inside.v, inside.a), rest, strict=True))
+        return Motion(t, q[: len(t)], v[: len(t)], a[: len(t)])
+
+    def exciting_motion(self) -> Motion:
+        """The points, over which the condition number is taken; those of rest are left out."""
+        return Motion(self.times, self.q, self.v, self.a)
+
+    def extremes(self) -> Extremes:
+        """Exact extremes over all time, or of the points alone where there is no motion."""
+        if self.path is not None:
+            return self.path.extremes()
+        none = np.zeros(self.q.shape[1])
+        return Extremes(self.q.min(axis=0), self.q.max(axis=0), np.abs(self.v).max(axis=0), none)
+
+    def shrunk(self, factors: Array, middle: Array) -> PointsShape:
+        """The same with each joint's motion shrunk by a factor about a position, (n,) each."""
+        if self.path is None:
+            return PointsShape(self.times, middle + factors * (self.q - middle), factors * self.v, self.a, None)
+        path = self.path
+        return of_path(Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a))
+
+    def _path(self) -> Quintics:
+        if self.path is None:
+            raise ExcitationError("a motion through the points needs acceleration limits; give limits['acceleration']")
+        return self.path
 
 
-def _stopped_by_effort(search: Search, z: Array, effort: Effort) -> str:
-    """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
-    holding = effort.holding(search.unknowns.place(z).exciting_motion().q)
-    easiest = holding[np.argmin(holding.max(axis=1))]
-    joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
-    return (
-        f"the effort limit of joint '{joint}' stops every motion, even a small one: "
-        f"holding still takes {100 * easiest.max():.3g} % of it in the easiest pose tried"
-    )
+def of_path(path: Quintics) -> PointsShape:
+    """The shape of a path: its inner nodes are the points."""
+    inner = slice(1, -1)
+    return PointsShape(path.times[inner], path.q[inner], path.v[inner], path.a[inner], path)
 
 
-def _reveals(rows: BaseRows, shape: PointsShape) -> bool:
-    try:
-        return condition_number(rows.matrix(shape.exciting_motion())) < HOPELESS
-    except (LoopError, DeadPointError):
-        return False
+# The free variables behind points inside their limits (Gautier & Khalil 1992, section 4.2).
 
 
-def _check(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
-    """What the points may use; raise ExcitationError where the request makes no sense."""
-    if points < 1 or starts < 1:
-        raise ExcitationError(f"points and starts must be at least 1, got {points} and {starts}")
-    check_limits(limits, rows.robot.joint_names)
-    box = Box.of(rows.robot, limits)
-    if rows.model not in WITHOUT_ACCELERATION and not box.moving:
-        raise ExcitationError(
-            f"rows of the {rows.model} model need accelerations, which points have only under acceleration limits; "
-            "give limits['acceleration'], or use model 'energy'"
-        )
-    return box
+SPREAD = 3.0
+"""Segment times stay within exp(+-SPREAD) of the usual one."""
 
 
-def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
-    """A joint that rests at its limit cannot be kept inside by a smaller motion."""
-    room = box.reach - np.abs(rest - box.middle)
-    if room.min() < ROOM * box.reach[int(np.argmin(room))]:
-        name = names[int(np.argmin(room))]
-        raise ExcitationError(f"the rest pose has joint '{name}' at its position limit; a motion needs some room there")
+@dataclass(frozen=True, slots=True, eq=False)
+class Unknowns:
+    """Free variables z behind the points: every z gives points inside the box (Gautier & Khalil 1992, section 4.2).
 
+    rest (n,): the pose before and after the points; where it is given, the variables of rest have no effect.
+    """
 
-def _per_row(noise: float | Array | None, count: int) -> Array | None:
-    """Deviation of each row."""
-    if noise is None:
-        return None
-    values = np.atleast_1d(np.asarray(noise, dtype=np.float64))
-    if values.ndim != 1 or count % len(values) or not (np.isfinite(values) & (values > 0.0)).all():
-        raise ExcitationError(f"noise must be positive, one number, one per channel or one per row ({count})")
-    return freeze(np.tile(values, count // len(values)))
+    box: Box
+    points: int
+    rest: Array | None = None
+
+    @property
+    def moving(self) -> bool:
+        """Whether accelerations, points of rest and segment times are variables too."""
+        return self.box.moving
+
+    @property
+    def scales(self) -> Array:
+        """Half widths of position, velocity and acceleration, (3, 1, n)."""
+        a = np.where(np.isfinite(self.box.acceleration), self.box.acceleration, 4.0 * self.box.speed / self.box.segment)
+        return np.stack([self.box.reach, self.box.speed, a])[:, None, :]
+
+    def start(self, rng: np.random.Generator) -> Array:
+        """A slow walk with random velocities."""
+        shape = (self.points, len(self.box.reach))
+        x = np.stack([slow_walk(shape, rng), rng.uniform(-1.0, 1.0, shape)])
+        z = np.arcsin(0.98 * x).ravel()
+        if not self.moving:
+            return z
+        rest = np.arcsin(0.98 * x[0, [0, -1]]).ravel()
+        return np.concatenate([z, np.zeros(x[0].size), rest, self._first_times(x[0])])
+
+    def _first_times(self, x: Array) -> Array:
+        """Variables of the usual segment times; long enough from and to a given rest."""
+        times = np.zeros(self.points + 1)
+        if self.rest is None:
+            return times
+        way = np.abs(self.box.middle + 0.98 * self.box.reach * x[[0, -1]] - self.rest)
+        needed = np.maximum(2.0 * way / self.box.speed, np.sqrt(6.0 * way / self.box.acceleration)).max(axis=1)
+        share = np.log(np.maximum(needed, self.box.segment) / self.box.segment) / SPREAD
+        times[[0, -1]] = SPREAD * np.arctanh(np.minimum(share, 0.9))
+        return times
+
+    def place(self, z: Array) -> PointsShape:
+        """Points, and the path through them where they move."""
+        shape = (self.points, len(self.box.reach))
+        size = shape[0] * shape[1]
+        if not self.moving:
+            q, v = self.scales[:2] * np.sin(z.reshape(2, *shape))
+            return PointsShape(np.arange(float(self.points)), q + self.box.middle, v, np.zeros(shape), None)
+        q, v, a = self.scales * np.sin(z[: 3 * size].reshape(3, *shape))
+        rest = self.box.reach * np.sin(z[3 * size : -self.points - 1].reshape(2, -1))
+        if self.rest is not None:
+            rest = np.tile(self.rest - self.box.middle, (2, 1))
+        u = self.box.segment * np.exp(SPREAD * np.tanh(z[-self.points - 1 :] / SPREAD))
+        still = np.zeros((1, shape[1]))
+        q = np.concatenate([rest[:1], q, rest[1:]]) + self.box.middle
+        return of_path(Quintics(u, q, *(np.concatenate([still, x, still]) for x in (v, a))))
+
+    def pull(self, z: Array, by: tuple[Array, Array, Array], by_rest: Array, by_u: Array) -> Array:
+        """Slope by z from slopes by q, v, a of the points, by both positions of rest and by the segment times."""
+        size = by[0].size
+        parts = 3 if self.moving else 2
+        x = z[: parts * size].reshape(parts, *by[0].shape)
+        slope = (self.scales[:parts] * np.cos(x) * np.stack(by[:parts])).ravel()
+        if not self.moving:
+            return slope
+        rest = by_rest * self.box.reach * np.cos(z[3 * size : -self.points - 1].reshape(2, -1))
+        if self.rest is not None:
+            rest = np.zeros_like(rest)
+        y = np.tanh(z[-self.points - 1 :] / SPREAD)
+        u = self.box.segment * np.exp(SPREAD * y)
+        return np.concatenate([slope, rest.ravel(), by_u * u * (1.0 - y**2)])

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from dynid.errors import ExcitationError
-from dynid.robot.limits import Limits
 from dynid.robot.motion import Motion
+from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
 
 

@@ -1,1 +1,4 @@
-"""Models that other software loads: URDF, MJCF, tables, JSON and C code."""
+"""Models for other software: URDF, MJCF, TOML, JSON and C code, each loaded again and compared.
+
+Start with `export.export`. (Not `export`: the package would hide the function of that name.)
+"""

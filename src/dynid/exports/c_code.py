@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dynid.dynamics.friction import STILL
+from dynid.exports.c_expressions import Cost
 from dynid.exports.c_functions import Customised, Function
-from dynid.exports.graph import Cost
 from dynid.exports.names import c_comment, c_prefix
 from dynid.exports.subject import Subject
-from dynid.models.friction import STILL
 from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")

@@ -2,22 +2,204 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from dynid.base.find import base_parameters
-from dynid.base.parameters import BaseParameters
 from dynid.concurrency import cached_property
+from dynid.dynamics.friction import PLAIN_UNITS, find_block
 from dynid.errors import ExportError
-from dynid.exports.graph import Cost, Graph, Node
-from dynid.exports.recursion import Recursion
+from dynid.exports.c_expressions import Cost, Graph, Node
 from dynid.exports.subject import JointFriction, Subject
 from dynid.exports.tree_state import linear_couplings
-from dynid.models.friction import PLAIN_UNITS, find_block
-from dynid.robot.robot import Robot
-from dynid.robot.transform import Array
+from dynid.identifiability.base_parameters import base_parameters
+from dynid.identifiability.parameters import BaseParameters
+from dynid.robot.inertia import ROTOR, SYMBOLS
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import Array, cos_sin
+
+# Newton and Euler's recursion written once, for a robot in modified Denavit-Hartenberg frames, as expressions.
+#
+# Linear in the standard parameters (Khalil and Kleinfinger's form): with J the inertia matrix and MS the first moments
+# about the frame's origin, w and wp the link's angular velocity and acceleration, Vp its origin's acceleration minus
+# gravity, and U = [wp] + [w][w]:
+#
+#     F = M Vp + U MS,    N = J wp + w x J w + MS x Vp
+#
+# A parameter that is zero drops out of the code together with all that only it needs.
+
+
+Vector: TypeAlias = tuple[Node, Node, Node]
+
+_RIGHT = math.pi / 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """A link's frame in its parent: Rz(gamma) Rx(alpha) Rz(theta), cosines and sines as nodes, and its place P."""
+
+    gamma: tuple[Node, Node]
+    alpha: tuple[Node, Node]
+    theta: tuple[Node, Node]
+    P: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class _Motion:
+    w: Vector
+    wp: Vector
+    Vp: Vector
+    U: tuple[Vector, Vector, Vector]
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """Torques of all joints of the open tree; q, v, a: a node per link that moves."""
+
+    graph: Graph
+    robot: Robot
+
+    def torques(
+        self,
+        q: Mapping[int, Node],
+        v: Mapping[int, Node],
+        a: Mapping[int, Node],
+        parameters: Mapping[str, Node],
+    ) -> dict[int, Node]:
+        """Torque or force of every joint that moves, by its link's number; parameters that are missing are zero."""
+        g, links, order = self.graph, self.robot.links, self.robot.topological_order
+        zero = g.constant(0.0)
+        frames = {k: self._frame(links[k], q.get(k, zero)) for k in order}
+        still = (zero, zero, zero)
+        gravity = tuple(g.constant(-float(x)) for x in self.robot.gravity)
+        motions = {-1: _Motion(still, still, (gravity[0], gravity[1], gravity[2]), (still, still, still))}
+        for k in order:
+            motions[k] = self._move(links[k], frames[k], motions[links[k].parent], v.get(k, zero), a.get(k, zero))
+        force = {k: still for k in (-1, *order)}
+        moment = dict(force)
+        torque: dict[int, Node] = {}
+        for k in reversed(order):
+            own = [parameters.get(symbol + links[k].label, zero) for symbol in SYMBOLS]
+            F, N = self._wrench(motions[k], own)
+            force[k], moment[k] = self._plus(force[k], F), self._plus(moment[k], N)
+            if links[k].moves:
+                rotor = g.mul(parameters.get(ROTOR + links[k].label, zero), a.get(k, zero))
+                torque[k] = g.add((moment if links[k].kind == "revolute" else force)[k][2], rotor)
+            p = links[k].parent
+            f, m = self._out(frames[k], force[k]), self._out(frames[k], moment[k])
+            force[p] = self._plus(force[p], f)
+            moment[p] = self._plus(self._plus(moment[p], m), self._cross(frames[k].P, f))
+        return torque
+
+    def _frame(self, link: Link, q: Node) -> _Frame:
+        g, row = self.graph, link.mdh
+        assert row is not None
+        slides, turns = link.kind == "prismatic", link.kind == "revolute"
+        gamma, alpha = self._turn(row.gamma.value), self._turn(row.alpha.value)
+        theta = self._turn(row.theta.value, q if turns else None)
+        r = g.add(g.constant(row.r.value), q) if slides else g.constant(row.r.value)
+        zero = g.constant(0.0)
+        P = self._rotate_z(gamma, self._rotate_x(alpha, (g.constant(row.d.value), zero, r)))
+        return _Frame(gamma, alpha, theta, self._plus(P, (zero, zero, g.constant(row.b.value))))
+
+    def _turn(self, angle: float, q: Node | None = None) -> tuple[Node, Node]:
+        """Cosine and sine of angle + q; right angles only swap them."""
+        g = self.graph
+        if q is None:
+            c, s = cos_sin(angle)
+            return g.constant(c), g.constant(s)
+        quarter = round(angle / _RIGHT)
+        if angle != quarter * _RIGHT:
+            q = g.add(q, g.constant(angle))
+            return g.call("cos", q), g.call("sin", q)
+        C, S = g.call("cos", q), g.call("sin", q)
+        return ((C, S), (g.neg(S), C), (g.neg(C), g.neg(S)), (S, g.neg(C)))[quarter % 4]
+
+    def _rotate_z(self, turn: tuple[Node, Node], x: Vector) -> Vector:
+        g, (c, s) = self.graph, turn
+        return g.sub(g.mul(c, x[0]), g.mul(s, x[1])), g.add(g.mul(s, x[0]), g.mul(c, x[1])), x[2]
+
+    def _rotate_x(self, turn: tuple[Node, Node], x: Vector) -> Vector:
+        y, z, _ = self._rotate_z(turn, (x[1], x[2], x[0]))
+        return x[0], y, z
+
+    def _back(self, turn: tuple[Node, Node]) -> tuple[Node, Node]:
+        return turn[0], self.graph.neg(turn[1])
+
+    def _out(self, frame: _Frame, x: Vector) -> Vector:
+        """Return a vector of the link in its parent's frame."""
+        return self._rotate_z(frame.gamma, self._rotate_x(frame.alpha, self._rotate_z(frame.theta, x)))
+
+    def _into(self, frame: _Frame, x: Vector) -> Vector:
+        """Return a vector of the parent in the link's frame."""
+        x = self._rotate_x(self._back(frame.alpha), self._rotate_z(self._back(frame.gamma), x))
+        return self._rotate_z(self._back(frame.theta), x)
+
+    def _plus(self, x: Vector, y: Vector) -> Vector:
+        g = self.graph
+        return g.add(x[0], y[0]), g.add(x[1], y[1]), g.add(x[2], y[2])
+
+    def _cross(self, x: Vector, y: Vector) -> Vector:
+        g = self.graph
+        return (
+            g.sub(g.mul(x[1], y[2]), g.mul(x[2], y[1])),
+            g.sub(g.mul(x[2], y[0]), g.mul(x[0], y[2])),
+            g.sub(g.mul(x[0], y[1]), g.mul(x[1], y[0])),
+        )
+
+    def _times(self, U: tuple[Vector, Vector, Vector], x: Vector) -> Vector:
+        g = self.graph
+        rows = [g.sum([g.mul(u, y) for u, y in zip(row, x, strict=True)]) for row in U]
+        return rows[0], rows[1], rows[2]
+
+    def _move(self, link: Link, frame: _Frame, parent: _Motion, v: Node, a: Node) -> _Motion:
+        g = self.graph
+        w, wp = self._into(frame, parent.w), self._into(frame, parent.wp)
+        Vp = self._into(frame, self._plus(parent.Vp, self._times(parent.U, frame.P)))
+        if link.kind == "revolute":
+            wp = g.add(wp[0], g.mul(w[1], v)), g.sub(wp[1], g.mul(w[0], v)), g.add(wp[2], a)
+            w = w[0], w[1], g.add(w[2], v)
+        elif link.kind == "prismatic":
+            twice = g.mul(g.constant(2.0), v)
+            Vp = g.add(Vp[0], g.mul(w[1], twice)), g.sub(Vp[1], g.mul(w[0], twice)), g.add(Vp[2], a)
+        return _Motion(w, wp, Vp, self._spin(w, wp))
+
+    def _spin(self, w: Vector, wp: Vector) -> tuple[Vector, Vector, Vector]:
+        """U = [wp] + [w][w]."""
+        g = self.graph
+        xx, yy, zz = (g.mul(x, x) for x in w)
+        xy, xz, yz = g.mul(w[0], w[1]), g.mul(w[0], w[2]), g.mul(w[1], w[2])
+        return (
+            (g.neg(g.add(yy, zz)), g.sub(xy, wp[2]), g.add(xz, wp[1])),
+            (g.add(xy, wp[2]), g.neg(g.add(xx, zz)), g.sub(yz, wp[0])),
+            (g.sub(xz, wp[1]), g.add(yz, wp[0]), g.neg(g.add(xx, yy))),
+        )
+
+    def _wrench(self, motion: _Motion, x: Sequence[Node]) -> tuple[Vector, Vector]:
+        """Force and moment about the origin that move the link; J wp + w x J w in terms of U."""
+        g, w, wp, U = self.graph, motion.w, motion.wp, motion.U
+        XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = x
+        MS = (MX, MY, MZ)
+        F = self._plus(self._times(U, MS), (g.mul(M, motion.Vp[0]), g.mul(M, motion.Vp[1]), g.mul(M, motion.Vp[2])))
+        xy, xz, yz = g.mul(w[0], w[1]), g.mul(w[0], w[2]), g.mul(w[1], w[2])
+        N = (
+            g.sum([
+                g.mul(XX, wp[0]), g.mul(g.sub(ZZ, YY), yz), g.mul(XZ, U[1][0]), g.neg(g.mul(XY, U[2][0])),
+                g.mul(YZ, g.sub(U[1][1], U[2][2])),
+            ]),
+            g.sum([
+                g.mul(YY, wp[1]), g.mul(g.sub(XX, ZZ), xz), g.mul(XY, U[2][1]), g.neg(g.mul(YZ, U[0][1])),
+                g.mul(XZ, g.sub(U[2][2], U[0][0])),
+            ]),
+            g.sum([
+                g.mul(ZZ, wp[2]), g.mul(g.sub(YY, XX), xy), g.mul(YZ, U[0][2]), g.neg(g.mul(XZ, U[1][2])),
+                g.mul(XY, g.sub(U[0][0], U[1][1])),
+            ]),
+        )  # fmt: skip
+        return F, self._plus(N, self._cross(MS, motion.Vp))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,4 +335,4 @@ _SHAPES: dict[str, Callable[[Graph, Node, Node], Sequence[Node]]] = {
     "sine": lambda g, q, v: _sines(g, q),
     "sine2": lambda g, q, v: _sines(g, g.mul(g.constant(2.0), q)),
 }
-"""The friction blocks of `dynid.models.friction` that look at one sample, as expressions."""
+"""The friction blocks of `dynid.dynamics.friction` that look at one sample, as expressions."""

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c
-from dynid.exports.joints import friction_losses
 from dynid.exports.mjcf import write_mjcf
+from dynid.exports.names import friction_losses
 from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import Subject, spin_losses, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import unlike_friction, update_urdf
 from dynid.exports.verify import Verification, verify
-from dynid.kernel.threads import one_blas_thread
 from dynid.physical.find import physical_parameters
-from dynid.robot.files import written_beside
-from dynid.robot.table_text import table_text
+from dynid.robot.io.toml_writer import table_text
+from dynid.storage.files import written_beside
 
 SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
 

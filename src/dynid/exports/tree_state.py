@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.base.sampling import random_samples
-from dynid.models.columns import standard_columns
-from dynid.models.scene import Stage
+from dynid.dynamics.scene import Stage, standard_columns
+from dynid.identifiability.samples import random_samples
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

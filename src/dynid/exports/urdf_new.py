@@ -7,15 +7,12 @@ import math
 import numpy as np
 
 from dynid.errors import ExportError
-from dynid.exports.bodies import check_bodies, lumps, roll_pitch_yaw
-from dynid.exports.joints import renamed
-from dynid.exports.names import attribute, numbers, unique
-from dynid.exports.subject import Subject
+from dynid.exports.names import attribute, numbers, renamed, unique
+from dynid.exports.subject import Subject, check_bodies, lumps, roll_pitch_yaw
 from dynid.robot.inertia import to_body
-from dynid.robot.loops import Coupling
-from dynid.robot.robot import Robot
+from dynid.robot.io.urdf import UNLIMITED
+from dynid.robot.robot import Coupling, Robot
 from dynid.robot.transform import Array
-from dynid.robot.urdf import UNLIMITED
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 

@@ -1,1 +1,4 @@
-"""Parameters that real bodies can have: the cone of pseudo-inertias, priors, and what the data say of them."""
+"""Physically consistent parameters: pseudo-inertia cones, priors, constraints.
+
+Start with `find.physical_parameters`; `check` judges any robot file.
+"""

@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.base.find import remembered_base_parameters
-from dynid.base.parameters import BaseParameters
-from dynid.kernel.threads import one_blas_thread
-from dynid.physical.bodies import stated_bodies
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.identifiability.base_parameters import remembered_base_parameters
+from dynid.identifiability.parameters import BaseParameters
 from dynid.physical.cone import UNIT, link_basis
-from dynid.physical.demands import LinearRows
+from dynid.physical.constraints import LinearRows
+from dynid.physical.file_bodies import StatedBody, stated_bodies
 from dynid.physical.prior import Prior, bodies_from_sizes, is_massless, prior_of
 from dynid.physical.problem import Problem, link_columns
 from dynid.physical.search import nearest_with_estimate
-from dynid.physical.stated import StatedBody
 from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, pseudo_inertia, to_body
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot

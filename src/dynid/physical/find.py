@@ -8,21 +8,18 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import chi2
 
+from dynid.dynamics.friction import PLAIN
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.dynamics.scene import standard_columns
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
-from dynid.kernel.threads import one_blas_thread
-from dynid.models.columns import standard_columns
-from dynid.models.friction import PLAIN
-from dynid.physical.binding import Binding, find_bindings
+from dynid.physical.attribution import Binding, find_bindings, shares_of
 from dynid.physical.cone import smallest_share
-from dynid.physical.demands import Demands, Ellipsoid, Interval
-from dynid.physical.geometry import link_ellipsoids
-from dynid.physical.physical import PhysicalParameters
+from dynid.physical.constraints import Demands, Ellipsoid, Interval, link_ellipsoids
+from dynid.physical.parameters import PhysicalParameters
 from dynid.physical.prior import Prior, prior_of
-from dynid.physical.problem import Problem, problem_of, rotors_are_free, suited
+from dynid.physical.problem import Problem, problem_of, rotors_are_free, seen_by, suited
 from dynid.physical.search import MARGIN, search
-from dynid.physical.seen import seen_by
-from dynid.physical.shares import shares_of
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UNIT, smat
-from dynid.physical.conic import Matrix, Rows, minimise
+from dynid.physical.cone import UNIT, Matrix, Rows, minimise, smat
 from dynid.physical.problem import Problem
 from dynid.robot.transform import Array
 

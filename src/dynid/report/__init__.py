@@ -1,1 +1,4 @@
-"""Pages for people: self-contained HTML that works offline."""
+"""Self-contained HTML pages that work offline.
+
+Start with `write.write_report`; one class per section in `sections`.
+"""

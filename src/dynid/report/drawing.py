@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynid.dynamics.kernels.geometry import Poses, link_poses
+from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DynidError
-from dynid.kernel.loops import loop_map
-from dynid.kernel.poses import Poses, link_poses
-from dynid.report.figure import Figure, Trace, numbers
-from dynid.report.words import plot_text
+from dynid.report.elements import Figure, Trace, numbers, plot_text
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dynid.concurrency import after_fork
-from dynid.report.words import visible
+from dynid.estimation.identification import Identification, Origin
+from dynid.report.elements import visible
+from dynid.report.replay import Replay
+from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -75,3 +79,62 @@ def plotly_script() -> str:
 
 def _template(name: str) -> str:
     return (resources.files("dynid.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+# What a page is about: a result, logs read again, and where all of it came from.
+
+
+class StandardValues(Protocol):
+    """Values of standard parameters, such as physically consistent ones (`PhysicalParameters`)."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Standard names."""
+        ...
+
+    @property
+    def values(self) -> Array:
+        """One per name."""
+        ...
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be read about them."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was decided on the way."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Subject:
+    """A result with its logs: those it was made from, and others that it had to predict.
+
+    origin: of the page; doubts: warnings that are the page's own; further: those of what was done beside it.
+    """
+
+    result: Identification
+    origin: Origin
+    used: tuple[Replay, ...] = ()
+    held_out: tuple[Replay, ...] = ()
+    physical: StandardValues | None = None
+    doubts: tuple[str, ...] = ()
+    further: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All of them, once each."""
+        bodies = self.physical.warnings if self.physical else ()
+        return tuple(dict.fromkeys((*self.doubts, *self.result.warnings, *bodies, *self.further)))
+
+    @property
+    def replays(self) -> tuple[Replay, ...]:
+        """All logs."""
+        return (*self.used, *self.held_out)
+
+    @property
+    def results(self) -> tuple[Identification, ...]:
+        """The result, as one of those that a page is about."""
+        return (self.result,)

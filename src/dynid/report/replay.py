@@ -8,20 +8,138 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.data.findings import Findings
-from dynid.data.log import Log
-from dynid.data.survey import Survey, survey
-from dynid.data.treatment import Treatment
+from dynid.dynamics.friction import STOP
 from dynid.errors import LogError
-from dynid.estimation.collecting import measured_channels, treat_like
-from dynid.estimation.equation import Equation
+from dynid.estimation.accumulate.logs import measured_channels, treat_like
 from dynid.estimation.identification import Identification
-from dynid.estimation.layout import ChannelColumns
-from dynid.estimation.rows import Rows, rows_of
-from dynid.models.friction import STOP
-from dynid.report.spectrum import Spectrum, find_spectrum
-from dynid.report.thinning import Cloud, Envelope
+from dynid.estimation.regression.equation import ChannelColumns, Equation
+from dynid.estimation.regression.rows import Rows, rows_of
+from dynid.logs.cutoff import spectrum
+from dynid.logs.filtering import Treatment
+from dynid.logs.findings import Findings
+from dynid.logs.log import Log
+from dynid.logs.survey import Survey, survey
 from dynid.robot.transform import Array
+
+# Where in frequency a motion and its torques are: power densities of the first rows of a log.
+
+
+ROWS = 32_768
+SPECTRUM_POINTS = 160
+"""Frequencies that are drawn, at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spectrum:
+    """Densities (frequencies, joints) of velocities and of torques (None where these were not used), f in Hz."""
+
+    f: Array
+    velocity: Array
+    torque: Array | None
+
+
+def find_spectrum(seen: Survey, has_torques: bool) -> Spectrum:
+    """Spectra on a regular grid over the rows that were looked at first; positions stand for velocities."""
+    x = seen.samples.take(slice(0, ROWS))
+    f, S = spectrum(x.t, x.q, seen.rate)
+    velocity = S * (2.0 * np.pi * f[:, None]) ** 2
+    torque = spectrum(x.t, x.tau, seen.rate)[1] if has_torques and x.tau is not None else None
+    bounds = _bounds(len(f))
+    middle = np.array([f[start] for start in bounds])
+    thin = [None if y is None else np.maximum.reduceat(y, bounds, axis=0) for y in (velocity, torque)]
+    assert thin[0] is not None
+    return Spectrum(middle, thin[0], thin[1])
+
+
+def _bounds(count: int) -> list[int]:
+    """Starts of bins that grow with frequency; the constant part is left out."""
+    edges = np.unique(np.geomspace(1, max(count - 1, 1), SPECTRUM_POINTS).astype(int))
+    return [int(k) for k in edges if k < count] or [0]
+
+
+# Long curves with few points that hide no peak: the lowest and the highest sample of every bin.
+
+
+class Envelope:
+    """Extremes of K signals in bins of equally many rows, filled while a log is read.
+
+    There are at most 2 `most` bins: when there are more, neighbours merge and bins become twice as long. A bin keeps
+    the lowest and the highest row of each signal, with their own instants, so every peak stays where it was.
+    """
+
+    def __init__(self, signals: int, most: int) -> None:
+        self.most, self.width, self.segment = most, 1, -1
+        self.bins_t, self.bins_x = np.empty((0, 2, signals)), np.empty((0, 2, signals))
+        self.segments = np.empty(0, dtype=np.int64)
+        self.t, self.x = np.empty(0), np.empty((0, signals))
+
+    def add(self, t: Array, x: Array, segment: int = 0) -> None:
+        """Take rows (N, K) at instants t (N,) in their order; where the segment is another, curves are broken."""
+        if segment != self.segment:
+            self.close()
+            self.segment = segment
+        self.t, self.x = np.concatenate([self.t, t]), np.concatenate([self.x, x])
+        whole = len(self.t) // self.width * self.width
+        if whole:
+            self._store(whole, self.width)
+        while len(self.segments) > 2 * self.most:
+            self._halve()
+
+    def close(self) -> None:
+        """Make a bin of the rows that wait."""
+        if len(self.t):
+            self._store(len(self.t), len(self.t))
+
+    def curve(self, signal: int) -> tuple[Array, Array]:
+        """Instants and values of one signal, NaN between segments."""
+        self.close()
+        t, x = self.bins_t[:, :, signal], self.bins_x[:, :, signal]
+        twice = np.stack([np.ones(len(t), dtype=np.bool_), t[:, 1] != t[:, 0]], axis=1)
+        places = np.repeat(self.segments[:, None], 2, axis=1)[twice]
+        breaks = np.flatnonzero(np.diff(places)) + 1
+        return np.insert(t[twice], breaks, np.nan), np.insert(x[twice], breaks, np.nan)
+
+    def _store(self, rows: int, width: int) -> None:
+        x = self.x[:rows].reshape(rows // width, width, -1)
+        t = np.broadcast_to(self.t[:rows].reshape(rows // width, width, 1), x.shape)
+        bins_t, bins_x = _extremes(t, x)
+        self.bins_t, self.bins_x = np.concatenate([self.bins_t, bins_t]), np.concatenate([self.bins_x, bins_x])
+        self.segments = np.concatenate([self.segments, np.full(len(bins_t), self.segment)])
+        self.t, self.x = self.t[rows:], self.x[rows:]
+
+    def _halve(self) -> None:
+        count = len(self.segments) // 2
+        pairs = (count, 4, self.bins_x.shape[2])
+        t, x = _extremes(self.bins_t[: 2 * count].reshape(pairs), self.bins_x[: 2 * count].reshape(pairs))
+        self.bins_t = np.concatenate([t, self.bins_t[2 * count :]])
+        self.bins_x = np.concatenate([x, self.bins_x[2 * count :]])
+        self.segments = np.concatenate([self.segments[: 2 * count : 2], self.segments[2 * count :]])
+        self.width *= 2
+
+
+def _extremes(t: Array, x: Array) -> tuple[Array, Array]:
+    """Lowest and highest of bins (B, w, K), in order of time: (B, 2, K) both."""
+    places = np.sort(np.stack([x.argmin(axis=1), x.argmax(axis=1)], axis=1), axis=1)
+    return np.take_along_axis(t, places, axis=1), np.take_along_axis(x, places, axis=1)
+
+
+class Cloud:
+    """Some of many points, evenly spread over the rows: every k-th, k doubled when they become too many."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.every, self.seen = most, 1, 0
+        self.points: Array | None = None
+
+    def add(self, points: Array) -> None:
+        """Take points (N, K)."""
+        first = -self.seen % self.every
+        self.seen += len(points)
+        some = points[first :: self.every]
+        self.points = some.copy() if self.points is None else np.concatenate([self.points, some])
+        while len(self.points) > 2 * self.most:
+            self.points = self.points[::2]
+            self.every *= 2
+
 
 POINTS = 9_000
 """Bins of all channels of all logs of a page together."""

@@ -2,35 +2,257 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from dynid.data.log import Log
-from dynid.data.read import read_log
+import numpy as np
+
+from dynid.concurrency import cached_property
+from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError
-from dynid.estimation.identification import Identification
-from dynid.estimation.origin import find_origin
-from dynid.kernel.threads import one_blas_thread
-from dynid.report.comparison import SECTIONS as COMPARISON
-from dynid.report.comparison import Compared
-from dynid.report.page import Section, render_page
+from dynid.estimation.identification import Identification, Origin, find_origin
+from dynid.logs.log import Log
+from dynid.logs.read import read_log
+from dynid.report.elements import (
+    COLOURS,
+    PLUS_MINUS,
+    Cell,
+    Figure,
+    Table,
+    axis,
+    cell,
+    named,
+    number,
+    numbers,
+    percent,
+    plot_text,
+)
+from dynid.report.page import Section, StandardValues, Subject, render_page
 from dynid.report.replay import replay_logs
-from dynid.report.sections.condition import ConditionSection
-from dynid.report.sections.correlation import CorrelationSection
-from dynid.report.sections.data import DataSection
-from dynid.report.sections.friction import FrictionSection
-from dynid.report.sections.identifiable import IdentifiableSection
-from dynid.report.sections.parameters import ParametersSection
-from dynid.report.sections.physical import PhysicalSection
-from dynid.report.sections.prediction import PredictionSection
-from dynid.report.sections.reproduce import ReproduceSection
-from dynid.report.sections.residuals import ResidualsSection
-from dynid.report.sections.robot import RobotSection
-from dynid.report.sections.verdict import VerdictSection
-from dynid.report.sections.warnings import WarningsSection
-from dynid.report.subject import StandardValues, Subject
-from dynid.robot.files import hash_file, write_text
+from dynid.report.sections.answer import MARKS, DataSection, ReproduceSection, VerdictSection, WarningsSection
+from dynid.report.sections.fit import FrictionSection, PredictionSection, ResidualsSection
+from dynid.report.sections.parameters import (
+    ConditionSection,
+    CorrelationSection,
+    IdentifiableSection,
+    ParametersSection,
+    PhysicalSection,
+    RobotSection,
+)
+from dynid.robot.transform import Array
+from dynid.storage.files import hash_file, write_text
+
+# Several results side by side: methods, models or robots.
+
+
+READABLE = 40
+"""Parameters in the chart, those about which results differ most."""
+
+AGREE = 3.0
+"""Combined deviations within which two values agree."""
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """Results with their names; the first is the one that others are compared with. doubts: the page's own warnings."""
+
+    results: tuple[Identification, ...]
+    names: tuple[str, ...]
+    origin: Origin
+    doubts: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> Compared:
+        """Check; names that are missing are model and estimator."""
+        if len(results) < 2:
+            raise DynidError("a comparison needs two results or more")
+        if names is not None and len(names) != len(results):
+            raise DynidError(f"{len(names)} names were given for {len(results)} results")
+        words = [f"{r.robot.name}, {r.model}, {r.estimator}" for r in results] if names is None else list(names)
+        twice = [f"{k + 1}. {w}" if words.count(w) > 1 else w for k, w in enumerate(words)]
+        return Compared(tuple(results), tuple(twice), origin)
+
+    @property
+    def same_robot(self) -> bool:
+        """Whether all results speak of one robot."""
+        first = self.results[0].robot
+        return all(
+            r.robot.name == first.name and r.robot.parameter_names == first.parameter_names for r in self.results
+        )
+
+    def means_the_same(self, k: int, other: int, name: str) -> bool:
+        """Whether two results have the parameter and regroup the same others into it."""
+        rows = [self._regrouped(i).get(name) for i in (k, other)]
+        if rows[0] is None or rows[1] is None:
+            return rows[0] is rows[1] and all(name in self.results[i].names for i in (k, other))
+        return rows[0].shape == rows[1].shape and bool(np.allclose(rows[0], rows[1], rtol=1e-6, atol=1e-9))
+
+    def _regrouped(self, k: int) -> dict[str, Array]:
+        base = self.results[k].equation.base
+        return dict(zip(base.names, base.matrix, strict=True))
+
+    @property
+    def title(self) -> str:
+        """Heading of the page."""
+        robots = dict.fromkeys(r.robot.name for r in self.results)
+        return f"{len(self.results)} results for {', '.join(robots)}"
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names in order of their first appearance."""
+        return tuple(dict.fromkeys(name for r in self.results for name in r.names))
+
+    def estimate(self, k: int, name: str) -> tuple[float, float, float]:
+        """Value, deviation and half width in one result, NaN where it has no such parameter."""
+        r = self.results[k]
+        if name not in r.names:
+            return np.nan, np.nan, np.nan
+        place = r.names.index(name)
+        return float(r.values[place]), float(r.sigma[place]), float(r.quantile * r.sigma[place])
+
+    def dispute(self, name: str) -> float:
+        """Largest difference from the first result that has the parameter, in combined deviations; NaN for one."""
+        having = [k for k, r in enumerate(self.results) if name in r.names]
+        found = [self.estimate(k, name) for k in having if self.means_the_same(having[0], k, name)]
+        if len(found) < 2:
+            return np.nan
+        value, sigma, _ = found[0]
+        apart = [(abs(v - value), float(np.hypot(s, sigma))) for v, s, _ in found[1:]]
+        return max(d / s if s > 0.0 else (np.inf if d > 1e-9 * abs(value) else 0.0) for d, s in apart)
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewSection:
+    """Verdicts and figures, one row per result."""
+
+    name: str = "overview"
+    title: str = "Verdicts"
+
+    def fill(self, subject: Compared) -> Mapping[str, Any]:
+        """A table, and the reasons."""
+        rows = []
+        for name, r in zip(subject.names, subject.results, strict=True):
+            mark = {"usable": "fair"}.get(r.verdict.level, MARKS[r.verdict.level])
+            rows.append([
+                Cell(name), Cell(r.verdict.level, mark=mark), Cell(r.robot.name), Cell(r.model), Cell(r.estimator),
+                Cell(", ".join(r.friction) or "none"),
+                cell(r.validation.mean, percent(r.validation.mean)), cell(r.fit.mean, percent(r.fit.mean)),
+                cell(r.rank, str(r.rank)), cell(r.condition, number(r.condition, 3)),
+                cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
+                cell(len(set(r.warnings)), str(len(set(r.warnings)))),
+            ])  # fmt: skip
+        head = ("result", "verdict", "robot", "model", "estimator", "friction", "error, validation", "error, fit",
+                "rank", "condition", "cut-off", "warnings")  # fmt: skip
+        reasons = [
+            (n, r.verdict, tuple(dict.fromkeys(r.warnings)))
+            for n, r in zip(subject.names, subject.results, strict=True)
+        ]
+        alike = len({(r.model, r.cutoff, r.validation.source) for r in subject.results}) == 1
+        return {"table": Table("Results", head, rows, 6), "reasons": reasons, "alike": alike, "doubts": subject.doubts}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsSection:
+    """Errors per channel."""
+
+    name: str = "errors"
+    title: str = "Validation errors"
+
+    def fill(self, subject: Compared) -> Mapping[str, Any]:
+        """Bars, one group per channel."""
+        channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
+        traces = [
+            {
+                "type": "bar", "name": plot_text(name), "x": [channels.index(c) for c in r.channels],
+                "y": numbers(100.0 * np.nan_to_num(r.validation.nrmse)), "marker": {"color": COLOURS[k % len(COLOURS)]},
+            }
+            for k, (name, r) in enumerate(zip(subject.names, subject.results, strict=True))
+        ]  # fmt: skip
+        layout = {
+            "xaxis": {**named(channels), "showgrid": False},
+            "yaxis": axis("NRMSE on validation data [%]"),
+            "barmode": "group",
+        }
+        sources = list(zip(subject.names, (r.validation.source for r in subject.results), strict=True))
+        return {"drawing": Figure("Validation errors per channel", traces, layout, 340), "sources": sources}
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalsSection:
+    """Parameters with their intervals, in one chart and one table."""
+
+    name: str = "intervals"
+    title: str = "Parameters"
+
+    def fill(self, subject: Compared) -> Mapping[str, Any]:
+        """The chart only where the same name means the same."""
+        dispute = {name: subject.dispute(name) for name in subject.parameters} if subject.same_robot else {}
+        ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
+        head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
+        rows = [[Cell(name), *_cells(subject, name), *_apart(dispute, name)] for name in subject.parameters]
+        return {
+            "table": Table(f"Values {PLUS_MINUS} half width of the 95 % interval", head, rows),
+            "drawing": _chart(subject, ranked[:READABLE]) if ranked else None,
+            "same": subject.same_robot,
+            "shown": min(len(ranked), READABLE),
+        }
+
+
+def _cells(subject: Compared, name: str) -> list[Cell]:
+    cells = []
+    for k in range(len(subject.results)):
+        value, _, half = subject.estimate(k, name)
+        cells.append(cell(value, f"{number(value, 4)} {PLUS_MINUS} {number(half, 2)}" if np.isfinite(value) else "-"))
+    return cells
+
+
+def _apart(dispute: Mapping[str, float], name: str) -> list[Cell]:
+    if not dispute:
+        return []
+    d = dispute[name]
+    return [cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
+
+
+def _chart(subject: Compared, names: Sequence[str]) -> Figure:
+    """Differences from the first result over the widest half width; parameters of any size share one scale."""
+    traces = []
+    count = len(subject.results)
+    for k in range(count):
+        x, half, y = [], [], []
+        for row, name in enumerate(names):
+            first = next(i for i, r in enumerate(subject.results) if name in r.names)
+            reference = subject.estimate(first, name)
+            value, _, own = subject.estimate(k, name)
+            widest = np.nanmax([subject.estimate(i, name)[2] for i in range(count)])
+            scale = float(widest) or abs(reference[0]) or 1.0
+            if np.isfinite(value) and subject.means_the_same(first, k, name):
+                x.append((value - reference[0]) / scale)
+                half.append(own / scale)
+                y.append(row + 0.7 * ((k + 0.5) / count - 0.5))
+        traces.append({
+            "type": "scatter", "mode": "markers", "name": plot_text(subject.names[k]), "x": numbers(np.array(x)),
+            "y": numbers(np.array(y)),
+            "error_x": {"type": "data", "array": numbers(np.array(half)), "thickness": 1.2, "width": 2},
+            "marker": {"color": COLOURS[k % len(COLOURS)], "size": 6},
+        })  # fmt: skip
+    layout = {
+        "xaxis": axis("difference / widest half width"), "hovermode": "closest",
+        "yaxis": {**named(names), "autorange": "reversed", "zeroline": False},
+    }  # fmt: skip
+    return Figure(
+        "Parameters with intervals, relative to the first result", traces, layout, 90 + 22 * max(4, len(names))
+    )
+
+
+COMPARED_SECTIONS: tuple[Section[Compared], ...] = (
+    OverviewSection(),
+    ErrorsSection(),
+    IntervalsSection(),
+    ReproduceSection(),
+)
+
 
 SECTIONS: tuple[Section[Subject], ...] = (
     VerdictSection(), PredictionSection(), ParametersSection(), PhysicalSection(), FrictionSection(), RobotSection(),
@@ -80,7 +302,7 @@ def write_report(
             )
         doubts = tuple(dict.fromkeys(said for one in results for said in _changed(one)))
         compared = replace(Compared.of(results, names, find_origin((), command, files)), doubts=doubts)
-        page = render_page(compared.title, compared, COMPARISON)
+        page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
         if names is not None:
             raise DynidError("names go with several results")

@@ -1,1 +1,4 @@
-"""Robots: tables, URDF and MJCF files, standard parameters, motions."""
+"""The robot: a frozen tree of links with joints, gravity, limits, loops and nominal parameters.
+
+Start with `robot.Robot` and `load.load_robot`; `io` reads and writes robot files.
+"""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DynidError, RobotFileError, UnknownRobotError
-from dynid.robot.files import hash_file, near
 from dynid.robot.locking import lock_joints
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Transform, freeze
+from dynid.storage.files import hash_file, near
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
@@ -65,8 +65,8 @@ def _from_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, 
         case ".toml":
             return _from_table(path, floating_base, lock, snap)
         case ".urdf" | ".xml":
-            from dynid.robot.mjcf import read_mjcf
-            from dynid.robot.urdf import read_urdf
+            from dynid.robot.io.mjcf import read_mjcf
+            from dynid.robot.io.urdf import read_urdf
 
             reader = read_urdf if path.suffix.lower() == ".urdf" else read_mjcf
             return reader(path, floating_base=floating_base, lock=lock, snap=snap)
@@ -76,7 +76,7 @@ def _from_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, 
 
 
 def _from_table(path: Path, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
-    from dynid.robot.table import read_table
+    from dynid.robot.io.toml_table import read_table
 
     robot = lock_joints(read_table(path, snap=snap), lock)
     return _with_floating_base(robot) if floating_base else robot

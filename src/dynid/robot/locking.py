@@ -10,8 +10,7 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
-from dynid.robot.loops import Closure, Coupling
-from dynid.robot.robot import Link, Robot
+from dynid.robot.robot import Closure, Coupling, Link, Robot
 from dynid.robot.transform import Transform, freeze, rotation_about
 
 SLACK = 1e-3

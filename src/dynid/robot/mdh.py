@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,8 +11,7 @@ import numpy as np
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS, change_of_frame
-from dynid.robot.loops import Closure
-from dynid.robot.robot import Link, MdhRow, Robot
+from dynid.robot.robot import Closure, Link, MdhRow, Robot
 from dynid.robot.transform import Array, Transform, freeze, rotation_x, rotation_z
 
 _ROUNDING = 1e-12
@@ -206,3 +206,32 @@ def _clean_angle(angle: float) -> float:
 def _clean_length(length: float) -> float:
     nearest = round(length, 12)
     return nearest if abs(length - nearest) <= 4e-15 * max(1.0, abs(length)) else length
+
+
+# Notes on angles that were taken for right ones.
+
+
+_ONE_BY_ONE = 2
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Snapped:
+    """An angle that was taken for a multiple of 90 degrees: where, by how much (rad), and the note on it alone."""
+
+    where: str
+    off: float
+    note: str
+
+
+def tell_snapped(snapped: Sequence[Snapped]) -> list[str]:
+    """Return a note on each, or one on all where they are many."""
+    if len(snapped) <= _ONE_BY_ONE:
+        return [one.note for one in snapped]
+    worst = max(snapped, key=lambda one: one.off)
+    names = "; ".join(one.where for one in snapped[:_NAMED])
+    more = "; ..." if len(snapped) > _NAMED else ""
+    return [
+        f"angles in {len(snapped)} places ({names}{more}) are taken for multiples of 90 degrees, at most "
+        f"{worst.off:.1g} rad away ({worst.where}); snap=False keeps them"
+    ]

@@ -10,13 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
-from dynid.robot.files import InputFile
 from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.joint_column import JointColumn
-from dynid.robot.limits import JointLimits
-from dynid.robot.loops import Closure, Coupling
-from dynid.robot.robot import Link, MdhRow, Robot
+from dynid.robot.robot import Closure, Coupling, JointLimits, Link, MdhRow, Robot
 from dynid.robot.transform import Transform, freeze
+from dynid.storage.files import InputFile
 
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e15, le=1e15)]
 Three = Annotated[list[Finite], Field(min_length=3, max_length=3)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -11,13 +11,80 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
 from dynid.robot.expression import Expression
-from dynid.robot.files import InputFile
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.joint_column import JointColumn
-from dynid.robot.limits import UNLIMITED, JointLimits, Limits
-from dynid.robot.loops import Closure, Coupling
 from dynid.robot.transform import Array, Transform, freeze
+from dynid.storage.files import InputFile
+
+# Limits of the active joints, infinite where nobody published one.
+
+
+@dataclass(frozen=True, slots=True)
+class JointLimits:
+    """Limits of one joint (rad, rad/s, rad/s^2, N m; m and N for prismatic joints)."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    velocity: float = np.inf
+    acceleration: float = np.inf
+    effort: float = np.inf
+
+
+UNLIMITED = JointLimits()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """Limits of n joints: position (n, 2), velocity, acceleration, effort (n,), infinite where unknown."""
+
+    position: Array
+    velocity: Array
+    acceleration: Array
+    effort: Array
+
+    @staticmethod
+    def stack(joints: Sequence[JointLimits]) -> Limits:
+        """Collect the limits of single joints."""
+        return Limits(
+            freeze(np.array([(j.lower, j.upper) for j in joints]).reshape(-1, 2)),
+            freeze([j.velocity for j in joints]),
+            freeze([j.acceleration for j in joints]),
+            freeze([j.effort for j in joints]),
+        )
+
+
+# How joints of a closed mechanism depend on each other: explicit couplings and implicit closures.
+
+
+DIRECTIONS = ("x", "y", "z", "rx", "ry", "rz")
+"""What a closure can keep together: positions along, and rotations about, the first frame's axes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coupling:
+    """A gear, mimic joint or parallelogram: q_passive = sum(factor * q) + offset."""
+
+    passive: str
+    factors: tuple[tuple[str, float], ...]
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """Two points on two links that stay together in the directions `keep`; the passive joints follow.
+
+    `points` are in the two links' frames (m); `start` holds the passive joints' positions near those they
+    take when every active joint is at `at`; it selects the assembly.
+    """
+
+    links: tuple[str, str]
+    keep: tuple[str, ...]
+    passive: tuple[str, ...]
+    points: tuple[Array, Array]
+    start: Array
+    at: Array | None = None
+
 
 SAME = 1e-3
 """Relative difference up to which a nominal Ia and a declared ratio^2 J agree: data sheets round."""
@@ -144,7 +211,7 @@ class Robot:
         Keys: parent, type, gamma, b, alpha, d, theta, r; missing ones are the joint before, revolute, 0.
         Numbers or expressions in the symbols; nothing is snapped.
         """
-        from dynid.robot.table import robot_from_rows
+        from dynid.robot.io.toml_table import robot_from_rows
 
         return robot_from_rows(rows, gravity=gravity, symbols=symbols or {}, name=name or "robot")
 

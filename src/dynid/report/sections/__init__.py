@@ -1,1 +1,4 @@
-"""Sections of the report, one class per file, each with a template of its own name."""
+"""Sections of the report, each with a template of its own name.
+
+Start with `answer`, what a reader sees first.
+"""

@@ -11,10 +11,24 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
-from dynid.report.subject import Subject
-from dynid.report.table import Cell, Table, cell
-from dynid.report.words import PLUS_MINUS, STAR, number, percent, unit
-from dynid.robot.robot import Robot
+from dynid.report.drawing import draw_robot, middle_posture
+from dynid.report.elements import (
+    PLUS_MINUS,
+    STAR,
+    Cell,
+    Figure,
+    Table,
+    axis,
+    cell,
+    named,
+    number,
+    numbers,
+    percent,
+    unit,
+)
+from dynid.report.page import Subject
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import Array
 
 CERTAIN, FAIR = 0.1, 0.5
 """Half width over value up to which a parameter is well known, and known at all."""
@@ -99,3 +113,216 @@ def _nominal(value: float, half: float, nominal: float | None) -> list[Cell]:
     mark = "" if not math.isfinite(off) else "soft" if off <= 1.0 else "fair"
     text = "inside" if off <= 1.0 else f"{number(off, 2)} half widths" if math.isfinite(off) else "-"
     return [cell(nominal, number(nominal, 5)), cell(off, text, mark)]
+
+
+# Physically consistent values beside nominal ones, where somebody found them.
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalSection:
+    """Standard parameters that a body can have; left out as long as none were handed in."""
+
+    name: str = "physical"
+    title: str = "Physical parameters"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+        """One row per standard parameter."""
+        found, robot = subject.physical, subject.result.robot
+        if found is None:
+            return None
+        nominal = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True)) | nominal_friction(robot)
+        rows = []
+        for name, value in zip(found.names, map(float, found.values), strict=True):
+            known = nominal.get(name, math.nan)
+            rows.append([Cell(name), cell(value, number(value, 5)), cell(known, number(known, 5)),
+                         cell(value - known, number(value - known, 3))])  # fmt: skip
+        return {"table": Table("Standard parameters", ("parameter", "physical", "nominal", "difference"), rows)}
+
+
+# The robot: a drawing and its table.
+
+
+@dataclass(frozen=True, slots=True)
+class RobotSection:
+    """Skeleton, modified Denavit-Hartenberg table, gravity."""
+
+    name: str = "robot"
+    title: str = "Robot"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """Drawing at the mean posture of the logs, or in the middle of the limits."""
+        robot, unknown = subject.result.robot, subject.result.equation.unknown
+        try:
+            table = _mdh_table(robot.to_mdh())
+        except DynidError:  # frames that the notation does not have; the drawing needs none
+            table = None
+        return {
+            "robot": robot,
+            "gravity": ", ".join(number(float(x), 4) for x in robot.gravity),
+            "drawing": draw_robot(robot, _posture(subject)),
+            "table": table,
+            "unknown": ", ".join(unknown or ()),
+        }
+
+
+def _posture(subject: Subject) -> Array:
+    for replay in subject.replays:
+        if replay.findings.mean:
+            return np.array(replay.findings.mean)
+    return middle_posture(subject.result.robot)
+
+
+def _mdh_table(robot: Robot) -> Table:
+    head = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "from", "to", "speed", "effort")
+    rows = [_row(robot, link) for link in robot.links if link.mdh is not None]
+    return Table("Modified Denavit-Hartenberg table: degrees and m, limits likewise, N m or N", head, rows, 3)
+
+
+def _row(robot: Robot, link: Link) -> list[Cell]:
+    assert link.mdh is not None
+    parent = robot.links[link.parent].joint if link.parent >= 0 else "base"
+    row = [Cell(link.joint), Cell(parent), Cell(link.kind)]
+    for letter in ("gamma", "b", "alpha", "d", "theta", "r"):
+        entry = getattr(link.mdh, letter)
+        value = math.degrees(entry.value) if letter in ("gamma", "alpha", "theta") else entry.value
+        row.append(cell(value, f"{entry.text} = {value:.5g}" if entry.text else f"{value:.5g}"))
+    turns = math.degrees(1.0) if link.kind == "revolute" else 1.0
+    limits = link.limits
+    for value in (turns * limits.lower, turns * limits.upper, turns * limits.velocity, limits.effort):
+        row.append(cell(value, f"{value:.4g}" if math.isfinite(value) else "-"))
+    return row
+
+
+# What can be identified at all, and how the other parameters join.
+
+
+FEW = 8
+"""Relations that are shown at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdentifiableSection:
+    """Base parameters (or model parameters of unknown geometry) with their relations, and what the data lost."""
+
+    name: str = "identifiable"
+    title: str = "What is identifiable"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """Counts, names, relations."""
+        result = subject.result
+        base, free = result.equation.base, result.equation.unknown is not None
+        return {
+            "model": result.model,
+            "free": free,
+            "count": base.count,
+            "rank": result.base_rank,
+            "columns": len(base.columns),
+            "groups": []
+            if free
+            else [
+                ("have no effect on the measurement", base.no_effect),
+                ("show only in sums with others", base.regrouped),
+                ("are known to be zero", base.known),
+            ],
+            "relations": base.relations[:FEW],
+            "more_relations": base.relations[FEW:],
+            "lost": result.lost,
+        }
+
+
+# How well the motion excites: singular values of the weighted matrix, and its weakest direction.
+
+
+TERMS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionSection:
+    """Condition numbers, singular values, and what the smallest of them is about."""
+
+    name: str = "condition"
+    title: str = "Condition"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """From the factors of the result."""
+        result = subject.result
+        values, directions = weighted_singular_values(result)
+        weakest = directions[-1] if len(directions) else np.zeros(0)
+        largest = np.argsort(-np.abs(weakest), kind="stable")[:TERMS]
+        rows = [[Cell(result.names[k]), cell(float(weakest[k]), f"{weakest[k]:+.2f}")] for k in largest]
+        trace = {
+            "type": "bar", "y": numbers(np.maximum(values, 1e-16 * values.max(initial=1.0))),
+            "x": numbers(np.arange(1.0, len(values) + 1.0)), "marker": {"color": "#3b82c4"},
+            "hovertemplate": "%{x}: %{y:.3g}<extra></extra>",
+        }  # fmt: skip
+        layout = {
+            "xaxis": axis("number"), "yaxis": axis("singular value", type="log", exponentformat="power", nticks=6),
+            "bargap": 0.25, "showlegend": False,
+        }  # fmt: skip
+        return {
+            "condition": number(result.condition, 4),
+            "base_condition": number(result.base_condition, 4),
+            "rank": result.rank,
+            "count": len(result.names),
+            "bound": number(result.bounds.of_measurement, 3),
+            "drawing": Figure("Singular values of the weighted matrix", [trace], layout, 300),
+            "table": Table("Weakest direction", ("parameter", "share"), rows),
+        }
+
+
+def weighted_singular_values(result: Identification) -> tuple[Array, Array]:
+    """Singular values of W of all logs and channels, each divided by its noise, and their directions (k, p)."""
+    noise = np.where(np.isfinite(result.noise) & (result.noise > 0.0), result.noise, 1.0)
+    stacked = np.concatenate([f.R[:, :-1] / noise[c] for of_log in result.factors for c, f in enumerate(of_log)])
+    values, directions = np.linalg.svd(stacked, full_matrices=False)[1:]
+    return np.asarray(values), np.asarray(directions)
+
+
+# Which parameters the data hardly tell apart.
+
+
+PAIRS, READABLE, ROW = 10, 130, 11
+"""Pairs that are listed, names that can be read along an axis, and px of one of them."""
+
+SCALE = [[0.0, "#b3303f"], [0.5, "rgba(160,160,160,0.04)"], [1.0, "#2f7fc6"]]
+
+
+@dataclass(frozen=True, slots=True)
+class CorrelationSection:
+    """The correlation matrix and its largest entries."""
+
+    name: str = "correlation"
+    title: str = "Correlation"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+        """None where there are no two uncertain parameters."""
+        result = subject.result
+        some = np.flatnonzero(result.sigma > 0.0)
+        if len(some) < 2:
+            return None
+        R = np.clip(result.correlation[np.ix_(some, some)], -1.0, 1.0)
+        names = [result.names[k] for k in some]
+        rows, columns = np.triu_indices(len(some), 1)
+        worst = np.argsort(-np.abs(R[rows, columns]), kind="stable")[:PAIRS]
+        pairs = []
+        for i, j in zip(rows[worst], columns[worst], strict=True):
+            pairs.append([Cell(names[i]), Cell(names[j]), cell(float(R[i, j]), f"{R[i, j]:+.3f}")])
+        n = len(names)
+        ticks = {
+            **named(names), "showticklabels": n <= READABLE, "tickfont": {"size": 9 if n <= 60 else 8}, "ticks": "",
+            "showgrid": False, "zeroline": False,
+        }  # fmt: skip
+        places = list(range(n))
+        trace = {
+            "type": "heatmap", "x": places, "y": places, "z": numbers(R), "zmin": -1, "zmax": 1, "colorscale": SCALE,
+            "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>", "colorbar": {"thickness": 12, "len": 0.6},
+        }  # fmt: skip
+        layout = {
+            "xaxis": {**ticks, "tickangle": -90},
+            "yaxis": {**ticks, "autorange": "reversed"},
+            "hovermode": "closest",
+            "meta": "matrix",
+        }
+        height = 560 if n > READABLE else max(560, 100 + ROW * n)
+        figure = Figure("Correlation matrix of the parameters", [trace], layout, height)
+        return {"drawing": figure, "table": Table("Most correlated pairs", ("one", "other", "correlation"), pairs, 2)}

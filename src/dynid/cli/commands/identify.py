@@ -1,0 +1,165 @@
+"""The commands `simulate` and `identify`: parse, call, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SensorOption, SnapOption
+from dynid.errors import DynidError
+
+
+def simulate(
+    robot: RobotArgument,
+    trajectory: Annotated[Path, typer.Argument(help="a motion with t, q, v, a, as dynid excite --out writes it")],
+    out: Annotated[Path | None, typer.Option("--out", help="the log to write: .csv, .parquet or .npz")] = None,
+    rate: Annotated[float | None, typer.Option(help="samples per second; those of the trajectory if missing")] = None,
+    noise: Annotated[str, typer.Option(help="deviation of the torques, N m: one number, or one per joint")] = "0",
+    plate: Annotated[bool, typer.Option("--plate", help="write the forces on the base, too")] = False,
+    plate_noise: Annotated[str, typer.Option(help="deviation of forces and moments on the base, N and N m")] = "0",
+    sensor: SensorOption = None,
+    seed: Annotated[int, typer.Option(min=0, help="of the noise")] = 0,
+    gravity: GravityOption = None,
+    lock: LockOption = None,
+    snap: SnapOption = True,
+    json: JsonOption = None,
+) -> None:
+    """Simulate the log that a robot with its nominal parameters would give along a trajectory.
+
+    Example: dynid simulate puma560 traj.csv --noise 0.1 --out log.csv
+    """
+    from dynid.cli import log_options, terminal
+    from dynid.cli.output import recordings
+    from dynid.logs.simulate import simulate as simulated
+
+    inputs = [trajectory, Path(robot), *([sensor] if sensor else [])]
+    log_options.check_outputs(out, json, suffixes=recordings.SUFFIXES, keep=inputs)
+    loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
+    motion = recordings.read_motion(trajectory, loaded)
+    if rate is not None:
+        motion = recordings.resample(motion, rate)
+    if not plate and loaded.sensor is None:
+        terminal.refuse_idle({"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate")
+    deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
+    channels = 6 if loaded.sensor is None else len(loaded.sensor.channels)
+    forces = terminal.parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
+    log = simulated(
+        loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations,
+        plate_noise=forces[0] if len(forces) == 1 else forces, seed=seed,
+    )  # fmt: skip
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    with_plate = loaded if plate or loaded.sensor is not None else None
+    outputs.put(out, lambda place: recordings.write_log(place, log, with_plate))
+    outputs.put_json(json, lambda: recordings.facts(log, loaded, deviations, seed, out))
+    terminal.show_notes(loaded, screen)
+    recordings.show(log, loaded, screen)
+    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    outputs.finish(loaded.warnings)
+
+
+def identify(
+    robot: RobotArgument,
+    logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part")],
+    validate: Annotated[list[str] | None, typer.Option(help="other LOGs, or a share to hold out: 35%")] = None,
+    model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
+    window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
+    friction: Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")] = "auto",
+    rotor_inertia: Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")] = True,
+    estimator: Annotated[str, typer.Option(help="wls, ols, ridge, huber or recursive")] = "wls",
+    cutoff: Annotated[float | None, typer.Option(help="of the filter, Hz; chosen from the data if missing")] = None,
+    delay: Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")] = 0.0,
+    joints: Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")] = None,
+    known: Annotated[list[str] | None, typer.Option(help="a parameter that is known: NAME=VALUE, repeatable")] = None,
+    tie: Annotated[list[str] | None, typer.Option(help="two parameters that are equal: A=B, repeatable")] = None,
+    offsets_per_log: Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")] = False,
+    column: Annotated[
+        list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
+    ] = None,
+    units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
+    gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
+    gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
+    topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    sensor: SensorOption = None,
+    partial: Annotated[bool, typer.Option("--partial", help="go on where the plate cannot tell everything")] = False,
+    unknown: Annotated[str | None, typer.Option(help="lengths and angles that are unknown: r, d3, or symbols")] = None,
+    gravity: GravityOption = None,
+    lock: LockOption = None,
+    snap: SnapOption = True,
+    compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
+    every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
+    physical: Annotated[
+        Path | None, typer.Option("--physical", help="find bodies that fit, and save them to this .json")
+    ] = None,
+    urdf: Annotated[Path | None, typer.Option("--urdf", help="write the robot with these bodies to this .urdf")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="save the whole result to this .json")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="write a page on the result to this .html")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Identify the parameters of a robot from logs, with intervals, validation and a verdict.
+
+    Example: dynid identify puma560 log.csv@0%:65% --validate log.csv@65%: --out result.json
+    """
+    from dynid.cli import log_options, terminal
+    from dynid.cli.output import comparison, identification, inertial
+    from dynid.estimation.identify import identify as identified
+
+    comparison.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
+    if compare and report is not None:
+        raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
+    if compare:
+        beside = {
+            "--physical": physical,
+            "--urdf": urdf,
+            "--unknown": unknown,
+            "--partial": partial,
+            "--sensor": sensor,
+        }
+        terminal.refuse_idle(beside, "goes with a single result; leave it out with --compare")
+    if "reaction" not in model:
+        terminal.refuse_idle({"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate")
+    files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
+    inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
+    log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
+    comparison.check_report(report, (out, json), inputs)
+    inertial.check_places(physical, urdf, [path for path in (out, json, report) if path], inputs)
+    loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    with log_options.spoken_for_the_command_line():
+        reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
+        options: dict[str, Any] = {
+            "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
+            "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
+            "joints": None if joints is None else [name for name in joints.split(",") if name],
+            "known": log_options.parse_known(known or []), "tied": log_options.parse_ties(tie or []),
+        }  # fmt: skip
+        held_out, read = log_options.parse_validate(validate or [], reader), [reader.read(word) for word in logs]
+        if compare:
+            comparison.run(loaded, read, held_out, options, screen, json=json, every=every)
+            return
+        with identification.progress(screen) as tell:
+            result = identified(
+                loaded, read, model=model, estimator=estimator, validate=held_out, partial=partial, on_progress=tell,
+                unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
+                **options,
+            )  # fmt: skip
+    result = comparison.with_command(result)
+    outputs.put(out, result.save)
+    bodies = inertial.Bodies(result, outputs, physical, urdf)
+    bodies.write(terminal.parse_locks(lock or []))
+    found: list[str] = []
+    with identification.progress(screen) as tell:
+        matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
+        outputs.put(report, lambda place: found.extend(comparison.report_identified(
+            result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
+        )))  # fmt: skip
+    warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
+    outputs.put_json(json, lambda: identification.facts(result) | {"warnings": warnings})
+    terminal.show_notes(loaded, screen)
+    identification.show(result, screen)
+    bodies.show(screen)
+    outputs.show(screen, "nothing was written")
+    if out is None:
+        identification.line(screen, "--out result.json keeps the result for dynid physical, export and report")
+    outputs.finish([terminal.spoken(warning) for warning in warnings])

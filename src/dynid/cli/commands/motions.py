@@ -1,0 +1,159 @@
+"""The command `excite`: parse, call, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.cli.options import JsonOption, LockOption, RobotArgument
+from dynid.errors import DynidError
+
+
+def excite(
+    robot: RobotArgument,
+    out: Annotated[Path | None, typer.Option("--out", help="a .csv; a ROS .yaml and an .html go beside it")] = None,
+    rate: Annotated[float, typer.Option(help="samples per second of the files")] = 100.0,
+    shape: Annotated[str, typer.Option(help="fourier or points")] = "fourier",
+    model: Annotated[str | None, typer.Option(help="torque, energy, momentum or reaction")] = None,
+    criterion: Annotated[str, typer.Option(help="condition, frobenius, scaling, a, d, e, ...")] = "condition",
+    rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
+    friction: Annotated[str, typer.Option(help="extra columns: viscous,coulomb,offset")] = "",
+    position: Annotated[str | None, typer.Option(help="limit +- rad or m: one number, or one per joint")] = None,
+    velocity: Annotated[str | None, typer.Option(help="limit in rad/s or m/s: one number, or one per joint")] = None,
+    acceleration: Annotated[str | None, typer.Option(help="limit in rad/s^2 or m/s^2, likewise")] = None,
+    duration: Annotated[float | None, typer.Option(help="period of the fourier shape in s")] = None,
+    harmonics: Annotated[int, typer.Option(help="multiples of the base frequency")] = 5,
+    periods: Annotated[int, typer.Option(help="how often the period is repeated")] = 1,
+    points: Annotated[int | None, typer.Option(help="rows of the points shape")] = None,
+    starts: Annotated[int | None, typer.Option(help="random starts")] = None,
+    noise: Annotated[
+        float, typer.Option(help="standard deviation of the noise on every row, for the expected errors")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, help="of the random starts")] = 0,
+    time_budget: Annotated[float | None, typer.Option(help="seconds of search; the best so far is kept")] = None,
+    lock: LockOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Design a motion that reveals the base parameters, valid at every instant.
+
+    Example: dynid excite panda --out traj.csv
+    """
+    from dynid.cli import terminal
+    from dynid.cli.output import excitation
+    from dynid.excitation.design import design_excitation
+    from dynid.robot.load import load_robot
+
+    terminal.check_place("--out", out, suffixes=(".csv",))
+    if not 0.0 < rate < float("inf"):
+        raise DynidError(f"--rate {rate:g}: give a positive number of samples per second")
+    terminal.check_place("--json", json, keep=[Path(robot)])
+    if out is None:
+        terminal.refuse_idle({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
+    loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
+    limits = excitation.limits_from_options(loaded, position, velocity, acceleration)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    if out is not None and shape == "points":
+        excitation.check_accelerations(loaded, limits)
+    with excitation.progress_bar(screen) as bar:
+        task = bar.add_task("designing the motion", total=1.0) if bar else None
+        found = design_excitation(
+            loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
+            friction=tuple(word for word in friction.split(",") if word), duration=duration, harmonics=harmonics,
+            points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
+            on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
+        )  # fmt: skip
+    for place, write in excitation.files_of(found, out, rate) if out else ():
+        outputs.put(place, write)
+    outputs.put_json(json, lambda: excitation.facts(found, outputs.written))
+    terminal.show_notes(loaded, screen)
+    excitation.show(found, screen)
+    outputs.show(screen)
+    outputs.finish(found.warnings)
+
+
+# The command `view`: parse, call, show.
+
+
+def view(
+    robot: RobotArgument,
+    trajectory: Annotated[
+        Path | None, typer.Argument(help="a motion or a log; without one, a slider per joint")
+    ] = None,
+    port: Annotated[int, typer.Option(help="of the page on this machine; 0 takes any that is free")] = 8080,
+    browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
+    seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
+    lock: LockOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Show a robot in the browser, moving along a trajectory: meshes of its URDF, or a skeleton with axes and frames.
+
+    Example: dynid view panda traj.csv
+    """
+    from dynid.cli import terminal
+    from dynid.cli.output import excitation
+    from dynid.robot.load import load_robot
+    from dynid.viewer.server import check_installed, run
+
+    check_installed()
+    terminal.check_place("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
+    if seconds is not None and not seconds > 0.0:
+        raise DynidError(f"--seconds {seconds:g}: give a positive time")
+    if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
+        terminal.refuse_idle({"--column": column}, "says how a log is read, and there is none")
+    locks = terminal.parse_locks(lock or [])
+    loaded = load_robot(robot, lock=locks)
+    path = None if trajectory is None else excitation.read_path(trajectory, loaded, column or ())
+    shapes, notes = excitation.read_shapes_of(robot, loaded, locks)
+    screen = terminal.console(json)
+    terminal.show_notes(loaded, screen)
+    excitation.show_notes(notes, screen)
+
+    def on_start(address: str) -> None:
+        if json:
+            terminal.write_json(json, excitation.view_facts(loaded, path, shapes, notes, address))
+        excitation.announce(address, screen, browser=browser)
+
+    run(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)
+
+
+# The command `markers`: parse, call, show.
+
+
+def markers(
+    robot: RobotArgument,
+    file: Annotated[Path, typer.Argument(help="CSV: t, and NAME_x NAME_y NAME_z per marker, empty where hidden")],
+    marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
+    start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",
+    still: Annotated[float, typer.Option(help="seconds that the robot stands so; longer is better")] = 0.0,
+    unit: Annotated[str, typer.Option(help="of the markers' positions: m, cm or mm")] = "m",
+    refine_camera: Annotated[bool, typer.Option("--refine-camera", help="adjust the camera's pose too")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="the log to write, .csv; other columns go along")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Find joint positions from markers on the links, seen in frame 0 by cameras.
+
+    Example: dynid markers puma562 seen.csv --marker a=1 --marker b=2 --marker c=3 --start 0,0,0 --still 1 --out log.csv
+    """
+    from dynid.cli import log_options, terminal
+    from dynid.cli.output import recordings
+    from dynid.logs.markers import angles_from_markers
+    from dynid.robot.load import load_robot
+
+    log_options.check_outputs(out, json, suffixes=recordings.MARKER_SUFFIXES, keep=[file, Path(robot)])
+    loaded = load_robot(robot)
+    posture = terminal.parse_numbers(start, "--start", f"the {loaded.n} joint positions at the beginning")
+    read = recordings.read_markers(file, marker or [], unit)
+    at = recordings.still_frames(read.t, still)
+    fit = angles_from_markers(
+        loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
+    )
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    outputs.put(out, lambda place: recordings.write_marker_log(place, fit, read.others))
+    outputs.put_json(json, lambda: recordings.marker_facts(fit, loaded, read))
+    terminal.show_notes(loaded, screen)
+    recordings.show_marker_fit(fit, loaded, read, screen)
+    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    outputs.finish(fit.warnings)

@@ -1,0 +1,206 @@
+"""The commands `payload` and `gains`: parse, call, show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SnapOption
+from dynid.errors import DynidError, IdentificationError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dynid.cli.terminal import Outputs
+    from dynid.estimation.identification import Identification
+    from dynid.payload.gains import Gains
+    from dynid.payload.payload import Payload
+    from dynid.robot.robot import Robot
+
+LoadedOption = Annotated[list[str], typer.Option(help="a LOG with the payload, repeatable; log.csv@2:20 takes a part")]
+UnloadedOption = Annotated[list[str], typer.Option(help="a LOG without the payload, repeatable")]
+LinkOption = Annotated[str | None, typer.Option(help="the link that carries; the last one if missing")]
+FrictionOption = Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")]
+RotorOption = Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")]
+CutoffOption = Annotated[float | None, typer.Option(help="of the filter, Hz; chosen from the data if missing")]
+DelayOption = Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")]
+OffsetsOption = Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")]
+ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
+UnitsOption = Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")]
+GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
+TopicOption = Annotated[str | None, typer.Option(help="of the joint states in a bag")]
+
+
+def payload(
+    robot: RobotArgument,
+    loaded: LoadedOption,
+    unloaded: UnloadedOption,
+    link: LinkOption = None,
+    friction: FrictionOption = "auto",
+    rotor_inertia: RotorOption = True,
+    cutoff: CutoffOption = None,
+    delay: DelayOption = 0.0,
+    joints: Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")] = None,
+    offsets_per_log: OffsetsOption = False,
+    column: ColumnOption = None,
+    units: UnitsOption = None,
+    gear: GearOption = None,
+    gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
+    topic: TopicOption = None,
+    gravity: GravityOption = None,
+    lock: LockOption = None,
+    snap: SnapOption = True,
+    json: JsonOption = None,
+) -> None:
+    """Identify what a link carries: mass, centre of mass and inertia, from logs with and without it.
+
+    Two results of dynid identify (.json) may stand in place of the logs: then their difference is taken.
+
+    Example: dynid payload puma560 --loaded with.csv --unloaded without.csv --json payload.json
+    """
+    from dynid.cli import log_options, terminal
+    from dynid.cli.output import identification, inertial
+    from dynid.payload.identify_payload import identify_payload
+    from dynid.payload.payload_between import payload_between
+
+    _check_files(robot, loaded, unloaded, gear, json)
+    known = log_options.load(robot, gravity, lock or [], snap)
+    screen = terminal.console(json)
+    with log_options.spoken_for_the_command_line(), _spoken():
+        if _are_results(loaded, unloaded):
+            reading = {
+                "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
+                "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
+                "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
+            }  # fmt: skip
+            terminal.refuse_idle(reading, "is about logs; the results were made with settings of their own")
+            found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
+        else:
+            reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
+            with identification.progress(screen) as tell:
+                found = identify_payload(
+                    known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
+                    friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
+                    joints=None if joints is None else [name for name in joints.split(",") if name],
+                    offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+                )  # fmt: skip
+    outputs = terminal.Outputs()
+    outputs.put_json(json, found.facts)
+    terminal.show_notes(known, screen)
+    inertial.show_payload(found, screen)
+    _finish(found, screen, outputs)
+
+
+def gains(
+    robot: RobotArgument,
+    loaded: LoadedOption,
+    unloaded: UnloadedOption,
+    mass: Annotated[float, typer.Option(help="of the payload, kg")],
+    com: Annotated[str, typer.Option(help="its centre of mass in the link's frame, m: x,y,z")],
+    inertia: Annotated[
+        str | None, typer.Option(help="about it, kg m^2: ixx,ixy,ixz,iyy,iyz,izz (matrix elements); 0 if missing")
+    ] = None,
+    link: LinkOption = None,
+    friction: FrictionOption = "auto",
+    rotor_inertia: RotorOption = True,
+    cutoff: CutoffOption = None,
+    delay: DelayOption = 0.0,
+    offsets_per_log: OffsetsOption = False,
+    column: ColumnOption = None,
+    units: UnitsOption = None,
+    gear: GearOption = None,
+    topic: TopicOption = None,
+    gravity: GravityOption = None,
+    lock: LockOption = None,
+    snap: SnapOption = True,
+    json: JsonOption = None,
+) -> None:
+    """Identify the gains of the drives (N m per A) from logs with and without a known payload.
+
+    Example: dynid gains puma560 --loaded with.csv --unloaded without.csv --mass 2.5 --com 0,0,0.1
+    """
+    from dynid.cli import log_options, terminal
+    from dynid.cli.output import identification, inertial
+    from dynid.payload.identify_gains import identify_gains
+    from dynid.payload.payload import load_parameters
+
+    _check_files(robot, loaded, unloaded, gear, json)
+    centre = _numbers(com, "--com", "three numbers x,y,z in m", 3)
+    six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
+    about = None if inertia is None else _numbers(inertia, "--inertia", six, 6)
+    parameters = load_parameters(mass, centre, about)
+    known = log_options.load(robot, gravity, lock or [], snap)
+    screen = terminal.console(json)
+    with log_options.spoken_for_the_command_line(), _spoken():
+        reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
+        with identification.progress(screen) as tell:
+            found = identify_gains(
+                known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
+                link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
+                offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+            )  # fmt: skip
+    outputs = terminal.Outputs()
+    outputs.put_json(json, found.facts)
+    terminal.show_notes(known, screen)
+    inertial.show_gains(found, screen)
+    _finish(found, screen, outputs)
+
+
+def _finish(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
+    from dynid.cli import terminal
+
+    outputs.show(screen)
+    outputs.finish([terminal.spoken(warning) for warning in found.warnings])
+
+
+def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None) -> None:
+    from dynid.cli import log_options, terminal
+
+    words = [*loaded, *unloaded]
+    inputs = [Path(robot), *(log_options.file_of(word) for word in words), *([Path(gear)] if gear else [])]
+    terminal.check_place("--json", json, keep=inputs)
+    both = sorted(set(loaded) & set(unloaded))
+    if both:
+        raise DynidError(f"{both[0]}: given both as --loaded and as --unloaded; a run with and one without are needed")
+
+
+def _are_results(loaded: list[str], unloaded: list[str]) -> bool:
+    results = [word for word in (*loaded, *unloaded) if word.lower().endswith(".json")]
+    if not results:
+        return False
+    if len(results) < 2 or len(loaded) != 1 or len(unloaded) != 1:
+        raise DynidError(f"{results[0]}: give one result for --loaded and one for --unloaded, or logs for both")
+    return True
+
+
+def _result(word: str, robot: Robot) -> Identification:
+    from dynid.estimation.identification import Identification
+
+    result = Identification.load(Path(word))
+    if result.robot.parameter_names != robot.parameter_names:
+        raise DynidError(f"{word}: this result is of '{result.robot.name}', not of '{robot.name}'")
+    return result
+
+
+def _numbers(text: str, option: str, what: str, count: int) -> list[float]:
+    from dynid.cli import terminal
+
+    numbers = terminal.parse_numbers(text, option, what)
+    if len(numbers) != count:
+        raise DynidError(f"{option} {text}: give {what}, separated by commas")
+    return numbers
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Remedies in the words of the command line."""
+    from dynid.cli import terminal
+
+    try:
+        yield
+    except IdentificationError as error:
+        raise IdentificationError(terminal.spoken(str(error))) from error

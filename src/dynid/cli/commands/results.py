@@ -1,0 +1,276 @@
+"""The commands `physical` and `check`: parse, call, show."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dynid.cli.options import JsonOption, LockOption, complete_robot
+from dynid.errors import DynidError
+
+
+def physical(
+    result: Annotated[Path, typer.Argument(help="a result that dynid identify --out wrote")],
+    prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
+    total_mass: Annotated[float | None, typer.Option(help="mass of all moving links together, kg")] = None,
+    geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
+    bound: Annotated[list[str] | None, typer.Option(help="NAME=LOW:HIGH of a parameter, repeatable")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="save all of it to this .json")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Find mass, centre of mass and inertia of every link that real bodies can have, from a result.
+
+    Example: dynid physical result.json --total-mass 18 --out physical.json
+    """
+    from dynid.cli import terminal
+    from dynid.cli.output import inertial
+    from dynid.estimation.identification import Identification
+    from dynid.physical.find import physical_parameters
+
+    inputs = [result, *(Path(source) for source in (prior, geometry) if source)]
+    terminal.check_place("--out", out, suffixes=(".json",), keep=inputs)
+    terminal.check_place("--json", json, keep=inputs)
+    if out is not None and json is not None and out.resolve() == json.resolve():
+        raise DynidError(f"--out and --json both name {out}; choose two names")
+    bounds = inertial.parse_bounds(bound or [])
+    identified = Identification.load(result)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
+    outputs.put(out, found.save)
+    outputs.put_json(json, lambda: inertial.facts(found))
+    inertial.show(found, screen)
+    outputs.show(screen)
+    outputs.finish(found.warnings)
+
+
+def check(
+    robot: Annotated[str, typer.Argument(help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name")],
+    out: Annotated[Path | None, typer.Option("--out", help="write the mended robot as a .toml table")] = None,
+    json: JsonOption = None,
+) -> None:
+    """List the links of a robot file that no body can have, and whether joint torques feel it.
+
+    Example: dynid check my_robot.urdf
+    """
+    from dynid.cli import terminal
+    from dynid.cli.output import inertial
+    from dynid.physical.check import check_robot
+    from dynid.robot.io.toml_writer import table_text
+    from dynid.storage.files import write_text
+
+    terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
+    terminal.check_place("--json", json, keep=[Path(robot)])
+    found = check_robot(robot)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+
+    def write_mended(place: Path) -> None:
+        if found.mended is None:
+            raise DynidError(f"--out {place}: there is nothing to write; the file is in order or cannot be mended")
+        write_text(place, table_text(found.mended.to_mdh()))
+
+    outputs.put(out, write_mended)
+    outputs.put_json(json, lambda: inertial.check_facts(found))
+    terminal.show_notes(found.robot, screen)
+    inertial.show_check(found, screen)
+    outputs.show(screen)
+    outputs.finish(found.warnings)
+
+
+# The command `export`: parse, call, show.
+
+
+def export(
+    result: Annotated[str, typer.Argument(help="a result .json of dynid, a robot file, or a bundled robot's name")],
+    out: Annotated[Path, typer.Argument(help="the file to write: .urdf, .xml (MJCF), .toml, .c or .json")],
+    template: Annotated[
+        Path | None, typer.Option(help="a .urdf of which all but the inertial elements is kept as it is")
+    ] = None,
+    lock: LockOption = None,
+    json: JsonOption = None,
+) -> None:
+    """Write a model that other software loads, and prove it: the file is loaded again and its torques compared.
+
+    Example: dynid export result.json robot.c
+    """
+    from dynid.cli import terminal
+    from dynid.exports.export import SUFFIXES
+    from dynid.exports.export import export as exported
+
+    terminal.check_place("OUT", out, suffixes=SUFFIXES)
+    terminal.check_place("--json", json, keep=[Path(result), *([template] if template else [])])
+    if json is not None and json.resolve() == out.resolve():
+        raise DynidError(f"OUT and --json both name {out}; give them different names")
+    if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
+        raise DynidError(f"OUT {out}: this is the input; choose another name")
+    locks = terminal.parse_locks(lock or [])
+    found = read_result(result, locks)
+    if (
+        Path(result).suffix.lower() != ".json"
+        and template is None
+        and not (out.suffix.lower() == ".urdf" and found.source.lower().endswith(".urdf"))
+    ):
+        locks = {}  # the robot was loaded with them
+    done = exported(found, out, template=template, lock=locks)
+    checked = done.verification
+    warnings = list(dict.fromkeys(done.warnings))
+
+    def facts_of() -> dict[str, Any]:
+        facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
+        facts |= {"warnings": warnings}
+        facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
+        if done.operations:
+            costs = {**done.operations.functions, "inverse_dynamics_standard": done.operations.standard}
+            facts["operations"] = {
+                name: {"multiplications": c.multiplications, "additions": c.additions, "calls": c.calls}
+                for name, c in costs.items()
+            }
+        return facts
+
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    outputs.put_json(json, facts_of)
+    screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)
+    screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)
+    for line in done.operations.lines() if done.operations else ():
+        screen.print(terminal.escaped(line), highlight=False)
+    for note in done.notes:
+        screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
+    outputs.finish(warnings)
+
+
+def read_result(source: str, lock: dict[str, float]) -> Any:
+    """Read a result of dynid (identification, physical parameters, robot), a robot file, or a bundled robot."""
+    from dynid.estimation.identification import Identification
+    from dynid.exports.robot_json import FORMAT, read_robot_json
+    from dynid.robot.load import load_robot
+
+    path = Path(source)
+    if path.suffix.lower() != ".json":
+        return load_robot(source, lock=lock)
+    if not path.is_file():
+        raise DynidError(f"there is no file '{source}'")
+    form = _format(path)
+    if form == FORMAT:
+        return read_robot_json(path)
+    if form.startswith("dynid physical"):
+        import dynid
+
+        kind = getattr(dynid, "PhysicalParameters", None)
+        if kind is None:
+            raise DynidError(f"{source}: this version of dynid has no physical parameters")
+        return kind.load(path)
+    return Identification.load(path)
+
+
+def _format(path: Path) -> str:
+    """Word at the beginning of a result file that says what it is; nothing if there is none."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise DynidError(f"cannot read {path}: {error.strerror or error}") from error
+    found = re.search(rb'"format"\s*:\s*"([^"]*)"', start)
+    return found[1].decode(errors="replace") if found else ""
+
+
+# The command `report`: parse, call, show.
+
+
+def report(
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULT...", help="of identify --out or physical --out; several compare")
+    ],
+    out: Annotated[Path | None, typer.Option("--out", help="the .html to write; beside the result if missing")] = None,
+    log: Annotated[list[str] | None, typer.Option(help="a LOG of the result, to draw its curves; repeatable")] = None,
+    validate: Annotated[list[str] | None, typer.Option(help="another LOG that it has to predict; repeatable")] = None,
+    column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
+    units: Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")] = None,
+    gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
+    gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
+    topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    json: JsonOption = None,
+) -> None:
+    """Write one HTML page on a result that works offline, or put several results side by side.
+
+    Example: dynid report result.json --log log.csv@0%:65% --validate log.csv@65%:
+    """
+    from dynid.cli import log_options, terminal
+    from dynid.cli.output import comparison, identification
+    from dynid.estimation.identification import Identification
+    from dynid.report.write import write_report
+
+    words = [*(log or ()), *(validate or ())]
+    comparison.check_words(results, bool(words))
+    if not words:
+        reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
+        terminal.refuse_idle(reading, "says how logs are read; give some with --log")
+    place = comparison.default_place(results) if out is None else out
+    keep = [*results, *(log_options.file_of(word) for word in words)]
+    log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
+    bodies = comparison.load_bodies(results[0]) if len(results) == 1 else None
+    found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
+    screen = terminal.console(json)
+    common = {"command": comparison.command_line(), "inputs": results}
+    doubts: tuple[str, ...] = ()
+    if len(found) > 1:
+        names = comparison.names_of(results)
+        doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
+    else:
+        names = [found[0].robot.name]
+        with log_options.spoken_for_the_command_line():
+            reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
+            logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
+            with identification.progress(screen) as tell:
+                doubts = write_report(
+                    found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
+                    **common,  # type: ignore[arg-type]
+                )  # fmt: skip
+    outputs = terminal.Outputs()
+    warnings = [*comparison.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts]
+    warnings = list(dict.fromkeys(warnings))
+    verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
+    outputs.put_json(
+        json,
+        lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
+    )
+    for name, result in zip(names, found, strict=True):
+        identification.line(screen, f"{name}: {result.verdict}", style="bold")
+    if len(found) == 1 and not words:
+        identification.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
+    screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
+    outputs.finish(warnings)
+
+
+# The command `demo`: parse, call, show.
+
+
+def demo(
+    robot: Annotated[str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot)] = "puma560",
+    out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
+    seed: Annotated[int, typer.Option("--seed", min=0, help="of motions and noise")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Do the main job on a robot, simulated: exciting motion, noisy recording, identification, validation, report.
+
+    Example: dynid demo panda
+    """
+    from dynid.cli import terminal
+    from dynid.cli.output.identification import line, progress
+    from dynid.demo.job import MainJob
+    from dynid.robot.load import load_robot
+
+    terminal.check_place("--json", json)
+    job = MainJob(load_robot(robot), out, seed=seed)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    terminal.show_notes(job.robot, screen)
+    with progress(screen, "demo") as tell:
+        for done, text in job.run():
+            line(screen, text)
+            if tell:
+                tell("demo", done)
+    outputs.put_json(json, lambda: job.facts)
+    outputs.failed += job.failures
+    terminal.show_summary(job.summary, screen)
+    outputs.finish([terminal.spoken(warning) for warning in job.warnings])

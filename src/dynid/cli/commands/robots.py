@@ -1,0 +1,153 @@
+"""The commands `robots` and `mdh`: which robots there are, and any robot as a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dynid.cli.options import JsonOption, RobotArgument
+
+
+def robots(json: JsonOption = None) -> None:
+    """List the bundled robots.
+
+    Example: dynid robots
+    """
+    from dynid.cli import terminal
+    from dynid.robot.load import bundled_robots, load_robot
+
+    terminal.check_place("--json", json)
+    loaded = {name: load_robot(name) for name in bundled_robots()}
+    facts = {
+        name: {"joints": robot.n, "structure": terminal.structure(robot), "source": robot.source}
+        for name, robot in loaded.items()
+    }
+    outputs = terminal.Outputs()
+    outputs.put_json(json, lambda: facts)
+    terminal.console(json).print(terminal.robots_table(loaded))
+    outputs.finish()
+
+
+def mdh(
+    robot: RobotArgument,
+    out: Annotated[Path | None, typer.Option("--out", help="write the table to this .toml file")] = None,
+    json: JsonOption = None,
+    snap: Annotated[bool, typer.Option(help="take almost-right angles for right ones")] = True,
+) -> None:
+    """Turn any robot into its modified Denavit-Hartenberg table, parameters included.
+
+    Example: dynid mdh my_robot.urdf --out my_robot.toml
+    """
+    from dynid.cli import terminal
+    from dynid.robot.io.toml_writer import table_text
+    from dynid.robot.load import load_robot
+    from dynid.storage.files import write_text
+
+    terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
+    terminal.check_place("--json", json, keep=[Path(robot)])
+    table = load_robot(robot, snap=snap).to_mdh()
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    outputs.put(out, lambda place: write_text(place, table_text(table)))
+    outputs.put_json(json, lambda: terminal.robot_facts(table))
+    screen.print(terminal.mdh_table(table))
+    screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
+    terminal.show_notes(table, screen)
+    outputs.show(screen)
+    outputs.finish()
+
+
+# The command `base`: parse, call, show.
+
+
+def base(
+    robot: RobotArgument,
+    method: Annotated[str | None, typer.Option(help="exact, nullspace, rules, qr, svd, or all to compare them")] = None,
+    model: Annotated[str, typer.Option(help="torque, static, energy, power, momentum or reaction")] = "torque",
+    rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = True,
+    tared: Annotated[bool, typer.Option(help="six free offsets in the reaction model")] = False,
+    values: Annotated[Path | None, typer.Option(help="a robot file, or JSON {name: value}: adds values")] = None,
+    latex: Annotated[bool, typer.Option(help="relations in LaTeX")] = False,
+    barycentric: Annotated[bool, typer.Option("--barycentric", help="relations in barycentric letters too")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="of random positions and samples")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Show which inertial parameters can be identified at all, and how the others join them.
+
+    With --model reaction also how joint torques follow from forces on the base, and which channels that takes.
+
+    Example: dynid base puma560 --method all
+    """
+    from dynid.cli import terminal
+    from dynid.cli.output import base
+    from dynid.identifiability.base_parameters import base_parameters, compare_methods
+    from dynid.robot.load import load_robot
+
+    terminal.check_place("--json", json, keep=[Path(robot), *([values] if values else [])])
+    loaded = load_robot(robot)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    if method == "all":
+        compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
+        found = next(iter(compared.results.values()))
+    else:
+        compared = None
+        found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
+    numbers = found.values(base.read_values(values, loaded)) if values else None
+    facts = base.facts(found, compared, numbers)
+    warnings = [*loaded.warnings, *found.warnings, *(base.disagreements(compared) if compared else ())]
+    if barycentric:
+        facts["barycentric"] = base.barycentric_facts(found)
+    answer = base.find_answer(loaded, tared=tared) if model == "reaction" else None
+    if answer is not None:
+        facts["plate"] = base.answer_facts(answer)
+        warnings += answer.warnings
+    warnings = list(dict.fromkeys(warnings))
+    outputs.put_json(json, lambda: facts | {"warnings": warnings})
+    terminal.show_notes(loaded, screen)
+    if compared is not None:
+        screen.print(base.comparison_table(compared))
+    base.show(found, screen, latex=latex, values=numbers)
+    if barycentric:
+        base.show_barycentric(found, screen)
+    if answer is not None:
+        base.show_answer(answer, screen)
+    outputs.finish(warnings)
+
+
+# The command `unknown`: parse, call, show.
+
+
+def unknown(
+    robot: RobotArgument,
+    unknown: Annotated[
+        str | None, typer.Option(help="what is not known: d,r (all), d3 (one), a symbol; '' for nothing")
+    ] = None,
+    count_only: Annotated[bool, typer.Option("--count-only", help="only how many there are, at once")] = False,
+    rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = False,
+    seed: Annotated[int, typer.Option(min=0, help="of the random points of --count-only")] = 0,
+    json: JsonOption = None,
+) -> None:
+    """Show the model parameters of a robot whose lengths or angles are not known.
+
+    Example: dynid unknown puma560 --unknown d,r
+    """
+    from dynid.cli import terminal
+    from dynid.cli.output import base
+    from dynid.robot.load import load_robot
+    from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
+
+    terminal.check_place("--json", json, keep=[Path(robot)])
+    loaded = load_robot(robot)
+    screen, outputs = terminal.console(json), terminal.Outputs()
+    if count_only:
+        count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
+        outputs.put_json(json, lambda: base.count_facts(loaded.name, count))
+        terminal.show_notes(loaded, screen)
+        base.show_count(loaded.name, count, screen)
+        return outputs.finish()
+    found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
+    outputs.put_json(json, lambda: base.model_parameter_facts(found))
+    terminal.show_notes(loaded, screen)
+    base.show_model_parameters(found, screen)
+    outputs.finish(found.warnings)

@@ -1,0 +1,235 @@
+"""What the options of the command line say about a robot, its logs and its parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dynid.cli import terminal
+from dynid.errors import DynidError, LogError
+from dynid.logs.log import Log
+from dynid.logs.read import GearLike, read_log
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Robot
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
+_RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
+
+
+def on_plate(robot: Robot, sensor: Path | None) -> Robot:
+    """The robot on the force plate that a file describes, or as it is."""
+    if sensor is None:
+        return robot
+    from dynid.robot.io.force_sensor import put_on_plate
+
+    return put_on_plate(robot, sensor)
+
+
+def load(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
+    """Load a robot with the options that change it."""
+    vector = None
+    if gravity is not None:
+        vector = terminal.parse_numbers(gravity, "--gravity", "three numbers x,y,z in m/s^2")
+        if len(vector) != 3:
+            raise DynidError(f"--gravity {gravity}: give three numbers x,y,z in m/s^2")
+    return load_robot(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
+
+
+def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str], keep: Sequence[Path]) -> None:
+    """See before any work that the results can be written."""
+    terminal.check_place("--out", out, suffixes=suffixes, keep=keep)
+    terminal.check_place("--json", json, keep=keep)
+    if out is not None and json is not None and out.resolve() == json.resolve():
+        raise DynidError(f"--out and --json both name {out}; give them different names")
+
+
+def split_range(word: str) -> tuple[str, tuple[str, ...]]:
+    """Split `log.csv@2.5:20` into the file and its ranges; a name that exists is taken as it is."""
+    name = word
+    ranges: list[str] = []
+    while "@" in name and not Path(name).exists():
+        rest, _, text = name.rpartition("@")
+        if not rest or text.strip() in ("", ":") or not _RANGE.fullmatch(text.strip()):
+            break
+        name = rest
+        ranges.insert(0, text.strip())
+    return name, tuple(ranges)
+
+
+def file_of(word: str) -> Path:
+    """The file that a LOG names."""
+    return Path(split_range(word)[0])
+
+
+def cut(log: Log, text: str) -> Log:
+    """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise LogError(log.name, f"cannot read the range '{text}'; write FILE@2.5:20 in s, or FILE@0%:65%")
+    first, last = log.span
+    start, stop = (_instant(log, text, match[side], last - first) for side in ("start", "stop"))
+    begins = start is None or start == 0.0
+    return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
+
+
+def _instant(log: Log, text: str, word: str | None, length: float) -> float | None:
+    if word is None:
+        return None
+    value = float(word.rstrip("%"))
+    if word.endswith("%"):
+        if abs(value) > 100.0:
+            raise LogError(log.name, f"the range '{text}' goes beyond 100 %")
+        value *= length / 100.0
+    if abs(value) > length * (1.0 + 1e-9):
+        raise LogError(log.name, f"the range '{text}' goes beyond the log; it lasts {length:.6g} s")
+    return value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reader:
+    """Reads the logs of one command, all with the same options; a file that is named twice is opened once."""
+
+    robot: Robot
+    columns: Mapping[str, str | Sequence[str] | None]
+    units: Mapping[str, str | Sequence[str]]
+    gear: GearLike | None
+    gain: float | Sequence[float] | None
+    topic: str | None
+    opened: dict[str, Log] = field(default_factory=dict)
+
+    @staticmethod
+    def of(
+        robot: Robot, column: Sequence[str], units: Sequence[str], gear: str | None, gain: str | None, topic: str | None
+    ) -> Reader:
+        """Check the options."""
+        gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
+        if gains is not None and len(gains) not in (1, robot.n):
+            raise DynidError(f"--gain {gain}: {len(gains)} numbers for {robot.n} joints; give one, or one per joint")
+        whole = gains[0] if gains is not None and len(gains) == 1 else gains
+        return Reader(robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic)
+
+    def read(self, word: str) -> Log:
+        """Open the log of FILE or FILE@RANGE."""
+        name, ranges = split_range(word)
+        if name not in self.opened:
+            if not Path(name).exists() and "@" in name:
+                tail = name.rpartition("@")[2]
+                raise LogError(name, f"there is no such file, and '{tail}' is no range; write FILE@2.5:20 or FILE@:65%")
+            self.opened[name] = read_log(
+                name, self.robot, columns=self.columns or None, units=self.units or None, gear=self.gear,
+                gain=self.gain, topic=self.topic,
+            )  # fmt: skip
+        log = self.opened[name]
+        for text in ranges:
+            log = cut(log, text)
+        return log
+
+
+def parse_validate(words: Sequence[str], reader: Reader) -> list[Log] | float | None:
+    """Other logs, or the share of every log to hold out: `35%` or `0.35`."""
+    shares = [word for word in words if not Path(word).exists() and re.fullmatch(_NUMBER, word)]
+    if shares and len(words) > 1:
+        raise DynidError(f"--validate {shares[0]}: a share to hold out stands alone; it cannot be joined with logs")
+    if not shares:
+        return [reader.read(word) for word in words] or None
+    share = float(shares[0].rstrip("%")) / (100.0 if shares[0].endswith("%") else 1.0)
+    if not 0.0 < share < 1.0:
+        raise DynidError(f"--validate {shares[0]}: a share lies between 0 and 1, or between 0% and 100%")
+    return share
+
+
+def parse_friction(text: str) -> str | tuple[str, ...]:
+    """The recipe, nothing, or blocks by name."""
+    words = tuple(word.strip() for word in text.split(",") if word.strip())
+    if not words:
+        raise DynidError("--friction: give auto, none, or blocks such as viscous,coulomb,offset")
+    if len(words) > 1 and {"auto", "none"} & set(words):
+        raise DynidError(f"--friction {text}: auto and none stand alone")
+    return "auto" if words == ("auto",) else () if words == ("none",) else words
+
+
+def parse_known(words: Sequence[str]) -> dict[str, float]:
+    """Values of parameters from NAME=VALUE words."""
+    known: dict[str, float] = {}
+    for word in words:
+        name, _, value = word.rpartition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = np.nan
+        if not name or not np.isfinite(number):
+            raise DynidError(f"--known {word}: write NAME=VALUE, such as M6=1.5")
+        if name in known:
+            raise DynidError(f"--known {word}: {name} is given twice")
+        known[name] = number
+    return known
+
+
+def parse_ties(words: Sequence[str]) -> list[tuple[str, str]]:
+    """Pairs of parameters from A=B words."""
+    pairs = [tuple(part.strip() for part in word.split("=")) for word in words]
+    for word, pair in zip(words, pairs, strict=True):
+        if len(pair) != 2 or not all(pair) or pair[0] == pair[1]:
+            raise DynidError(f"--tie {word}: write the names of two parameters, A=B")
+    return [(pair[0], pair[1]) for pair in pairs]
+
+
+def parse_columns(words: Sequence[str]) -> dict[str, str | Sequence[str] | None]:
+    """Columns of channels from CHANNEL=NAME[,NAME...] words; nothing after the = leaves a channel out."""
+    columns: dict[str, str | Sequence[str] | None] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals or key in columns:
+            raise DynidError(f"--column {word}: write CHANNEL=NAME or CHANNEL=NAME,NAME,..., each channel once")
+        names = re.split(r",(?![^\[]*\])", value)  # the comma in x[:, 2] belongs to a name
+        columns[key] = None if not value else names[0] if len(names) == 1 else names
+    return columns
+
+
+def parse_units(words: Sequence[str]) -> dict[str, str | Sequence[str]]:
+    """Units of channels from `q=deg,tau=Nmm`; `q=deg,mm,tau=Nm` gives one per joint."""
+    found: dict[str, list[str]] = {}
+    for text in words:
+        last: list[str] | None = None
+        for word in text.split(","):
+            key, equals, unit = word.rpartition("=")
+            if equals:
+                last = found.setdefault(key.strip(), [])
+            if last is None or not unit.strip() or (equals and last):
+                raise DynidError(f"--units {text}: write CHANNEL=UNIT,CHANNEL=UNIT, such as q=deg,tau=Nmm")
+            last.append(unit.strip())
+    return {key: units[0] if len(units) == 1 else units for key, units in found.items()}
+
+
+def parse_gear(text: str | None, n: int) -> GearLike | None:
+    """A ratio, one per joint, or a file with the matrix G of motor positions = G @ joint positions."""
+    if text is None:
+        return None
+    if not Path(text).exists():
+        what = f"one ratio, {n} of them, or a file with a {n} x {n} matrix"
+        numbers = terminal.parse_numbers(text, "--gear", what)
+        if len(numbers) not in (1, n):
+            raise DynidError(f"--gear {text}: {len(numbers)} ratios for {n} joints; give one, or one per joint")
+        return numbers[0] if len(numbers) == 1 else numbers
+    try:
+        lines = [line for line in Path(text).read_text(encoding="utf-8").splitlines() if line.strip()]
+        rows = [[float(word) for word in re.split(r"[,;\s]+", line.strip())] for line in lines]
+    except (OSError, ValueError) as error:
+        raise DynidError(f"--gear {text}: not a file of numbers: {error}") from error
+    if len(rows) != n or any(len(row) != n for row in rows):
+        raise DynidError(f"--gear {text}: this must be {n} rows of {n} numbers, motor positions = G @ joint positions")
+    return rows
+
+
+@contextmanager
+def spoken_for_the_command_line() -> Iterator[None]:
+    """Remedies in the words of the command line: `--column q=...` where Python says `columns={'q': ...}`."""
+    try:
+        yield
+    except LogError as error:
+        raise LogError(error.log, terminal.spoken(error.problem)) from error

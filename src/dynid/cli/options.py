@@ -1,0 +1,31 @@
+"""Arguments and options that several commands have."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+# What the shell offers after TAB; light, because it runs at every key.
+
+
+def complete_robot(incomplete: str) -> list[str]:
+    """Names of bundled robots; where none fits, the shell offers files."""
+    folder = resources.files("dynid") / "robot" / "library"
+    names = (file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+RobotArgument = Annotated[
+    str,
+    typer.Argument(
+        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+    ),
+]
+JsonOption = Annotated[Path | None, typer.Option("--json", help="machine-readable output; - is standard output")]
+LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
+GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]
+SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
+SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]

@@ -1,0 +1,4 @@
+"""Tables, notes and machine-readable facts of each kind of result.
+
+Start with `identification`.
+"""

@@ -1,0 +1,357 @@
+"""Base parameters as a person sees them in the terminal, and as machines read them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynid.cli.terminal import escaped
+from dynid.errors import DynidError
+from dynid.identifiability.base_parameters import Comparison, base_parameters
+from dynid.identifiability.base_reactions import (
+    Barycentric,
+    SensorRelation,
+    barycentric,
+    relate_sensors,
+    sufficient_channels,
+)
+from dynid.identifiability.parameters import BaseParameters
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+from dynid.unknown_geometry.finite_field import Count
+from dynid.unknown_geometry.parameters import ModelParameters
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def show(base: BaseParameters, screen: Console, *, latex: bool = False, values: Array | None = None) -> None:
+    """Print the groups of parameters, the relations, the number with its gap, and what it means."""
+    title = f"{base.robot.name}: {base.count} base parameters ({base.question.model} model, method {base.method})"
+    screen.print(escaped(title), style="bold", highlight=False)
+    screen.print(groups_table(base))
+    relations = base.latex if latex else base.relations
+    if relations:
+        screen.print(f"\n{len(relations)} relations:", highlight=False)
+        for line in relations:
+            screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
+    if values is not None:
+        screen.print(values_table(base, values))
+    gap = "ranks decided exactly" if math.isinf(base.gap) else f"gap {base.gap:.1e} between kept and dropped columns"
+    if base.certificate is not None:
+        gap = f"certificate: {base.certificate}"
+    if base.scaled is not None:
+        gap += f"; scaling S {base.scaled.before:.3g} before, {base.scaled.after:.3g} after"
+    screen.print(f"\n{escaped(gap)}", highlight=False)
+    screen.print(escaped(meaning(base)), highlight=False)
+
+
+def groups_table(base: BaseParameters) -> Table:
+    """No effect, known, regrouped, base."""
+    from rich.table import Table
+
+    table = Table("", "number", "parameters", box=None, padding=(0, 2, 0, 0))
+    absorbing = {k for k in base.kept if len(base.coefficients[k]) > 1}
+    groups: dict[str, tuple[str, ...]] = {
+        "no effect": base.no_effect,
+        "known zeros": base.known,
+        "regrouped": base.regrouped,
+        "base, unchanged": tuple(base.columns[k] for k in base.kept if k not in absorbing),
+        "base, with others": tuple(base.columns[k] for k in base.kept if k in absorbing),
+    }
+    for title, names in groups.items():
+        if names:
+            table.add_row(title, str(len(names)), escaped(" ".join(names)))
+    return table
+
+
+def values_table(base: BaseParameters, values: Array) -> Table:
+    """Base parameters with numerical values."""
+    from rich.table import Table
+
+    table = Table("parameter", "value", "unit", box=None)
+    for k, value in zip(base.kept, values, strict=True):
+        column = base.question.columns[k]
+        shown = "unknown" if math.isnan(value) else f"{value:.6g}"
+        table.add_row(escaped(column.name), shown, column.unit)
+    return table
+
+
+def meaning(base: BaseParameters) -> str:
+    """One sentence for a person who wants to identify this robot."""
+    total = len(base.columns) - len(base.known)
+    seen = {"reaction": "the forces on its base", "energy": "its energy", "power": "its power"}
+    channel = seen.get(base.question.model, "its joint torques")
+    lost = total - base.count
+    if not lost:
+        return f"All {total} parameters of this robot show in {channel}: a rich motion identifies each by itself."
+    return (
+        f"Of {total} parameters of this robot, {channel} reveal only these {base.count} combinations, whatever the "
+        f"motion: identify them and predict with them; the other {lost} need a guess that no such experiment can check."
+    )
+
+
+def comparison_table(compared: Comparison) -> Table:
+    """Methods side by side."""
+    from rich.table import Table
+
+    table = Table("method", "no effect", "regrouped", "base", "gap", box=None, caption=escaped(compared.verdict))
+    for name, found in compared.results.items():
+        gap = "exact" if math.isinf(found.gap) else f"{found.gap:.1e}"
+        table.add_row(name, str(len(found.no_effect)), str(len(found.regrouped)), str(found.count), gap)
+    for name, reason in compared.refused.items():
+        table.add_row(name, "", "", "-", escaped(reason))
+    return table
+
+
+def disagreements(compared: Comparison) -> tuple[str, ...]:
+    """The verdict as a warning, where methods disagree; and what each method warned of."""
+    sets = {frozenset(found.names) for found in compared.results.values()}
+    warnings = [compared.verdict] if len(sets) > 1 else []
+    for name, found in compared.results.items():
+        warnings += [f"{name}: {warning}" for warning in found.warnings]
+    return tuple(warnings)
+
+
+def read_values(path: Path, robot: Robot) -> Array:
+    """Standard values from a robot file with the same parameters, or from JSON {name: value}."""
+    if path.suffix != ".json":
+        other = load_robot(str(path))
+        if other.parameter_names != robot.parameter_names:
+            raise DynidError(f"{path}: its parameters are not those of '{robot.name}'")
+        return other.parameters
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DynidError(f"{path}: not a JSON file of values: {error}") from error
+    if not isinstance(data, Mapping):
+        raise DynidError(f"{path}: expected an object {{name: value}}")
+    unknown = sorted(set(map(str, data)) - set(robot.parameter_names))
+    if unknown:
+        raise DynidError(
+            f"{path}: '{unknown[0]}' is no parameter of '{robot.name}'; they look like {robot.parameter_names[0]}"
+        )
+    X = np.full(len(robot.parameter_names), np.nan)
+    for k, name in enumerate(robot.parameter_names):
+        value = data.get(name, math.nan)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise DynidError(f"{path}: {name} must be a number, got {value!r}")
+        X[k] = value
+    return X
+
+
+def facts(base: BaseParameters, compared: Comparison | None, values: Array | None) -> dict[str, object]:
+    """Everything for machines; coefficients as text where they are symbolic."""
+    rows = {
+        base.columns[k]: {
+            base.columns[c]: value if isinstance(value, float) else str(value) for c, value in row.items()
+        }
+        for k, row in base.coefficients.items()
+    }
+    result: dict[str, object] = {
+        "robot": base.robot.name,
+        "model": base.question.model,
+        "method": base.method,
+        "count": base.count,
+        "names": base.names,
+        "no_effect": base.no_effect,
+        "regrouped": base.regrouped,
+        "known": base.known,
+        "relations": base.relations,
+        "latex": base.latex,
+        "coefficients": rows,
+        "matrix": base.matrix.tolist(),
+        "parameter_names": base.robot.parameter_names,
+        "gap": base.gap,
+        "warnings": base.warnings,
+    }
+    if base.certificate is not None:
+        shown = asdict(base.certificate)
+        result["certificate"] = shown | {
+            "assembly": dict(base.certificate.assembly), "gap": base.gap, "text": str(base.certificate)
+        }  # fmt: skip
+    if values is not None:
+        result["values"] = dict(zip(base.names, map(float, values), strict=True))
+    if compared is not None:
+        result["methods"] = {name: list(found.names) for name, found in compared.results.items()}
+        result["verdict"] = compared.verdict
+    return result
+
+
+# What forces on the base tell about joint torques, as a person sees it and as machines read it.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlateAnswer:
+    """theta_d = S theta_r, the counts with and without free offsets, and the smallest sets of channels that suffice."""
+
+    relation: SensorRelation
+    fixed_count: int
+    tared_count: int
+    channels: tuple[tuple[str, ...], ...]
+    hidden: tuple[str, ...]
+
+    @property
+    def same(self) -> tuple[str, ...]:
+        """Parameters of the torques that are parameters of the reactions as they stand."""
+        lines = zip(self.relation.torque.names, self.relation.S, strict=True)
+        places = {name: k for k, name in enumerate(self.relation.reaction.names)}
+        unit = np.eye(len(places))
+        return tuple(
+            name
+            for name, row in lines
+            if name not in self.relation.lost and name in places and np.allclose(row, unit[places[name]], atol=1e-9)
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the robot's own sensor cannot tell."""
+        if self.hidden:
+            return (
+                f"the rotor inertia of joint {', '.join(self.hidden)} is unknown and its gear ratio is not 1: torques "
+                "need ratio^2 J, the base feels ratio J; declare it",
+            )
+        if self.relation.lost:
+            return (f"these channels cannot tell {', '.join(self.relation.lost)} of the joint torques",)
+        return ()
+
+
+def find_answer(robot: Robot, *, tared: bool) -> PlateAnswer:
+    """Relate torques and reactions on the robot's own sensor."""
+    counts = [base_parameters(robot, model="reaction", rotor_inertia=False, tared=free).count for free in (False, True)]
+    hidden = () if robot.sensor is None else robot.sensor.hidden
+    return PlateAnswer(relate_sensors(robot, tared=tared), counts[0], counts[1], sufficient_channels(robot), hidden)
+
+
+def show_answer(answer: PlateAnswer, screen: Console) -> None:
+    """Print counts, relations and channels."""
+    relation = answer.relation
+    screen.print(
+        f"\nFrom forces on the base to joint torques, theta_d = S theta_r (rotors left out): N_d = {len(relation.S)}, "
+        f"N_r = {answer.fixed_count}, {answer.tared_count} on a tared plate",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
+    if answer.same:
+        screen.print(f"  the same in both: {escaped(' '.join(answer.same))}", highlight=False, soft_wrap=True)
+    for name, line in zip(relation.torque.names, relation.relations, strict=True):
+        if name not in answer.same:
+            screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
+    if answer.channels:
+        sets = "; ".join(" ".join(some) for some in answer.channels)
+        screen.print(f"  smallest sets of channels that tell all of theta_d: {sets}", highlight=False, soft_wrap=True)
+    else:
+        screen.print("  no set of channels tells all of theta_d", highlight=False)
+
+
+def show_barycentric(base: BaseParameters, screen: Console) -> None:
+    """Print the base parameters in barycentric letters."""
+    screen.print("\nin barycentric parameters (links with all masses beyond lumped at the joints):", highlight=False)
+    for line in barycentric(base.robot).relations_of(base):
+        screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
+
+
+def answer_facts(answer: PlateAnswer) -> dict[str, object]:
+    """The answer for machines."""
+    relation = answer.relation
+    return {
+        "N_d": len(relation.S),
+        "N_r": answer.fixed_count,
+        "N_r_tared": answer.tared_count,
+        "theta_d": relation.torque.names,
+        "theta_r": relation.reaction.names,
+        "S": relation.S.tolist(),
+        "relations": relation.relations,
+        "residual": relation.residual,
+        "lost": relation.lost,
+        "sufficient_channels": answer.channels,
+        "warnings": answer.warnings,
+    }
+
+
+def barycentric_facts(base: BaseParameters) -> dict[str, object]:
+    """Barycentric parameters for machines: base = matrix b, b = definition X."""
+    found: Barycentric = barycentric(base.robot)
+    return {
+        "names": found.names,
+        "definition": found.matrix.tolist(),
+        "relations": found.relations_of(base),
+        "matrix": found.matrix_of(base).tolist(),
+    }
+
+
+# Model parameters without known geometry as a person sees them in the terminal, and as machines read them.
+
+
+def show_model_parameters(found: ModelParameters, screen: Console) -> None:
+    """Print the number, the blocks, and level by level each function with its parameter."""
+    what = f"{', '.join(found.unknown)} unknown" if found.unknown else "all geometry known"
+    title = f"{found.robot.name}: {found.count} model parameters ({what})"
+    screen.print(escaped(title), style="bold", highlight=False, soft_wrap=True)
+    screen.print(f"blocks m_1 .. m_{found.robot.n}: {_list(found.blocks)}", highlight=False)
+    screen.print(
+        "torque = U X with U = d/dt dF/dqd - dF/dq; a block acts on its joint and those before", highlight=False
+    )
+    for i, joint in enumerate(found.robot.joint_names, 1):
+        screen.print(f"\nblock {i}, joint {escaped(joint)}:", highlight=False)
+        for level, function, expression in zip(found.level, found.functions, found.expressions, strict=True):
+            if level == i:
+                screen.print("  " + escaped(expression), highlight=False, soft_wrap=True)
+                screen.print("    " + escaped(function), highlight=False, soft_wrap=True)
+    screen.print(f"\n{block_meaning(found)}", highlight=False)
+
+
+def show_count(name: str, found: Count, screen: Console) -> None:
+    """Print the number and the blocks alone."""
+    if not found.complete:
+        screen.print(f"{escaped(name)}: more than {found.count} model parameters", style="bold", highlight=False)
+        return
+    screen.print(f"{escaped(name)}: {found.count} model parameters", style="bold", highlight=False)
+    screen.print(f"blocks m_1 .. m_{len(found.blocks)}: {_list(found.blocks)}", highlight=False)
+
+
+def block_meaning(found: ModelParameters) -> str:
+    """One sentence for a person who wants to identify this robot."""
+    if not found.unknown:
+        return (
+            "With known geometry these are base parameters, each a fixed sum of standard ones; "
+            "unknown lengths are named in the table (unknown = [...]) or when asking."
+        )
+    return (
+        "Identify these from torques alone and predict torques with them: no length of the robot is needed. "
+        "Their number and blocks belong to the robot, a single one is a choice."
+    )
+
+
+def model_parameter_facts(found: ModelParameters) -> dict[str, object]:
+    """Everything for machines; values of nominal geometry and inertias are null where unknown."""
+    return {
+        "robot": found.robot.name,
+        "unknown": found.unknown,
+        "rotor_inertia": found.rotor_inertia,
+        "count": found.count,
+        "blocks": found.blocks,
+        "names": found.names,
+        "levels": found.level,
+        "expressions": found.expressions,
+        "functions": found.functions,
+        "values": dict(zip(found.names, map(float, found.values()), strict=True)),
+        "support": np.asarray(found.tables.support).tolist(),
+        "warnings": found.warnings,
+    }
+
+
+def count_facts(name: str, found: Count) -> dict[str, object]:
+    """The number for machines."""
+    return {"robot": name, "count": found.count, "blocks": found.blocks, "complete": found.complete}
+
+
+def _list(blocks: tuple[int, ...]) -> str:
+    return ", ".join(map(str, blocks))

@@ -1,0 +1,255 @@
+"""Several ways to identify, side by side, as a person sees them in the terminal, and as machines read them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.cli import terminal
+from dynid.cli.output import identification
+from dynid.cli.terminal import escaped, spoken
+from dynid.errors import DynidError
+from dynid.estimation.compare import SHARE, Comparison, Way, compare_ways
+from dynid.estimation.identification import Identification
+from dynid.estimation.identify import hold_back
+from dynid.logs.log import Log
+from dynid.physical.parameters import PhysicalParameters
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dynid.robot.robot import Robot
+
+READABLE = 12
+"""Parameters that are shown unless all are asked for."""
+
+
+def check_options(*, compare: bool, every: bool, model: str, estimator: str, out: Path | None) -> None:
+    """Refuse options that make no sense together, before any work."""
+    if every and not compare:
+        raise DynidError("--all goes with --compare; a single result shows every parameter anyway")
+    if not compare:
+        return
+    if model != "torque":
+        raise DynidError(f"--compare tries all models; leave out --model {model}")
+    if estimator != "wls":
+        raise DynidError(f"--compare tries all estimators; leave out --estimator {estimator}")
+    if out is not None:
+        raise DynidError("--compare has several results; --json FILE keeps all of them, --out saves a single one")
+
+
+def run(
+    robot: Robot,
+    logs: Sequence[Log],
+    validate: Sequence[Log] | float | None,
+    options: Mapping[str, Any],
+    screen: Console,
+    *,
+    json: Path | None,
+    every: bool,
+) -> None:
+    """Compare, show, write; exit code 1 where no way can be trusted."""
+    with identification.progress(screen) as tell:
+        held_out = SHARE if validate is None else validate
+        compared = compare_ways(robot, logs, validate=held_out, on_progress=tell, **options)
+    outputs = terminal.Outputs()
+    outputs.put_json(json, lambda: facts(compared))
+    terminal.show_notes(robot, screen)
+    show(compared, screen, every=every)
+    outputs.show(screen)
+    outputs.finish([] if compared.best is not None else [spoken(compared.advice)])
+
+
+def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
+    """Print the ways, the parameters about which they differ most, and which way to trust."""
+    identification.show_data(compared.reference.found, screen)
+    screen.print(ways_table(compared))
+    say = identification.line
+    say(
+        screen,
+        f"NRMSE: mean error of the joint torques on {compared.source}, alike for all ways; deviation: median sigma "
+        f"over value of the base parameters; agree: share of them within three combined deviations of "
+        f"{compared.reference.name}",
+    )
+    for way in compared.refused:
+        say(screen, f"{way.name} refused: {way.refusal}")
+    if compared.interrupted:
+        say(screen, "interrupted: the ways that are missing were not tried")
+    names = shown_parameters(compared, every)
+    screen.print(parameters_table(compared, names, apart=" " if screen.width >= 180 else "\n"))
+    count = len(compared.reference.base)
+    if len(names) < count:
+        say(screen, f"{len(names)} of {count} base parameters, those about which the ways differ most; --all shows all")
+    say(screen, compared.advice, style="bold")
+
+
+def ways_table(compared: Comparison) -> Table:
+    """One row per way."""
+    from rich.table import Table
+
+    table = Table("way", box=None)
+    for title in ("time", "rank", "condition", "NRMSE", "deviation", "agree"):
+        table.add_column(title, justify="right")
+    table.add_column("verdict")
+    for way in compared.ways:
+        if way.result is None:
+            table.add_row(way.name, f"{way.seconds:.2g} s", *5 * ["-"], "refused")
+            continue
+        table.add_row(
+            way.name, f"{way.seconds:.2g} s", str(way.result.rank), f"{way.result.condition:.3g}", f"{way.error:.4f}",
+            _percent(way.relative_deviation), f"{100.0 * way.agreement(compared.reference):.0f} %",
+            way.result.verdict.level, style="bold" if way is compared.best else None,
+        )  # fmt: skip
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %" if share < 10.0 else "> 1000 %"
+
+
+def shown_parameters(compared: Comparison, every: bool) -> tuple[str, ...]:
+    """Names of the parameters to print: base ones that are disputed, or all of all ways in order."""
+    if not every:
+        return compared.most_disputed(READABLE)
+    return tuple(dict.fromkeys(name for way in compared.finished for name in way.found.names))
+
+
+def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str = " ") -> Table:
+    """Values with standard deviations, one column per way that has a result."""
+    from rich.table import Table
+
+    table = Table("value +- sigma", box=None)
+    for way in compared.finished:
+        table.add_column(f"{way.model}\n{way.estimator}", justify="right", overflow="fold")
+    for name in names:
+        table.add_row(escaped(name), *(_cell(way, name, apart) for way in compared.finished))
+    return table
+
+
+def _cell(way: Way, name: str, apart: str) -> str:
+    result = way.found
+    if name not in result.names:
+        return "-"
+    k = result.names.index(name)
+    value, sigma = float(result.values[k]), float(result.sigma[k])
+    decimals = 4 if sigma == 0.0 else int(np.clip(1 - np.floor(np.log10(sigma)), 0, 6))
+    return f"{value:.{decimals}f}{apart}+-{identification.number(sigma, 2)}"
+
+
+def facts(compared: Comparison) -> dict[str, object]:
+    """All results for machines."""
+    return {
+        "robot": compared.reference.found.robot.name,
+        "held_out": compared.source,
+        "reference": compared.reference.name,
+        "ways": [_way(compared, way) for way in compared.ways],
+        "best": None if compared.best is None else compared.best.name,
+        "advice": compared.advice,
+        "interrupted": compared.interrupted,
+    }
+
+
+def _way(compared: Comparison, way: Way) -> dict[str, object]:
+    own: dict[str, object] = {"model": way.model, "estimator": way.estimator, "seconds": way.seconds}
+    if way.result is None or way.prediction is None:
+        return {**own, "refusal": way.refusal}
+    return {
+        **own,
+        "refusal": None,
+        "held_out": identification.score_facts(way.prediction),
+        "median_relative_sigma": way.relative_deviation,
+        "agreement": way.agreement(compared.reference),
+        "result": identification.facts(way.result),
+    }
+
+
+# What the command `report` says and checks.
+
+
+def default_place(results: Sequence[Path]) -> Path:
+    """Beside the result; a comparison has a name of its own."""
+    return results[0].with_suffix(".html") if len(results) == 1 else results[0].with_name("comparison.html")
+
+
+def check_words(results: Sequence[Path], with_logs: bool) -> None:
+    """Refuse what makes no sense, before any work."""
+    resolved = [path.resolve() for path in results]
+    if len(set(resolved)) < len(resolved):
+        raise DynidError("the same result is named twice; a comparison needs different ones")
+    if with_logs and len(results) > 1:
+        raise DynidError("--log and --validate go with a single RESULT; a comparison draws no curves")
+
+
+def load_bodies(path: Path) -> PhysicalParameters | None:
+    """Physical parameters with their result, None where a file says to be something else, or nothing."""
+    from dynid.physical.parameters import FORMAT
+
+    try:
+        with path.open(encoding="utf-8") as file:
+            head = file.read(200)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return PhysicalParameters.load(path) if FORMAT in head else None
+
+
+def check_report(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
+    """See before any work that the report can be written and is none of the other files."""
+    terminal.check_place("--report", report, suffixes=(".html",), keep=keep)
+    for other in others:
+        if report is not None and other is not None and other.resolve() == report.resolve():
+            raise DynidError(f"--report and another option both name {report}; give them different names")
+
+
+def report_identified(
+    result: Identification,
+    place: Path,
+    logs: Sequence[Log],
+    validate: Sequence[Log] | float | None,
+    tell: Callable[[str, float], None] | None,
+    *,
+    physical: PhysicalParameters | None = None,
+    files: Sequence[Path] = (),
+    warnings: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Write the report right after an identification, its logs at hand, and return its own warnings.
+
+    files: further inputs; warnings: of what else was done.
+    """
+    from dynid.report.write import write_report
+
+    used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
+    if isinstance(validate, float):
+        used, others, _ = hold_back(used, validate)
+    return write_report(
+        result, place, logs=used, validate=others, physical=physical, inputs=files, warnings=warnings, on_progress=tell
+    )
+
+
+def names_of(files: Sequence[Path]) -> list[str]:
+    """What to call the results: their files' names, with folders where these are alike."""
+    stems = [path.stem for path in files]
+    return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
+
+
+def command_line() -> str:
+    """The command as it was typed, to be typed again."""
+    return shlex.join(["dynid", *sys.argv[1:]])
+
+
+def with_command(result: Identification) -> Identification:
+    """The result, which knows by which command it was made."""
+    return replace(result, origin=replace(result.origin, command=command_line()))
+
+
+def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[str]:
+    """Warnings of all results; of several, each with its name."""
+    if len(results) == 1:
+        return [terminal.spoken(w) for w in results[0].warnings]
+    return [f"{n}: {terminal.spoken(w)}" for n, r in zip(names, results, strict=True) for w in r.warnings]

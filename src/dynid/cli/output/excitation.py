@@ -1,0 +1,232 @@
+"""An exciting motion as a person sees it in the terminal, and as machines read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.cli.log_options import parse_columns
+from dynid.cli.output.recordings import read_motion
+from dynid.cli.terminal import escaped, spoken
+from dynid.errors import FIX_THE_BASE, DynidError, LogError
+from dynid.excitation.excitation import Excitation, limits_of
+from dynid.logs.read import read_log
+from dynid.report.excitation import nominal_values, write_page
+from dynid.robot.robot import Robot
+from dynid.viewer.scene import Shape, read_shapes
+from dynid.viewer.server import Path as JointPath
+from dynid.viewer.server import path_of
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+WORST = 10
+
+
+def progress_bar(screen: Console) -> AbstractContextManager[Any]:
+    """Return a progress display in a terminal, nothing when piped."""
+    if not screen.is_terminal:
+        return nullcontext(None)
+    from rich.progress import Progress
+
+    return Progress(console=screen, transient=True)
+
+
+def parse_numbers(text: str | None, n: int, what: str) -> list[float] | None:
+    """One number for all joints, or one per joint, separated by commas."""
+    if text is None:
+        return None
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        raise DynidError(f"--{what} {text}: give one number, or {n} separated by commas") from None
+    if len(values) not in (1, n):
+        raise DynidError(f"--{what}: {len(values)} numbers for {n} joints; give one, or one per joint")
+    return values * n if len(values) == 1 else values
+
+
+def limits_from_options(
+    robot: Robot, position: str | None, velocity: str | None, acceleration: str | None
+) -> dict[str, object] | None:
+    """The robot's limits with those given on the command line in their place."""
+    n = robot.n
+    given = {
+        "velocity": parse_numbers(velocity, n, "velocity"),
+        "acceleration": parse_numbers(acceleration, n, "acceleration"),
+    }
+    half = parse_numbers(position, n, "position")
+    if half is None and not any(given.values()):
+        return None
+    limits: dict[str, object] = {
+        key: value if value is not None else getattr(robot.limits, key) for key, value in given.items()
+    }
+    limits["position"] = robot.limits.position if half is None else [(-x, x) for x in half]
+    limits["effort"] = robot.limits.effort
+    return limits
+
+
+def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> None:
+    """A motion through points needs acceleration limits: say so before the search."""
+    if not np.isfinite(limits_of(robot, limits).acceleration).all():
+        raise DynidError("a motion through points needs acceleration limits; give --acceleration")
+
+
+def show(excitation: Excitation, screen: Console) -> None:
+    """Print the figures, the use of limits, and the errors to expect."""
+    screen.print(
+        f"{excitation.robot.name}: condition {excitation.condition:.4g} of {len(excitation.rows.names)} base columns "
+        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {_length(excitation)}",
+        style="bold",
+        highlight=False,
+    )
+    if math.isfinite(excitation.value):
+        screen.print(
+            f"criterion {excitation.criterion}: {excitation.first_value:.4g} for a random motion, "
+            f"{excitation.value:.4g} now",
+            highlight=False,
+        )
+    screen.print(use_table(excitation))
+    if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
+        screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
+    screen.print(errors_table(excitation))
+    screen.print(
+        f"margin {max(excitation.margin, 0.0):.2%}: the limits hold at every instant, proven by roots", highlight=False
+    )
+
+
+def _length(excitation: Excitation) -> str:
+    return f"{excitation.duration:.1f} s" if math.isfinite(excitation.duration) else "points without a motion"
+
+
+def use_table(excitation: Excitation) -> Table:
+    """Peak over limit of every joint."""
+    from rich.table import Table
+
+    table = Table("joint", "position", "velocity", "acceleration", "effort", box=None, title="peak over limit")
+    effort = None
+    if excitation.effort is not None:
+        effort = excitation.effort.use(excitation.motion(200.0))
+    for j, (name, use) in enumerate(zip(excitation.robot.joint_names, excitation.use, strict=True)):
+        shown = [f"{100 * u:.1f} %" if u > 0.0 else "-" for u in use]
+        table.add_row(escaped(name), *shown, "-" if effort is None else f"{100 * effort[j]:.1f} %")
+    return table
+
+
+def errors_table(excitation: Excitation) -> Table:
+    """Expected deviations, the worst ones; relative where the robot file knows the values."""
+    from rich.table import Table
+
+    errors, values = excitation.expected_errors(), nominal_values(excitation)
+    noise, shown = excitation.assumed_noise[0], min(WORST, len(errors))
+    title = f"expected deviation for noise {noise:g} on every row of one period, the {shown} largest"
+    table = Table("parameter", "deviation", "relative", box=None, title=title)
+    ranked = sorted(errors, key=lambda name: -(errors[name] / abs(values[name]) if values.get(name) else errors[name]))
+    for name in ranked[:WORST]:
+        relative = f"{100 * errors[name] / abs(values[name]):.3g} %" if values.get(name) else "unknown value"
+        table.add_row(escaped(name), f"{errors[name]:.3g}", relative)
+    return table
+
+
+def files_of(excitation: Excitation, out: Path, rate: float) -> list[tuple[Path, Callable[[Path], object]]]:
+    """Files to write: the CSV, a ROS trajectory and a page beside it."""
+    save = partial(excitation.save, rate=rate)
+    page = partial(write_page, excitation)
+    return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
+
+
+def facts(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+    """Everything for machines."""
+    return {
+        "robot": excitation.robot.name,
+        "model": excitation.rows.model,
+        "criterion": excitation.criterion,
+        "value": excitation.value,
+        "condition": excitation.condition,
+        "scaling": excitation.scaling,
+        "margin": excitation.margin,
+        "duration": excitation.duration,
+        "use": {
+            name: dict(zip(("position", "velocity", "acceleration"), map(float, use), strict=True))
+            for name, use in zip(excitation.robot.joint_names, excitation.use, strict=True)
+        },
+        "noise": float(excitation.assumed_noise[0]),
+        "expected_errors": excitation.expected_errors(),
+        "warnings": list(excitation.warnings),
+        "files": list(files),
+        "history": None if excitation.history is None else excitation.history.facts(),
+    }
+
+
+# What the viewer shows, read from files, and what a person is told about it.
+
+
+SHOWN = 5
+"""Notes that are printed at most."""
+
+
+def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
+    """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities.
+
+    column: where channels of a log are, CHANNEL=NAME[,NAME...].
+    """
+    if robot.floating:
+        raise DynidError(f"'{robot.name}' floats; a moving base is not shown; {FIX_THE_BASE}")
+    try:
+        if file.suffix.lower() in (".json", ".yaml", ".yml"):
+            motion = read_motion(file, robot)
+            return path_of(robot, motion.t, motion.q)
+        log = read_log(file, robot, columns=parse_columns(column) or None)
+    except LogError as error:
+        raise LogError(error.log, spoken(error.problem)) from error
+    try:
+        return path_of(robot, log.t, log.q)
+    except DynidError as error:
+        raise LogError(log.name, str(error)) from error
+
+
+def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[str]]:
+    """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
+    file = Path(source)
+    if file.suffix.lower() != ".urdf" or not file.is_file():
+        return [], []
+    return read_shapes(file, robot, lock)
+
+
+def show_notes(notes: Sequence[str], screen: Console) -> None:
+    """Print why meshes are not drawn."""
+    for note in notes[:SHOWN]:
+        screen.print(f"note: {escaped(note)}", highlight=False, soft_wrap=True)
+    if len(notes) > SHOWN:
+        screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for such reasons", highlight=False)
+
+
+def view_facts(
+    robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[str], address: str
+) -> dict[str, object]:
+    """What is shown, for machines."""
+    return {
+        "robot": robot.name,
+        "address": address,
+        "joints": list(robot.joint_names),
+        "duration": None if path is None else path.length,
+        "shapes": len(shapes),
+        "notes": list(notes),
+    }
+
+
+def announce(address: str, screen: Console, *, browser: bool) -> None:
+    """Tell where the robot is to be seen, and open it."""
+    import sys
+    import webbrowser
+
+    screen.print(f"look at {address} (Ctrl-C stops)", highlight=False)
+    sys.stdout.flush()
+    if browser:
+        webbrowser.open(address)

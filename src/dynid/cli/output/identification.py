@@ -1,0 +1,366 @@
+"""A result of identification as a person sees it in the terminal, and as machines read it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynid.cli.terminal import escaped, spoken
+from dynid.dynamics.friction import find_block
+from dynid.errors import DynidError
+from dynid.estimation.identification import Identification
+from dynid.estimation.inference.score import Score
+from dynid.estimation.joint_parameters import joint_parameters
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+TELLING, COLOURED = 0.1, 0.3
+"""Share of a residual's variance, and autocorrelation, from which on a person should know of it."""
+
+SOURCES = {
+    "torque": "torques of {} joints", "power": "power of {} joints", "energy": "energy of {} joints",
+    "momentum": "momenta of {} joints", "reaction": "forces on the base",
+    "torque+reaction": "torques of {} joints and the forces on the base",
+}  # fmt: skip
+"""What was compared, by model."""
+
+MEASURED = {
+    "torque": "torque", "power": "power", "energy": "work over a window", "momentum": "impulse over a window",
+    "reaction": "channel", "torque+reaction": "channel",
+}  # fmt: skip
+"""The same for one row."""
+
+WIDE = 120
+
+
+@contextmanager
+def progress(screen: Console, first: str = "looking at the logs") -> Iterator[Callable[[str, float], None] | None]:
+    """Show a bar in a terminal, nothing when piped."""
+    if not screen.is_terminal:
+        yield None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=screen, transient=True) as bar:
+        task = bar.add_task(first, total=1.0)
+        yield lambda text, done: bar.update(task, completed=done, description=escaped(text))
+
+
+def show(result: Identification, screen: Console) -> None:
+    """Print what was found in the logs and done to them, the parameters, the errors and the verdict."""
+    show_data(result, screen)
+    show_friction(result, screen)
+    screen.print(parameters_table(result))
+    if result.friction:
+        screen.print(friction_table(result, apart=" " if screen.width >= WIDE else "\n"))
+    line(screen, _about_parameters(result))
+    if result.model == "reaction" and not _refusal(result):
+        same = joint_parameters_above(result)
+        line(
+            screen,
+            f"parameters of the joint torques (S theta_r, rotors left out): above are {', '.join(same) or 'none'}",
+        )
+        if len(same) < len(joint_parameters(result).names):
+            screen.print(joint_parameters_table(result, same))
+    screen.print(joints_table(result))
+    line(screen, _about_errors(result))
+    for note in result.notes:
+        line(screen, f"note: {note}")
+    line(screen, f"verdict: {result.verdict}", style="bold")
+    line(screen, f"next: {result.verdict.next_step}")
+
+
+def line(screen: Console, text: str, style: str | None = None) -> None:
+    """Print one sentence, in the words of the command line."""
+    screen.print(escaped(spoken(text)), highlight=False, soft_wrap=not screen.is_terminal, style=style)
+
+
+def show_data(result: Identification, screen: Console) -> None:
+    """Print the logs with what was found in them, and the filter."""
+    robot, unknown = result.robot, result.equation.unknown
+    kind = "base" if unknown is None else "model"
+    line(
+        screen,
+        f"{robot.name}: {result.base_rank} {kind} parameters and {len(result.names) - result.base_rank} others "
+        f"from the {SOURCES[result.model].format(len(result.joints))} ({result.estimator})",
+        style="bold",
+    )
+    if unknown is not None:
+        line(screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of")
+    for log, sentences in result.findings:
+        line(screen, f"{log}: {'nothing to repair' if not sentences else sentences[0]}")
+        for sentence in sentences[1:]:
+            line(screen, f"  {sentence}")
+    if result.cutoff is None:
+        line(screen, f"filter: none; {result.cutoff_reason}")
+    else:
+        line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
+    window = result.equation.measure.window
+    if window is not None:
+        line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
+    if result.delay:
+        line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
+
+
+def show_friction(result: Identification, screen: Console) -> None:
+    """Print the blocks of friction, and what the gate tried last."""
+    if result.model == "reaction":
+        return
+    line(screen, f"friction: {', '.join(result.friction) or 'none'}")
+    if not result.trials:
+        return
+    admitted = [trial for trial in result.trials if trial.admitted]
+    for trial in admitted:
+        line(screen, f"  {trial.block} admitted: error on held-out time {trial.before:.4f} -> {trial.error:.4f}")
+    last = result.trials[-1].before
+    refused = [trial for trial in result.trials if trial.before == last and not trial.admitted]
+    if admitted and admitted[-1].before == last:
+        refused = []
+    if refused:
+        gains = (f"{trial.block} {100.0 * (trial.error / trial.before - 1.0):+.1f} %" for trial in refused)
+        line(screen, f"  refused (a block must lower it by 3 %): {', '.join(gains)}")
+
+
+def friction_places(result: Identification) -> dict[str, dict[int, int]]:
+    """Friction parameters as columns (symbol, with @log where offsets differ) of {joint: index of the parameter}."""
+    equation, index = result.equation, {name: k for k, name in enumerate(result.names)}
+    n = equation.robot.n
+    places: dict[str, dict[int, int]] = {}
+    for block in result.friction:
+        for c, column in enumerate(equation.blocks_of[block]):
+            symbol, joint = find_block(block).symbols[c // n], c % n
+            name = equation.names[column]
+            for spelled in (name, *(f"{name}@{log + 1}" for log in range(len(result.findings)))):
+                if spelled in index:
+                    title = symbol + spelled[len(name) :]
+                    places.setdefault(title, {})[joint] = index[spelled]
+    return places
+
+
+def parameters_table(result: Identification) -> Table:
+    """Inertial parameters and further columns, in standard order."""
+    from rich.table import Table
+
+    table = Table("parameter", box=None)
+    for title in ("value", "+- 95 %", "relative"):
+        table.add_column(title, justify="right")
+    table.add_column("unit")
+    table.add_column("essential")
+    of_friction = {k for column in friction_places(result).values() for k in column.values()}
+    half, essential = result.quantile * result.sigma, set(result.essential)
+    for k, name in enumerate(result.names):
+        if k not in of_friction:
+            table.add_row(
+                escaped(name), number(result.values[k], 5), number(half[k], 2), _relative(half[k], result.values[k]),
+                escaped(result.units[k]), "*" if name in essential else "",
+            )  # fmt: skip
+    return table
+
+
+def _refusal(result: Identification) -> str:
+    """Why the joint torques' parameters cannot be had from the force plate, empty where they can."""
+    try:
+        joint_parameters(result)
+    except DynidError as error:
+        return str(error)
+    return ""
+
+
+def joint_parameters_above(result: Identification) -> list[str]:
+    """Names of the joint torques' parameters that are the same as those of the forces on the base."""
+    found, own = joint_parameters(result), dict(zip(result.names, result.values, strict=True))
+    pairs = zip(found.names, found.values, strict=True)
+    return [name for name, value in pairs if name in own and abs(own[name] - value) <= 1e-12 * abs(value)]
+
+
+def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table:
+    """Parameters of the joint torques that follow from the forces on the base, but for those that are the same."""
+    from rich.table import Table
+
+    table = Table("parameter", box=None)
+    for title in ("value", "+- 95 %", "relative"):
+        table.add_column(title, justify="right")
+    found = joint_parameters(result)
+    for name, value, half in zip(found.names, found.values, found.quantile * found.sigma, strict=True):
+        if name in same:
+            continue
+        if np.isnan(value):
+            table.add_row(escaped(name), "lost", "", "")
+        else:
+            table.add_row(escaped(name), number(value, 5), number(half, 2), _relative(half, value))
+    return table
+
+
+def _relative(half: float, value: float) -> str:
+    if half == 0.0:
+        return "fixed"
+    ratio = 100.0 * half / abs(value) if value else math.inf
+    return f"{ratio:.2g} %" if ratio < 99.5 else f"{ratio:.0f} %" if ratio < 1000.0 else "> 1000 %"
+
+
+def friction_table(result: Identification, *, apart: str = " ") -> Table:
+    """Friction parameters, blocks by joints, each with its half width and a mark where it is essential."""
+    from rich.table import Table
+
+    essential, half = set(result.essential), result.quantile * result.sigma
+    table = Table("friction", "unit", box=None)
+    for name in result.joints:
+        table.add_column(escaped(name), justify="right", overflow="fold")
+    for title, column in friction_places(result).items():
+        cells = []
+        for channel in result.equation.torque_channels:
+            k = column.get(channel.joint)
+            mark = "*" if k is not None and result.names[k] in essential else ""
+            cells.append("-" if k is None else f"{number(result.values[k], 3)}{mark}{apart}+-{number(half[k], 2)}")
+        units = dict.fromkeys(result.units[k] for k in column.values())
+        table.add_row(escaped(title), escaped(" or ".join(units)), *cells)
+    return table
+
+
+def number(value: float, digits: int) -> str:
+    """A number with some digits, without an exponent where it is of usual size."""
+    if value == 0.0 or not 1e-5 < abs(value) < 1e7:
+        return f"{value:.{digits}g}"
+    return np.format_float_positional(value, precision=digits, fractional=False, trim="-", unique=False)
+
+
+def _about_parameters(result: Identification) -> str:
+    how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
+    return (
+        f"+-: half width of the 95 % interval ({how}); *: {len(result.essential)} of {len(result.names)} parameters "
+        f"are essential; rank {result.rank}, condition {result.condition:.4g}, of the base columns "
+        f"{result.base_condition:.4g}"
+    )
+
+
+def joints_table(result: Identification) -> Table:
+    """Errors per joint, on the data used and on others, and what the residual still knows."""
+    from rich.table import Table
+
+    table = Table("joint" if len(result.channels) == len(result.joints) else "channel", box=None)
+    settled = result.validation.unsettled > 0.0
+    titles = ["RMSE", "NRMSE", "RMSE\nvalidation", "NRMSE\nvalidation", *(["NRMSE\nsettled"] if settled else [])]
+    for title in titles:
+        table.add_column(title, justify="right")
+    table.add_column("residual")
+    checks = {check.channel: check for check in result.checks}
+    for c, name in enumerate(result.channels):
+        check = checks.get(name)
+        figures = [result.rmse[c], result.nrmse[c], result.validation.rmse[c], result.validation.nrmse[c]]
+        cells = [f"{x:.3g}" if k % 2 == 0 else f"{x:.4f}" for k, x in enumerate(figures)]
+        if settled:
+            cells.append(f"{result.validation.settled[c]:.4f}")
+        words = "" if check is None else remarks(check.colour, check.velocity, check.position)
+        table.add_row(escaped(name), *cells, words)
+    means = [f"{result.fit.mean:.4f}", "", f"{result.validation.mean:.4f}"]
+    table.add_row("mean", "", *means, *([f"{float(np.nanmean(result.validation.settled)):.4f}"] if settled else []), "")
+    return table
+
+
+def remarks(colour: float, velocity: float, position: float) -> str:
+    """What a residual still knows, in words, where it matters."""
+    told = [
+        f"{100.0 * share:.0f} % goes with {what}"
+        for share, what in ((velocity, "velocity"), (position, "position"))
+        if share > TELLING
+    ]
+    if abs(colour) > COLOURED:
+        told.append(f"coloured ({colour:.2f})")
+    return ", ".join(told)
+
+
+def _about_errors(result: Identification) -> str:
+    filtered = "nothing filtered" if result.cutoff is None else f"both filtered at {result.cutoff:.4g} Hz"
+    text = (
+        f"NRMSE: error over the standard deviation of the measured {MEASURED[result.model]}, {filtered}; "
+        f"validation on {result.validation.source}"
+    )
+    if result.torques is not None:
+        text += f"; NRMSE of the joint torques there: {result.torques.mean:.4f}"
+    if result.validation.unsettled > 0.0:
+        share = 100.0 * result.validation.unsettled
+        text += f"; settled: without the {share:.2g} % of rows before a joint's first 2 mrad of travel"
+    return text
+
+
+def facts(result: Identification) -> dict[str, object]:
+    """A summary for machines; `Identification.save` keeps everything."""
+    return {
+        "robot": result.robot.name,
+        "model": result.model,
+        "window": result.equation.measure.window,
+        "estimator": result.estimator,
+        "cutoff": result.cutoff,
+        "cutoff_reason": result.cutoff_reason,
+        "delay": result.delay,
+        "logs": [{"name": name, "findings": list(found)} for name, found in result.findings],
+        "friction": list(result.friction),
+        "gate": [
+            {"block": trial.block, "error": trial.error, "before": trial.before, "admitted": trial.admitted}
+            for trial in result.trials
+        ],
+        "names": list(result.names),
+        "units": list(result.units),
+        "values": _floats(result.values),
+        "sigma": _floats(result.sigma),
+        "intervals": [_floats(pair) for pair in result.intervals],
+        "essential": list(result.essential),
+        "joint_parameters": _joint_facts(result),
+        "rank": result.rank,
+        "base_rank": result.base_rank,
+        "condition": result.condition,
+        "base_condition": result.base_condition,
+        "joints": list(result.joints),
+        "channels": list(result.channels),
+        "fit": score_facts(result.fit),
+        "validation": score_facts(result.validation),
+        "torques": None if result.torques is None else score_facts(result.torques),
+        "residuals": [
+            {"joint": check.channel, "colour": check.colour, "velocity": check.velocity, "position": check.position}
+            for check in result.checks
+        ],
+        "lost": [{"name": lost.name, "seen": lost.seen, "remedy": lost.remedy} for lost in result.lost],
+        "verdict": {
+            "level": result.verdict.level,
+            "reasons": list(result.verdict.reasons),
+            "next_step": result.verdict.next_step,
+        },
+        "notes": list(result.notes),
+        "warnings": list(result.warnings),
+    }
+
+
+def _joint_facts(result: Identification) -> dict[str, object] | None:
+    if not result.equation.measure.has_reactions or _refusal(result):
+        return None
+    found = joint_parameters(result)
+    finite = [math.isfinite(x) for x in found.values]
+    return {
+        "names": list(found.names),
+        "values": [float(x) if good else None for x, good in zip(found.values, finite, strict=True)],
+        "sigma": [float(x) if good else None for x, good in zip(found.sigma, finite, strict=True)],
+    }
+
+
+def score_facts(score: Score) -> dict[str, object]:
+    """Errors for machines."""
+    return {
+        "rmse": _floats(score.rmse),
+        "nrmse": _floats(score.nrmse),
+        "mean_nrmse": score.mean,
+        "settled": _floats(score.settled),
+        "unsettled": score.unsettled,
+        "cutoff": score.cutoff,
+        "source": score.source,
+        "samples": score.samples,
+    }
+
+
+def _floats(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[float]:
+    return [float(x) for x in values]

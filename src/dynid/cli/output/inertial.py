@@ -1,0 +1,306 @@
+"""Physical parameters and checks of robot files as a person sees them in the terminal, and as machines read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynid.cli import terminal
+from dynid.cli.output.identification import line, number
+from dynid.cli.terminal import Outputs, escaped, spoken
+from dynid.errors import DynidError
+from dynid.estimation.identification import Identification
+from dynid.exports.export import Export, export
+from dynid.payload.gains import Gains
+from dynid.payload.payload import ELEMENTS, Payload
+from dynid.physical.check import Check
+from dynid.physical.constraints import Interval
+from dynid.physical.find import physical_parameters
+from dynid.physical.parameters import PhysicalParameters
+from dynid.robot.inertia import to_body
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+    from rich.table import Table
+
+
+def show(found: PhysicalParameters, screen: Console) -> None:
+    """Print the bodies, the parameters with their source, the cost, and what binds."""
+    robot = found.robot
+    line(screen, f"{robot.name}: bodies of {len(robot.links)} links, {found.total_mass:.4g} kg together", style="bold")
+    screen.print(bodies_table(found))
+    screen.print(parameters_table(found))
+    line(screen, "data: how much of the prior's doubt the data took away; +-: where the data alone decide")
+    screen.print(cost_table(found))
+    line(screen, cost_sentence(found))
+    for binding in found.bindings:
+        line(screen, f"binds ({100.0 * binding.share:.0f} % of the pressure): {binding}")
+    for note in found.notes:
+        line(screen, f"note: {note}")
+
+
+def cost_sentence(found: PhysicalParameters) -> str:
+    """What it costs to be physical."""
+    if not found.is_changed:
+        return "bodies can have the identified parameters as they are: the fit is unchanged"
+    return (
+        f"no bodies have exactly the identified parameters; the nearest fit is {found.cost:.3g} squares of the noise "
+        f"worse (chance of as much by noise alone: {found.chance:.2g})"
+    )
+
+
+def bodies_table(found: PhysicalParameters) -> Table:
+    """Mass, centre of mass and principal moments of every link."""
+    from rich.table import Table
+
+    table = Table("link", box=None)
+    for title in ("mass kg", "centre of mass m", "principal moments kg m^2", "margin"):
+        table.add_column(title, justify="right")
+    table.add_column("prior")
+    margins = iter(found.eigenvalues)
+    for link, source in zip(found.robot.links, found.prior_source, strict=True):
+        if not link.inertia.any():
+            table.add_row(escaped(link.name), "0", "", "", "", "massless as declared")
+            continue
+        body = to_body(link.inertia)
+        com, J = " ".join(number(x, 3) for x in body.com), np.linalg.eigvalsh(body.inertia)
+        moments = " ".join(number(x, 3) for x in J)
+        table.add_row(escaped(link.name), number(body.mass, 4), com, moments, number(next(margins), 2), escaped(source))
+    return table
+
+
+def parameters_table(found: PhysicalParameters) -> Table:
+    """Every parameter with its deviation and the share of the data in it."""
+    from rich.table import Table
+
+    table = Table("parameter", box=None)
+    for title in ("value", "+-", "data", "prior"):
+        table.add_column(title, justify="right")
+    table.add_column("unit")
+    rows = zip(found.names, found.values, found.sigma, found.from_data, found.prior, found.units, strict=True)
+    for name, value, sigma, share, prior, unit in rows:
+        spread = number(sigma, 2) if np.isfinite(sigma) else ""
+        table.add_row(escaped(name), number(value, 5), spread, f"{100 * share:.0f} %", number(prior, 3), escaped(unit))
+    return table
+
+
+def cost_table(found: PhysicalParameters) -> Table:
+    """NRMSE per channel before and after."""
+    from rich.table import Table
+
+    table = Table("channel", box=None)
+    for title in ("NRMSE as identified", "of bodies"):
+        table.add_column(title, justify="right")
+    rows = zip(found.identification.channels, found.nrmse_before, found.nrmse_after, strict=True)
+    for name, before, after in rows:
+        table.add_row(escaped(name), f"{before:.4f}", f"{after:.4f}")
+    return table
+
+
+def facts(found: PhysicalParameters) -> dict[str, object]:
+    """All of it for machines."""
+    return {
+        "robot": found.robot.name,
+        "names": list(found.names),
+        "units": list(found.units),
+        "values": found.values.tolist(),
+        "sigma": found.sigma.tolist(),
+        "from_data": found.from_data.tolist(),
+        "determined": list(found.determined),
+        "prior": found.prior.tolist(),
+        "total_mass": found.total_mass,
+        "links": {
+            link.name: {
+                "mass": (body := to_body(link.inertia)).mass,
+                "com": body.com.tolist(),
+                "inertia": body.inertia.tolist(),
+                "prior": source,
+            }
+            for link, source in zip(found.robot.links, found.prior_source, strict=True)
+        },
+        "channels": list(found.identification.channels),
+        "nrmse_before": found.nrmse_before.tolist(),
+        "nrmse_after": found.nrmse_after.tolist(),
+        "cost": found.cost,
+        "chance": found.chance,
+        "margin": found.margin,
+        "bindings": [{"link": b.link, "reason": b.reason, "share": b.share} for b in found.bindings],
+        "notes": list(found.notes),
+        "warnings": list(found.warnings),
+    }
+
+
+def show_check(found: Check, screen: Console) -> None:
+    """Print what was looked at and whether it can be mended; the faults follow as warnings."""
+    known = len(found.bodies) - len(found.unknown)
+    line(screen, f"{found.robot.name}: {known} of {len(found.bodies)} links have values", style="bold")
+    if found.unknown:
+        line(screen, f"without values, not checked: {', '.join(found.unknown)}")
+    if not found.faults:
+        line(screen, "nothing is wrong" if known else "there is nothing to check")
+        return
+    bad, felt = {f.link for f in found.faults}, {f.link for f in found.faults if f.matters}
+    line(screen, f"links that no body can have: {', '.join(dict.fromkeys(f.link for f in found.faults))}")
+    line(screen, f"felt by the joint torques: {', '.join(x for x in found.bodies if x in felt) or 'none of them'}")
+    if len(bad) > len(felt):
+        line(screen, f"not felt: {', '.join(x for x in found.bodies if x in bad - felt)}")
+    if found.mended is not None:
+        line(screen, "real bodies with the same joint torques exist: `--out mended.toml` writes the nearest ones")
+    elif found.impossible:
+        line(screen, "no real bodies give the joint torques of this file")
+
+
+def check_facts(found: Check) -> dict[str, object]:
+    """A check for machines."""
+    return {
+        "robot": found.robot.name,
+        "links": list(found.bodies),
+        "unknown": list(found.unknown),
+        "faults": [{"link": f.link, "problem": f.problem, "matters": f.matters} for f in found.faults],
+        "can_be_mended": found.mended is not None,
+        "impossible": found.impossible,
+        "mended": None
+        if found.mended is None
+        else dict(zip(found.mended.parameter_names, found.mended.parameters.tolist(), strict=True)),
+    }
+
+
+def parse_bounds(words: Sequence[str]) -> dict[str, Interval]:
+    """Bounds from NAME=LOW:HIGH words; an end that is left out is open."""
+    bounds: dict[str, Interval] = {}
+    for word in words:
+        name, _, interval = word.rpartition("=")
+        low, colon, high = interval.partition(":")
+        try:
+            ends = (float(low) if low else -math.inf, float(high) if high else math.inf)
+        except ValueError:
+            ends = (math.nan, math.nan)
+        if not name or not colon or any(map(math.isnan, ends)):
+            raise DynidError(f"--bound {word}: write NAME=LOW:HIGH, an end may be left out")
+        bounds[name] = ends
+    return bounds
+
+
+# What `dynid identify` does after the estimate where bodies are wanted: physical parameters, and a URDF of them.
+
+
+def check_places(physical: Path | None, urdf: Path | None, others: list[Path], keep: list[Path]) -> None:
+    """See before any work that the files can be written, each to its own place."""
+    terminal.check_place("--physical", physical, suffixes=(".json",), keep=keep)
+    terminal.check_place("--urdf", urdf, suffixes=(".urdf",), keep=keep)
+    places = [path.resolve() for path in (*others, physical, urdf) if path is not None]
+    if len(set(places)) < len(places):
+        raise DynidError("two outputs name the same file; give them different names")
+
+
+class Bodies:
+    """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs."""
+
+    def __init__(self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None) -> None:
+        self.found: PhysicalParameters | None = None
+        self.exported: Export | None = None
+        self._outputs, self._physical, self._urdf = outputs, physical, urdf
+        if physical is not None or urdf is not None:
+            try:
+                self.found = physical_parameters(result)
+            except DynidError as error:
+                outputs.failed.append(str(error))
+
+    def write(self, lock: dict[str, float]) -> None:
+        """Write what was found; lock: joints that were held."""
+        found = self.found
+        if found is not None:
+            self._outputs.put(self._physical, found.save)
+            self.exported = self._outputs.put(self._urdf, lambda place: export(found, place, lock=lock))
+
+    def show(self, screen: Console) -> None:
+        """Print the bodies, and what was found when the URDF was read again."""
+        if self.found is not None:
+            show(self.found, screen)
+        if self.exported is not None:
+            line(screen, str(self.exported.verification))
+            for note in self.exported.notes:
+                line(screen, f"note: {note}")
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings of both."""
+        bodies = () if self.found is None else self.found.warnings
+        return (*bodies, *(() if self.exported is None else self.exported.warnings))
+
+
+# Payloads and drive gains as a person sees them in the terminal.
+
+
+def show_payload(found: Payload, screen: Console) -> None:
+    """Print the logs, the parameters, the body, and what cannot be known."""
+    _line(screen, f"{found.robot}: payload of link {found.link}, in its frame ({found.way})", style="bold")
+    _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
+    screen.print(_table("parameter", found.names, found.values, found.quantile * found.sigma, found.units))
+    names = ["mass", *(f"centre of mass {axis}" for axis in "xyz"), *(f"inertia {e} about it" for e in ELEMENTS)]
+    upper = np.triu_indices(3)
+    values = np.concatenate([[found.mass], found.com, found.inertia[upper]])
+    sigma = np.concatenate([[found.mass_sigma], found.com_sigma, found.inertia_sigma[upper]])
+    screen.print(_table("body", names, values, found.quantile * sigma, ["kg", *["m"] * 3, *["kg m^2"] * 6]))
+    _line(screen, _about(found.groups))
+
+
+def show_gains(found: Gains, screen: Console) -> None:
+    """Print the logs, the gains and the robot's parameters in true units."""
+    _line(screen, f"{found.robot}: drive gains by a known payload at link {found.link}", style="bold")
+    _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
+    half = found.quantile * found.sigma
+    screen.print(_table("gain of joint", found.names, found.values, half, ["true / measured"] * len(half)))
+    half = found.quantile * found.parameter_sigma
+    screen.print(_table("parameter", found.parameter_names, found.parameters, half, found.parameter_units))
+    _line(screen, _about(found.groups))
+    if np.isfinite(found.values).all():
+        _line(screen, f"use them: --gain {','.join(f'{g:.6g}' for g in found.values)}")
+
+
+def _show_logs(
+    findings: Sequence[tuple[str, tuple[str, ...]]],
+    friction: Sequence[str],
+    cutoff: float | None,
+    notes: Sequence[str],
+    screen: Console,
+) -> None:
+    for log, sentences in findings:
+        _line(screen, f"{log}: {'nothing to repair' if not sentences else '; '.join(sentences)}")
+    _line(
+        screen, f"filter: {'none' if cutoff is None else f'{cutoff:.4g} Hz'}; friction: {', '.join(friction) or 'none'}"
+    )
+    for note in notes:
+        _line(screen, f"note: {note}")
+
+
+def _table(
+    title: str, names: Sequence[str], values: Sequence[float] | np.ndarray, half: np.ndarray, units: Sequence[str]
+) -> Table:
+    """Values with the half widths of their intervals; `not known` where they are NaN."""
+    from rich.table import Table
+
+    table = Table(title, box=None)
+    for column in ("value", "+- 95 %"):
+        table.add_column(column, justify="right")
+    table.add_column("unit")
+    for name, value, h, unit in zip(names, values, half, units, strict=True):
+        known = bool(np.isfinite(value))
+        cells = (number(value, 5), number(h, 2)) if known else ("not known", "")
+        table.add_row(escaped(name), *cells, escaped(unit))
+    return table
+
+
+def _about(groups: int) -> str:
+    how = f"jackknife over {groups} blocks of time" if groups else "textbook formula, white residuals"
+    return f"+-: half width of the 95 % interval ({how})"
+
+
+def _line(screen: Console, text: str, style: str | None = None) -> None:
+    screen.print(escaped(spoken(text)), highlight=False, soft_wrap=not screen.is_terminal, style=style)

@@ -1,0 +1,347 @@
+"""A motion file in, a simulated log out: reading, writing, and what a person sees."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.cli.terminal import escaped
+from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
+from dynid.errors import DynidError, LogError, MotionError
+from dynid.excitation.quintics import Quintics
+from dynid.logs.column_names import reaction_channels
+from dynid.logs.log import Log
+from dynid.logs.markers import MarkerFit
+from dynid.logs.read import read_log
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+from dynid.storage.files import write_text, written_beside
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SUFFIXES = (".csv", ".parquet", ".npz")
+MOST = 10_000_000
+"""Samples of a resampled motion; more is a mistake in the rate."""
+
+_KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
+_YAML_FORM = "this is not the YAML that dynid excite writes; use its .csv or .json"
+
+
+def read_motion(path: Path, robot: Robot) -> Motion:
+    """Read t, q, v, a: a JointTrajectory as .json or .yaml, else columns that are matched as those of a log."""
+    suffix = path.suffix.lower()
+    if suffix in (".json", ".yaml", ".yml"):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise LogError(str(path), f"cannot be read: {reason}") from error
+        arrays = _from_trajectory(str(path), _parsed(str(path), text, suffix), robot)
+    else:
+        log = read_log(path, robot)
+        missing = [what for key, what in (("v", "velocities"), ("a", "accelerations")) if key not in log.channels]
+        if missing:
+            raise LogError(
+                str(path),
+                f"a motion needs {' and '.join(missing)} (columns v1.., a1..); dynid excite --out writes them",
+            )
+        assert log.v is not None and log.a is not None  # noqa: PT018
+        arrays = log.t, log.q, log.v, log.a
+    try:
+        return Motion(*arrays)
+    except MotionError as error:
+        raise LogError(str(path), str(error)) from error
+
+
+def _parsed(name: str, text: str, suffix: str) -> Any:
+    if suffix != ".json":
+        return _parse_yaml(name, text)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LogError(name, f"this is no JSON: {error}") from error
+
+
+def _parse_yaml(name: str, text: str) -> dict[str, Any]:
+    """Read the YAML that `dynid excite` writes: one key per line, lists of numbers in brackets."""
+    names: list[str] = []
+    points: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        word = line.strip()
+        try:
+            if word.startswith('- "'):
+                names.append(json.loads(word[2:]))
+            elif match := re.fullmatch(r"(- )?(\w+): (\[.*\])", word):
+                if match[1]:
+                    points.append({})
+                points[-1][match[2]] = json.loads(match[3])
+            elif match := re.fullmatch(r"time_from_start: \{sec: (\d+), nanosec: (\d+)\}", word):
+                points[-1]["time_from_start"] = {"sec": int(match[1]), "nanosec": int(match[2])}
+            elif word not in ("", "joint_names:", "points:"):
+                raise LogError(name, _YAML_FORM)
+        except (ValueError, IndexError) as error:
+            raise LogError(name, _YAML_FORM) from error
+    return {"joint_names": names, "points": points}
+
+
+def _from_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Array, Array, Array]:
+    """Arrays of a trajectory_msgs/JointTrajectory, its joints brought into the robot's order."""
+    lists = isinstance(data, Mapping) and all(isinstance(data.get(key), list) for key in ("joint_names", "points"))
+    if not lists or not data["points"]:
+        raise LogError(name, "this is no JointTrajectory: it needs joint_names and points")
+    given = [str(joint) for joint in data["joint_names"]]
+    missing = [joint for joint in robot.joint_names if joint not in given]
+    if missing or len(given) != robot.n:
+        raise LogError(name, f"its joints are {', '.join(given)}; '{robot.name}' has {', '.join(robot.joint_names)}")
+    order = [given.index(joint) for joint in robot.joint_names]
+    rows: dict[str, list[list[float]]] = {"q": [], "v": [], "a": []}
+    times = []
+    for k, point in enumerate(data["points"]):
+        try:
+            for key, letter in _KEYS.items():
+                values = [float(x) for x in point[key]]
+                if len(values) != robot.n:
+                    raise LogError(name, f"point {k} has {len(values)} {key} for {robot.n} joints")
+                rows[letter].append([values[j] for j in order])
+            stamp = point["time_from_start"]
+            times.append(float(stamp["sec"]) + 1e-9 * float(stamp["nanosec"]))
+        except KeyError as error:
+            raise LogError(
+                name, f"point {k} has no {error.args[0]}; a motion needs all of {', '.join(_KEYS)}"
+            ) from None
+        except (TypeError, ValueError) as error:
+            raise LogError(name, f"point {k} is not made of numbers: {error}") from error
+    return np.array(times), *(np.array(rows[letter]) for letter in "qva")  # type: ignore[return-value]
+
+
+def resample(motion: Motion, rate: float) -> Motion:
+    """Sample the quintics that join the samples' positions, velocities and accelerations."""
+    if not (math.isfinite(rate) and rate > 0.0):
+        raise DynidError(f"--rate {rate:g}: give a positive number of samples per second")
+    length = float(motion.t[-1] - motion.t[0])
+    count = math.floor(length * rate + 1e-6) + 1
+    if not 2 <= count <= MOST:
+        raise DynidError(f"--rate {rate:g}: the motion of {length:.6g} s would have {count} samples")
+    t = np.minimum(np.arange(count) / rate, length)
+    part = Quintics(np.diff(motion.t), motion.q, motion.v, motion.a).sample(t)
+    return Motion(motion.t[0] + np.arange(count) / rate, part.q, part.v, part.a)
+
+
+def show(log: Log, robot: Robot, screen: Console) -> None:
+    """Print what was simulated."""
+    from rich.table import Table
+
+    first, last = log.span
+    screen.print(
+        f"{escaped(robot.name)}: {len(log)} samples over {last - first:.6g} s, torques of the nominal parameters",
+        style="bold",
+        highlight=False,
+    )
+    table = Table("joint", "torque, rms", "torque, peak", "unit", box=None)
+    for j, name in enumerate(robot.joint_names):
+        rms, peak = _sizes(log)[j]
+        turns = robot.links[robot.active_links[j]].kind == "revolute"
+        table.add_row(escaped(name), f"{rms:.4g}", f"{peak:.4g}", "N m" if turns else "N")
+    screen.print(table)
+
+
+def _sizes(log: Log) -> list[tuple[float, float]]:
+    assert log.tau is not None
+    return [(float(np.sqrt((x**2).mean())), float(np.abs(x).max())) for x in log.tau.T]
+
+
+def facts(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None) -> dict[str, object]:
+    """Everything for machines."""
+    first, last = log.span
+    return {
+        "robot": robot.name,
+        "joints": list(robot.joint_names),
+        "samples": len(log),
+        "duration": last - first,
+        "rms": [rms for rms, _ in _sizes(log)],
+        "peak": [peak for _, peak in _sizes(log)],
+        "noise": list(noise),
+        "seed": seed,
+        "file": str(out) if out else None,
+    }
+
+
+def write_log(path: Path, log: Log, plate: Robot | None = None) -> None:
+    """Write t, q1.., v1.., a1.., tau1.. by suffix, beside first, then renamed: never a half-written file.
+
+    plate: the robot whose force plate's channels are written, too.
+    """
+    assert log.v is not None
+    assert log.a is not None
+    assert log.tau is not None
+    columns = {"t": log.t}
+    for letter, block in (("q", log.q), ("v", log.v), ("a", log.a), ("tau", log.tau)):
+        columns |= {f"{letter}{j + 1}": block[:, j] for j in range(block.shape[1])}
+    if plate is not None and log.reaction is not None:
+        columns |= dict(zip(reaction_channels(plate), log.reaction.T, strict=True))
+    with written_beside(path) as beside:
+        _write(beside, columns)
+
+
+def _write(path: Path, columns: Mapping[str, Array]) -> None:
+    if path.suffix.lower() == ".npz":
+        with path.open("wb") as file:  # given a name, NumPy would add .npz to one in capitals
+            np.savez(file, **columns)  # type: ignore[arg-type]
+        return
+    import polars as pl
+
+    if polars_lost_its_threads():
+        raise DynidError(f"{path}: {NEEDS_SPAWN}")
+    frame = pl.DataFrame(dict(columns))
+    if path.suffix.lower() == ".parquet":
+        try:
+            frame.write_parquet(path)
+        except pl.exceptions.ComputeError as error:  # such as a full disk
+            raise OSError(str(error)) from error
+    else:
+        frame.write_csv(path)
+
+
+# Marker files in, logs of joint positions out: the command `markers`.
+
+
+MARKER_SUFFIXES = (".csv",)
+TIMES = ("t", "time", "timestamp")
+LENGTHS = {"m": 1.0, "cm": 1e-2, "mm": 1e-3}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkerFile:
+    """t (N,) in s, positions (N, m, 3) in m of the markers in question, links (m,), and all other columns."""
+
+    t: Array
+    positions: Array
+    names: tuple[str, ...]
+    links: tuple[str, ...]
+    others: dict[str, Array]
+
+
+def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
+    """Read a CSV with a time and the columns NAME_x, NAME_y, NAME_z of every marker NAME=LINK; empty: hidden."""
+    if unit not in LENGTHS:
+        raise DynidError(f"--unit {unit}: lengths are in {', '.join(LENGTHS)}")
+    carriers = _carriers(markers)
+    header, table = _table(path)
+    time = next((name for name in header if name.lower() in TIMES), None)
+    if time is None:
+        raise DynidError(f"{path}: there is no column t or time; it has {', '.join(header)[:200]}")
+    wanted = {f"{name}_{axis}": (k, j) for k, name in enumerate(carriers) for j, axis in enumerate("xyz")}
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        raise DynidError(f"{path}: there is no column '{missing[0]}'; it has {', '.join(header)[:200]}")
+    positions = np.empty((len(table), len(carriers), 3))
+    for name, (k, j) in wanted.items():
+        positions[:, k, j] = table[:, header.index(name)] * LENGTHS[unit]
+    others = {name: table[:, k] for k, name in enumerate(header) if name not in wanted and name != time}
+    t = table[:, header.index(time)]
+    if not np.isfinite(t).all():
+        raise DynidError(f"{path}: line {int(np.flatnonzero(~np.isfinite(t))[0]) + 2} has no time")
+    return MarkerFile(t, positions, tuple(carriers), tuple(carriers.values()), others)
+
+
+def _carriers(markers: Sequence[str]) -> dict[str, str]:
+    carriers: dict[str, str] = {}
+    for word in markers:
+        name, sign, link = word.partition("=")
+        if not (name and sign and link) or name in carriers:
+            raise DynidError(f"--marker {word}: give NAME=LINK, every marker once")
+        carriers[name] = link
+    if not carriers:
+        raise DynidError("name the markers: --marker NAME=LINK for every marker with columns NAME_x, NAME_y, NAME_z")
+    return carriers
+
+
+def _table(path: Path) -> tuple[list[str], Array]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file)
+            header = [word.strip() for word in next(lines, [])]
+            rows = []
+            for number, line in enumerate(lines, 2):
+                if line:
+                    rows.append(_numbers(path, number, line, len(header)))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DynidError(f"{path}: cannot be read as CSV: {error}") from error
+    if len(set(header)) < len(header) or not rows:
+        raise DynidError(f"{path}: a CSV with one line of distinct names and lines of numbers is needed")
+    return header, np.array(rows)
+
+
+def _numbers(path: Path, number: int, line: list[str], count: int) -> list[float]:
+    if len(line) != count:
+        raise DynidError(f"{path}: line {number} has {len(line)} entries, the first line {count}")
+    try:
+        return [float(word) if word.strip() else np.nan for word in line]
+    except ValueError as error:
+        raise DynidError(f"{path}: line {number}: {error}") from error
+
+
+def still_frames(t: Array, still: float) -> slice:
+    """Frames from the first on for some seconds, at least one."""
+    if not 0.0 <= still <= t[-1] - t[0]:
+        raise DynidError(f"--still {still}: seconds between 0 and the {t[-1] - t[0]:.6g} of the recording")
+    return slice(0, max(int(np.searchsorted(t - t[0], still, side="right")), 1))
+
+
+def show_marker_fit(fit: MarkerFit, robot: Robot, file: MarkerFile, screen: Console) -> None:
+    """Print what fits how well, markers and joints."""
+    from rich.table import Table
+
+    screen.print(
+        f"{len(fit.t)} frames, {len(file.names)} markers: they fit within {1e3 * fit.residual:.3g} mm (rms)",
+        highlight=False,
+    )
+    joints = Table("joint", "least", "most", "deviation", box=None)
+    for j, name in enumerate(robot.joint_names):
+        seen = fit.q[np.isfinite(fit.q[:, j]), j]
+        typical = np.median(fit.sigma[:, j])
+        joints.add_row(escaped(name), f"{seen.min():.4f}", f"{seen.max():.4f}", f"{typical:.2g}")
+    screen.print(joints)
+    places = Table("marker", "link", "x mm", "y mm", "z mm", "rms mm", box=None)
+    for name, link, o, rms in zip(file.names, file.links, fit.offsets, fit.marker_residual, strict=True):
+        places.add_row(escaped(name), escaped(link), *(f"{1e3 * x:.1f}" for x in o), f"{1e3 * rms:.2g}")
+    screen.print(places)
+
+
+def write_marker_log(path: Path, fit: MarkerFit, others: dict[str, Array]) -> None:
+    """Write t, q1 .. and every other column of the marker file, empty where unknown."""
+    columns = {"t": fit.t} | {f"q{j + 1}": fit.q[:, j] for j in range(fit.q.shape[1])}
+    columns |= {name: x for name, x in others.items() if name not in columns}
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(columns)
+    for row in np.column_stack(list(columns.values())).tolist():
+        lines.writerow(["" if x != x else repr(x) for x in row])
+    write_text(path, text.getvalue())
+
+
+def marker_facts(fit: MarkerFit, robot: Robot, file: MarkerFile) -> dict[str, object]:
+    """The fit for machines, without its samples."""
+    return {
+        "robot": robot.name,
+        "joints": robot.joint_names,
+        "markers": file.names,
+        "links": file.links,
+        "frames": len(fit.t),
+        "residual": fit.residual,
+        "marker_residual": fit.marker_residual.tolist(),
+        "offsets": fit.offsets.tolist(),
+        "sigma": np.median(fit.sigma, axis=0).tolist(),
+        "warnings": fit.warnings,
+    }

@@ -1,0 +1,340 @@
+"""What a person sees in the terminal: tables and short lines, plain when piped."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+from dynid.errors import DynidError
+from dynid.storage.files import find_descriptor, find_target, write_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from dynid.robot.robot import Robot
+
+T = TypeVar("T")
+STANDARD_OUTPUT = Path("-")
+
+_SPEECH = (
+    (r"units=\{[^{}]*\} \((--units [^)]*)\)", r"\1"),
+    (r"units=\{'(\w+)': '([^{}',]*)', '(\w+)': '([^{}',]*)'\}", r"--units \1=\2,\3=\4"),
+    (r"units=\{'(\w+)': [^{}]*\}", r"--units \1=UNIT"),
+    (r"lock=\{[^{}]*\} \((--lock [^)]*)\)", r"\1"),
+    (r"columns=\{'(\w+)': None\}", r"--column \1="),
+    (r"columns=\{'(\w+)': [^{}]*\}", r"--column \1=NAME,..."),
+    (r"\bcolumns=$", "--column"),
+    (r"^columns (?=names|has no|gives)", "--column "),
+    (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
+    (r"\b(gain|topic|link|lock)=(?= |$)", r"--\1"),
+    (r"\boffsets_per_log=(?= )", "--offsets-per-log"),
+    (r"friction=\(\)", "--friction none"),
+    (r"\((gain|gear)=, --\1\)", r"(--\1)"),
+    (r"limits=\{[^{}]*\} \(command line: (--\w+)\)", r"\1"),
+    (r"\bsnap=False\b", "--no-snap"),
+    (r", or use robot\.with_parameters\(values\)", "; dynid demo ROBOT runs the whole job with invented ones"),
+    (r"\bdelay=(\S+) \(--delay\)", r"--delay \1"),
+)
+"""Remedies in Python's words, and in those of the command line."""
+
+
+def console(json: Path | None = None) -> Console:
+    """Return the terminal; when piped, plain text that is not cut at 80 columns.
+
+    json: where machine-readable output goes; if to standard output, text goes to standard error. A reader that closes
+    the pipe ends the text, not the work.
+    """
+    from rich.console import Console
+
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            discard(self.file)
+
+        def print(self, *objects: Any, **options: Any) -> None:
+            try:
+                super().print(*objects, **options)
+            except OSError as error:
+                discard(self.file)
+                raise DynidError(f"cannot print: {error.strerror or error}") from error
+
+    aside = is_standard_output(json)
+    plain = Screen(stderr=aside)
+    return plain if plain.is_terminal else Screen(stderr=aside, width=200, no_color=True)
+
+
+def discard(stream: IO[str]) -> None:
+    """Let the rest of an output vanish, also what is still in its buffer when the program ends."""
+    with suppress(OSError, ValueError):  # a stream in memory has no descriptor
+        number = stream.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, number)
+        os.close(nowhere)
+
+
+def complain(text: str) -> None:
+    """Write a line to standard error, which may be closed (`2>&1 | head`)."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        discard(sys.stderr)
+
+
+def is_standard_output(path: Path | None) -> bool:
+    """Whether a file is standard output: `-`, or a name of it such as /dev/stdout."""
+    return path is not None and (path == STANDARD_OUTPUT or find_descriptor(path) == 1)
+
+
+class Outputs:
+    """The files of one command: each is tried, whatever becomes of the others; then what was written is shown."""
+
+    def __init__(self) -> None:
+        self.written: list[str] = []
+        self.failed: list[str] = []
+
+    def put(self, path: Path | None, write: Callable[[Path], T]) -> T | None:
+        """Write a file if one is asked for; a failure is kept for the end."""
+        if path is None:
+            return None
+        try:
+            done = write(path)
+        except DynidError as error:
+            self.failed.append(str(error))
+            return None
+        if not is_standard_output(path):
+            self.written.append(str(path))
+        return done
+
+    def put_json(self, path: Path | None, data: Callable[[], object]) -> None:
+        """Write machine-readable output if asked for."""
+        self.put(path, lambda place: write_json(place, data()))
+
+    def show(self, screen: Console, otherwise: str = "") -> None:
+        """Print the names of the files that were written."""
+        text = f"wrote {', '.join(self.written)}" if self.written else otherwise
+        if text:
+            screen.print(escaped(text), highlight=False, soft_wrap=True)
+
+    def finish(self, warnings: Sequence[str] = ()) -> None:
+        """Print warnings and failures; leave with exit code 2 if a file could not be written, 1 with warnings."""
+        try:
+            finish(warnings)
+        finally:
+            for text in self.failed:
+                complain(f"dynid: {spoken(text)}")
+            if self.failed:
+                raise SystemExit(2)
+
+
+def robots_table(robots: Mapping[str, Robot]) -> Table:
+    """Bundled robots with their joints, structure and source."""
+    from rich.table import Table
+
+    table = Table("name", "joints", "structure", "source", box=None)
+    for name, robot in robots.items():
+        table.add_row(name, str(robot.n), structure(robot), escaped(robot.source))
+    return table
+
+
+def structure(robot: Robot) -> str:
+    """Serial, tree or closed, with the kinds of joints: `serial RRPR`."""
+    kinds = "".join(robot.links[k].kind[0].upper() for k in robot.tree_joints)
+    parents = [link.parent for link in robot.links]
+    shape = "serial" if len(set(parents)) == len(parents) else "tree"
+    if robot.couplings or robot.closures:
+        shape = "closed"
+    return f"{shape} {kinds}"
+
+
+def mdh_table(robot: Robot) -> Table:
+    """Rows of the modified Denavit-Hartenberg table, angles in degrees, lengths in m."""
+    from rich.table import Table
+
+    names = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "position", "velocity", "effort")
+    table = Table(*names, box=None)
+    for link in robot.links:
+        if link.mdh is None:
+            continue
+        row = link.mdh
+        letters = [_length(row.b), _degrees(row.alpha), _length(row.d), _degrees(row.theta), _length(row.r)]
+        parent = robot.links[link.parent].joint if link.parent >= 0 else "0"
+        limits, turns = link.limits, link.kind == "revolute"
+        position = (
+            f"{_shown(limits.lower, turns)} .. {_shown(limits.upper, turns)}" if math.isfinite(limits.upper) else ""
+        )
+        table.add_row(
+            escaped(link.joint), escaped(parent), link.kind, _degrees(row.gamma), *letters,
+            position, _shown(limits.velocity, turns), _shown(limits.effort, False),
+        )  # fmt: skip
+    return table
+
+
+def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
+    """Print a closing summary, what and what was found; when piped, one line each."""
+    from rich.table import Table
+
+    width = 2 + max(len(name) for name, _ in lines)
+    if not out.is_terminal:
+        for name, text in lines:
+            out.print(escaped(f"{name:{width}}{text}"), highlight=False, soft_wrap=True)
+        return
+    table = Table.grid(padding=(0, 2))
+    for name, text in lines:
+        table.add_row(f"[bold]{escaped(name)}[/bold]", escaped(text))
+    out.print(table, highlight=False)
+
+
+def _length(value: Any) -> str:
+    return f"{value.text} = {value.value:.6g}" if value.text else f"{value.value:.6g}"
+
+
+def _degrees(value: Any) -> str:
+    degrees = f"{math.degrees(value.value):.6g}"
+    return f"{value.text} = {degrees}" if value.text else degrees
+
+
+def _shown(value: float, turns: bool) -> str:
+    return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
+
+
+def escaped(text: str) -> str:
+    """Return text from a file so that rich prints it as it is."""
+    from rich.markup import escape
+
+    return escape("".join(c for c in text if c.isprintable()))
+
+
+def show_notes(robot: Robot, out: Console) -> None:
+    """Print what was noticed while loading."""
+    for note in robot.notes:
+        out.print(f"note: {escaped(spoken(note))}", highlight=False, soft_wrap=not out.is_terminal)
+
+
+def refuse_idle(given: Mapping[str, object], why: str) -> None:
+    """Refuse options that would change nothing; given: value by option, None or empty where it was left out."""
+    idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
+    if idle:
+        raise DynidError(f"{', '.join(idle)}: {why}")
+
+
+def finish(warnings: Sequence[str]) -> None:
+    """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
+    for warning in dict.fromkeys(warnings):
+        complain(f"warning: {warning}")
+    if warnings:
+        raise SystemExit(1)
+
+
+def write_json(path: Path, data: object) -> None:
+    """Write machine-readable output, `-` being standard output; numbers that are not finite become null."""
+    text = json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    if path != STANDARD_OUTPUT:
+        return write_text(path, text)
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode("utf-8", errors="backslashreplace"))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard(sys.stdout)
+    except OSError as error:
+        discard(sys.stdout)
+        raise DynidError(f"cannot write to standard output: {error.strerror or error}") from error
+
+
+def _finite(data: object) -> object:
+    match data:
+        case float():
+            return data if math.isfinite(data) else None
+        case dict():
+            return {str(key): _finite(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_finite(value) for value in data]
+    return data
+
+
+def robot_facts(robot: Robot) -> dict[str, object]:
+    """The table for machines: SI units and radians."""
+    joints = []
+    for link in robot.links:
+        if link.mdh is None:
+            continue
+        letters = {k: getattr(link.mdh, k) for k in ("gamma", "b", "alpha", "d", "theta", "r")}
+        joints.append(
+            {
+                "name": link.joint,
+                "parent": robot.links[link.parent].joint if link.parent >= 0 else None,
+                "type": link.kind,
+                **{key: value.value for key, value in letters.items()},
+                "symbolic": {key: value.text for key, value in letters.items() if value.text},
+            }
+        )
+    parameters = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True))
+    return {
+        "name": robot.name,
+        "gravity": [float(x) for x in robot.gravity],
+        "joints": joints,
+        "parameters": parameters,
+        "notes": list(robot.notes),
+    }
+
+
+def parse_locks(words: Sequence[str]) -> dict[str, float]:
+    """Joints to hold from NAME=POSITION words."""
+    locks = {}
+    for word in words:
+        name, _, value = word.rpartition("=")
+        try:
+            locks[name] = float(value)
+        except ValueError:
+            locks[name] = math.nan
+        if not name or not math.isfinite(locks[name]):
+            raise DynidError(f"--lock {word}: write NAME=POSITION, in rad or m")
+    return locks
+
+
+def parse_numbers(text: str, option: str, what: str) -> list[float]:
+    """Finite numbers separated by commas."""
+    try:
+        values = [float(word) for word in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(map(math.isfinite, values)):
+        raise DynidError(f"{option} {text}: give {what}, separated by commas")
+    return values
+
+
+def check_place(option: str, path: Path | None, *, suffixes: Sequence[str] = (), keep: Sequence[Path] = ()) -> None:
+    """See before the work that a file can be written there: folder, suffix, and that it is none of the inputs."""
+    if path is None or (path == STANDARD_OUTPUT and not suffixes):
+        return
+    if suffixes and path.suffix.lower() not in suffixes:
+        raise DynidError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
+    try:
+        target, found = find_target(path)
+    except OSError as error:
+        raise DynidError(f"{option} {path}: {error.strerror or error}") from error
+    if isinstance(target, Path) and (found is None or stat.S_ISREG(found.st_mode)):
+        folder = target.parent if path.is_symlink() else path.parent
+        if not folder.is_dir():
+            raise DynidError(f"{option} {path}: there is no folder '{folder}'; make it first")
+        if not os.access(folder, os.W_OK):
+            raise DynidError(f"{option} {path}: no permission to write in the folder '{folder}'")
+    if found is not None and any(other.exists() and os.path.samestat(found, other.stat()) for other in keep):
+        raise DynidError(f"{option} {path}: this is one of the inputs; choose another name")
+
+
+def spoken(text: str) -> str:
+    """Return a remedy in the words of the command line: `--column q=...` for Python's `columns={'q': ...}`."""
+    for pattern, option in _SPEECH:
+        text = re.sub(pattern, option, text)
+    return text

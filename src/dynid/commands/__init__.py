@@ -1,1 +1,0 @@
-"""The commands, one file per subject: parse, call, show."""

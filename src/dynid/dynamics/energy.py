@@ -1,0 +1,112 @@
+"""Energy differences (J) between samples: Gautier 1991, eq. 10 and 11.
+
+Rows are h(k+1) - h(k): the functions h themselves have constants in them that would count as columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.dynamics.kernels.adjoints import scalar_rows_adjoint
+from dynid.dynamics.kernels.rows import ENERGY, POWER, write_scalar_rows
+from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.model import to_active
+from dynid.dynamics.scene import ColumnSet, Scene
+from dynid.errors import MotionError
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# Power (W) of all joints: torque times velocity, the derivative of the energy model.
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """One row per sample."""
+
+    overlap: int = 0
+
+    def channels(self, robot: Robot) -> tuple[str, ...]:
+        """One channel."""
+        return ("power",)
+
+    def seen(self, motion: Motion) -> Motion:
+        """Return the motion as it is."""
+        return motion
+
+    def rows(self, scene: Scene) -> Array:
+        """Power per unit of each parameter."""
+        return write_rows(scene, POWER)[:, None, :]
+
+    def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * rows)."""
+        return to_active(scene, rows_adjoint(scene, POWER, weights[:, 0]))
+
+    def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
+        """Everything may move."""
+        return np.ones((1, len(columns)), dtype=np.bool_)
+
+
+def write_rows(scene: Scene, mode: int) -> Array:
+    """Rows (N, columns) of power or energy."""
+    out = np.zeros((len(scene), len(scene.columns)))
+
+    def work(start: int, stop: int) -> None:
+        write_scalar_rows(
+            scene.geometry, mode, scene.column, scene.rotor, scene.base_part(start, stop),
+            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], out[start:stop],
+        )  # fmt: skip
+
+    share_samples(len(scene), work)
+    return out
+
+
+def rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array, Array]:
+    """Gradient of sum(weights * rows) by the tree's q, v, a; weights (N, columns)."""
+    gq, gv, ga = (np.zeros_like(scene.q) for _ in range(3))
+    weights = np.ascontiguousarray(weights)
+
+    def work(start: int, stop: int) -> None:
+        scalar_rows_adjoint(
+            scene.geometry, mode, scene.column, scene.rotor, scene.base_part(start, stop),
+            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], weights[start:stop],
+            gq[start:stop], gv[start:stop], ga[start:stop],
+        )  # fmt: skip
+
+    share_samples(len(scene), work)
+    return gq, gv, ga
+
+
+@dataclass(frozen=True, slots=True)
+class Energy:
+    """Kinetic plus potential energy gained from one sample to the next: N - 1 rows."""
+
+    overlap: int = 1
+
+    def channels(self, robot: Robot) -> tuple[str, ...]:
+        """One channel."""
+        return ("energy",)
+
+    def seen(self, motion: Motion) -> Motion:
+        """Return the motion as it is; two samples are the least."""
+        if len(motion) < 2:
+            raise MotionError("the energy model takes differences between samples and needs at least two")
+        return motion
+
+    def rows(self, scene: Scene) -> Array:
+        """Energy gained per unit of each parameter."""
+        return np.diff(write_rows(scene, ENERGY), axis=0)[:, None, :]
+
+    def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * rows)."""
+        h = np.zeros((len(scene), len(scene.columns)))
+        h[1:] += weights[:, 0]
+        h[:-1] -= weights[:, 0]
+        return to_active(scene, rows_adjoint(scene, ENERGY, h))
+
+    def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
+        """Everything may move."""
+        return np.ones((1, len(columns)), dtype=np.bool_)

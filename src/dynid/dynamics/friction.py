@@ -1,0 +1,223 @@
+"""Columns of a joint's own torque beside the rigid body's: friction, offset, spring and what depends on position.
+
+A block has a name and gives every joint one or two columns. The plain blocks are viscous, coulomb and offset; the
+stop operators stand for dry friction with its presliding and keep their value at standstill; `stop1e-3` has a
+width of 1e-3 rad. Prismatic joints use the same shapes with lengths: one rad stands for the joint's range / 2 pi.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.dynamics.kernels.compiled import compiled
+from dynid.dynamics.scene import Column
+from dynid.errors import ModelError
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# Stop operators: elastic presliding with a limit, the memory of dry friction (Maxwell slip).
+
+
+@compiled
+def run_stops(q: Array, width: Array, state: Array, out: Array) -> None:
+    """Write z <- clip(z + dq / width, -1, 1) along positions q (N, n) for widths (w, n), from state (w, n).
+
+    state is the value at the first sample; out (N, w, n) receives the value at every sample.
+    """
+    N, n = q.shape
+    for b in range(width.shape[0]):
+        for j in range(n):
+            z = state[b, j]
+            out[0, b, j] = z
+            scale = 1.0 / width[b, j]
+            before = q[0, j]
+            for k in range(1, N):
+                now = q[k, j]
+                z = min(1.0, max(-1.0, z + (now - before) * scale))
+                before = now
+                out[k, b, j] = z
+
+
+PLAIN = ("viscous", "coulomb", "offset")
+STOP = re.compile(r"stop(\d+(?:\.\d*)?(?:e-?\d+)?)")
+
+
+@dataclass(frozen=True, slots=True)
+class FrictionBlock:
+    """Columns per joint: symbols of their parameters, units for turning and sliding joints, and their values.
+
+    value(q, v): columns (N, n) from positions and velocities, in rad-like units of the joint's range unless the block
+    is one of PLAIN_UNITS; None for blocks that look at neighbours (stops, lag) or at the rigid torque (load). doc: the
+    formula.
+    """
+
+    symbols: tuple[str, ...]
+    turning: str
+    sliding: str
+    value: Callable[[Array, Array], tuple[Array, ...]] | None = None
+    doc: str = ""
+
+
+STILL = 1e-8
+"""Velocity (rad/s) that is rounding of a filter at standstill: no direction can be read from it."""
+
+
+def _sign(v: Array) -> Array:
+    return np.where(np.abs(v) < STILL, 0.0, np.sign(v))
+
+
+FRICTION = {
+    "viscous": FrictionBlock(("Fv",), "N m s", "N s/m", lambda q, v: (v,), "v"),
+    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_sign(v),), "sign(v)"),
+    "offset": FrictionBlock(("Fo",), "N m", "N", lambda q, v: (np.ones_like(v),), "1"),
+    "tanh": FrictionBlock(("Ft",), "N m", "N", lambda q, v: (np.tanh(v / 0.1),), "tanh(v / 0.1 rad/s)"),
+    "quadratic": FrictionBlock(("Fq",), "N m s^2", "N s^2/m^2", lambda q, v: (v * np.abs(v),), "v |v|"),
+    "asymmetry": FrictionBlock(("Fa",), "N m s", "N s/m", lambda q, v: (np.abs(v),), "|v|"),
+    "stribeck": FrictionBlock(
+        ("Fx",), "N m", "N", lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _sign(v),), "exp(-(v / 0.5 rad/s)^2) sign(v)"
+    ),
+    "lag": FrictionBlock(("Fd",), "N m s", "N s", None, "d sign(v) / dt: friction that follows or leads the velocity"),
+    "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
+    "spring": FrictionBlock(("Ks",), "N m", "N/m", lambda q, v: (q,), "q"),
+    "sine": FrictionBlock(("Psin", "Pcos"), "N m", "N", lambda q, v: (np.sin(q), np.cos(q)), "sin q, cos q"),
+    "sine2": FrictionBlock(
+        ("Psin2q", "Pcos2q"), "N m", "N", lambda q, v: (np.sin(2 * q), np.cos(2 * q)), "sin 2q, cos 2q"
+    ),
+}
+
+PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")
+"""Blocks whose parameters are in SI per m for sliding joints, not per unit of range."""
+
+
+def find_block(name: str) -> FrictionBlock:
+    """Return the block of this name; every positive width makes a stop."""
+    match = STOP.fullmatch(name)
+    if match and 0.0 < float(match[1]) < np.inf:
+        return FrictionBlock((f"Fs{match[1]}",), "N m", "N", None, f"stop operator of {match[1]} rad")
+    if name not in FRICTION:
+        raise ModelError(
+            f"there is no friction block '{name}'; blocks are {', '.join(FRICTION)}, stop1e-4, stop1e-3, ..."
+        )
+    return FRICTION[name]
+
+
+def stop_width(name: str) -> float:
+    """Width of a block's stop operator, rad; 0 for blocks without one."""
+    match = STOP.fullmatch(name)
+    return float(match[1]) if match else (1e-4 if name == "load" else 0.0)
+
+
+def friction_columns(robot: Robot, blocks: Sequence[str]) -> tuple[Column, ...]:
+    """Columns of the blocks, block by block, symbol by symbol, joint by joint."""
+    columns = []
+    for name in blocks:
+        block = find_block(name)
+        for symbol in block.symbols:
+            for k in robot.active_links:
+                link = robot.links[k]
+                unit = block.turning if link.kind == "revolute" else block.sliding
+                apart = "_" if symbol[-1].isdigit() and link.label[:1].isdigit() else ""
+                columns.append(Column(symbol + apart + link.label, unit, "friction", k))
+    return tuple(columns)
+
+
+def joint_scales(robot: Robot, span: Array | None = None) -> Array:
+    """How much of a joint's position stands for one rad: 1, and range / 2 pi (m) for prismatic joints.
+
+    span (n,): range that was seen, for joints without limits.
+    """
+    lower, upper = robot.limits.position.T
+    seen = np.ones(robot.n) if span is None else np.where(span > 0.0, span, 1.0)
+    room = np.where(np.isfinite(lower) & np.isfinite(upper) & (upper > lower), upper - lower, seen)
+    revolute = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
+    return np.where(revolute, 1.0, room / (2.0 * np.pi))
+
+
+@dataclass(frozen=True, eq=False)
+class FrictionShapes:
+    """Blocks of one robot, ready to be evaluated: widths and scales per joint."""
+
+    blocks: tuple[str, ...]
+    scale: Array
+
+    @property
+    def widths(self) -> Array:
+        """Widths (w, n) of the stop operators, in the joints' units."""
+        distinct = sorted({stop_width(name) for name in self.blocks} - {0.0})
+        return np.outer(np.array(distinct), self.scale)
+
+    @property
+    def count(self) -> int:
+        """Columns per joint."""
+        return sum(len(find_block(name).symbols) for name in self.blocks)
+
+    def signs(self, v: Array) -> Array:
+        """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""
+        return _sign(v / self.scale)
+
+    def settle(self, q: Array, lead: int) -> Array:
+        """State (w, n) of the stops at the first sample, as if the motion had come from its odd reflection."""
+        widths, n = self.widths, q.shape[1]
+        state = np.zeros((len(widths), n))
+        some = q[: lead + 1]
+        if len(widths) == 0 or len(some) < 2:
+            return state
+        before = np.ascontiguousarray(2.0 * some[0] - some[::-1])
+        out = np.zeros((len(before), len(widths), n))
+        run_stops(before, widths, state, out)
+        return np.asarray(out[-1])
+
+    def run(self, q: Array, state: Array) -> Array:
+        """Values (N, w, n) of the stops along positions, from the state at the first sample."""
+        widths = self.widths
+        out = np.zeros((len(q), len(widths), q.shape[1]))
+        if len(widths):
+            run_stops(np.ascontiguousarray(q), widths, np.ascontiguousarray(state), out)
+        return out
+
+    def values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
+        """Values (N, columns per joint, n) of all blocks; `rigid` (N, n) is the torque that `load` needs.
+
+        `lag` looks at the samples beside each one: at the ends its values are one-sided.
+        """
+        place = {float(w): k for k, w in enumerate(sorted({stop_width(b) for b in self.blocks} - {0.0}))}
+        out = np.empty((len(q), self.count, q.shape[1]))
+        turned_q, turned_v = q / self.scale, v / self.scale
+        c = 0
+        for name in self.blocks:
+            block = find_block(name)
+            if name == "load":
+                if rigid is None:
+                    raise ModelError("friction block 'load' needs the rigid torque of a first estimate")
+                out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
+            elif name == "lag":
+                out[:, c] = np.gradient(_sign(turned_v), t, axis=0) if len(t) > 1 else 0.0
+            elif block.value is None:
+                out[:, c] = stops[:, place[stop_width(name)]]
+            else:
+                plain = name in PLAIN_UNITS
+                for k, column in enumerate(block.value(q if plain else turned_q, v if plain else turned_v)):
+                    out[:, c + k] = column
+            c += len(block.symbols)
+        return out
+
+
+def friction_rows(motion: Motion, blocks: tuple[str, ...]) -> Array:
+    """Rows (N, n, columns) along a motion: each joint's friction acts on its own torque.
+
+    Prismatic joints without limits are not told apart here; use `FrictionShapes` where scales matter.
+    """
+    N, n = motion.v.shape
+    shapes = FrictionShapes(blocks, np.ones(n))
+    stops = shapes.run(motion.q, shapes.settle(motion.q, 0))
+    values = shapes.values(motion.t, motion.q, motion.v, stops, np.ones((N, n)))
+    rows = np.zeros((N, n, values.shape[1] * n))
+    for c in range(values.shape[1]):
+        for j in range(n):
+            rows[:, j, c * n + j] = values[:, c, j]
+    return rows

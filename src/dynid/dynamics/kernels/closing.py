@@ -1,0 +1,482 @@
+"""Positions of the joints that follow in closed loops: Newton's method along a path from the assembly, per sample."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.dynamics.kernels.compiled import (
+    Vector,
+    add,
+    compiled,
+    cross,
+    inlined,
+    load,
+    load_rotation,
+    scale,
+    sine_cosine,
+    store,
+    turn,
+    turn_back,
+)
+from dynid.dynamics.kernels.geometry import PRISMATIC, REVOLUTE, Geometry, Integers, geometry_of
+from dynid.dynamics.kernels.threads import share_samples
+from dynid.robot.robot import DIRECTIONS, Robot
+from dynid.robot.transform import Array
+
+CLOSED = 1e-12
+"""What may be left of the closure equations, as a share of the lengths that they add up; rounding leaves 1e-16."""
+
+ON_THE_WAY = 1e-4
+"""The same at the steps before the last, as a share of the loop's length."""
+
+REACHED, OPEN, DEAD, BEYOND = 0, 1, 2, 3
+"""How a path ended: closed; where no Newton step closes; at a singular position; where only a path through a singular
+position would lead."""
+
+SINGULAR = 1e-6
+"""Regularity of a position that is taken for singular: rounding, amplified by its inverse squared, is 2e-4 there."""
+
+_STEP = 0.25
+_LONGEST = 0.5
+_SHORTEST = 1e-9
+_MOST_STEPS = 1000
+"""Steps of the active joints (rad, or lengths of the loop): the first, the longest, what is given up at, and after how
+many more than a smooth path needs."""
+
+_TURN = 0.5
+"""Change of the passive Jacobian over a step, |J^-1 J_new - 1|; below 1 there is no singular position on the way."""
+
+_CORRECTION = 0.25
+"""Newton's part of a step (rad, or lengths of the loop) beyond which another assembly may have been reached."""
+
+_DEAD_NEAR = 1e-5
+_NEWTON = 20
+_POSE = 12
+"""Of a link, in the base's frame: R (9, row by row) and p (3)."""
+
+
+class Closings(NamedTuple):
+    """Closures of a robot as plain arrays.
+
+    frames (K, 2): rows of the geometry; points (K, 6): those that stay together, in these frames; side (K, joints): 1
+    where a joint moves the second frame alone, -1 the first alone, else 0; row (joints,): the link that a joint moves;
+    keep (m, 2): closure and direction of every equation.
+    """
+
+    frames: Integers
+    points: Array
+    side: Array
+    row: Integers
+    keep: Integers
+
+
+def closings_of(robot: Robot, geometry: Geometry) -> Closings:
+    """Arrays of a robot's closures."""
+    position = {robot.links[int(k)].joint: i for i, k in enumerate(geometry.link)}
+    joints = len(robot.tree_joints)
+    frames = np.array([[position[name] for name in c.links] for c in robot.closures], dtype=np.int64).reshape(-1, 2)
+    side = np.zeros((len(frames), joints))
+    for k, pair in enumerate(frames):
+        for i, sign in zip(pair, (-1.0, 1.0), strict=True):
+            np.add.at(side[k], geometry.chain_joint[geometry.chain[i] : geometry.chain[i + 1]], sign)
+    return Closings(
+        frames=frames,
+        points=np.array([np.concatenate(c.points) for c in robot.closures]).reshape(-1, 6),
+        side=side,
+        row=np.array([int(np.flatnonzero(geometry.joint == j)[0]) for j in range(joints)], dtype=np.int64),
+        keep=np.array(
+            [[k, DIRECTIONS.index(name)] for k, c in enumerate(robot.closures) for name in c.keep], dtype=np.int64
+        ).reshape(-1, 2),
+    )
+
+
+def moved_by(closings: Closings, C: Array) -> NDArray[np.bool_]:
+    """Which columns of C (joints, k) move a loop."""
+    return np.asarray((closings.side != 0.0).any(axis=0) @ np.abs(C) > 0.0)
+
+
+class Scales(NamedTuple):
+    """What makes equations and joints of a loop comparable, whatever its size.
+
+    row (m,): of the equations, 1/length for positions; column (n + m,): of y, the length for prismatic joints;
+    reach (n,): of steps of the active joints, 0 where one does not move any loop; length: the loops' longest link, m;
+    rounding: what the equations, scaled, may miss when closed.
+    """
+
+    row: Array
+    column: Array
+    reach: Array
+    length: float
+    rounding: float
+
+
+def scales_of(robot: Robot, closings: Closings, geometry: Geometry, C: Array, start: Array) -> Scales:
+    """Scales of a robot's loops."""
+    lengths, total = [np.abs(closings.points).max(initial=0.0)], 0.0
+    for pair, points in zip(closings.frames, closings.points, strict=True):
+        chains = []
+        for i in map(int, pair):
+            chain = set()
+            while i >= 0:
+                chain.add(i)
+                i = int(geometry.parent[i])
+            chains.append(chain)
+        lengths += [np.linalg.norm(geometry.translation[i]) for i in chains[0] ^ chains[1]]
+        total = max(total, np.linalg.norm(geometry.translation[list(chains[0] | chains[1])], axis=1).sum()
+                    + np.abs(points).sum())  # fmt: skip
+    n = robot.n
+    slides = np.array([geometry.kind[closings.row[np.argmax(c != 0.0)]] == PRISMATIC for c in C.T])
+    lengths += list(np.abs(start[slides]))
+    length = float(max(lengths)) or 1.0
+    moves = moved_by(closings, C[:, :n])
+    return Scales(
+        row=np.where(closings.keep[:, 1] < 3, 1.0 / length, 1.0),
+        column=np.where(slides, length, 1.0),
+        reach=np.where(moves, np.where(slides[:n], 1.0 / length, 1.0), 0.0),
+        length=length,
+        rounding=CLOSED * (1.0 + float(total) / length),
+    )
+
+
+class Paths(NamedTuple):
+    """Where paths from the assembly to N samples ended.
+
+    y (N, n + passive); left (N,): what is left of the equations, m or rad; end (N,): REACHED, OPEN, DEAD or BEYOND;
+    regularity: 1/(|J| |J^-1|) of the passive Jacobian at the assembly.
+    """
+
+    scales: Scales
+    y: Array
+    left: Array
+    end: Integers
+    regularity: float
+
+
+def follow(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least: float = SINGULAR) -> Paths:
+    """Follow straight lines of the active joints from the assembly to q (N, n), never through a singular position.
+
+    The tree's joints are C y + offset; start (n + passive,) is near an assembly. A path ends where the regularity falls
+    below `least`, or below 0.3 of what it is at the assembly if that is less.
+    """
+    geometry = geometry_of(robot)
+    closings = closings_of(robot, geometry)
+    scales = scales_of(robot, closings, geometry, C, start)
+    N = len(q)
+    paths = Paths(scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
+    q = np.ascontiguousarray(q, dtype=np.float64)
+    regularity = np.empty(max(1, N))
+
+    def work(first: int, last: int) -> None:
+        regularity[first] = _follow(
+            geometry, closings, scales, C, offset, start, q, least, first, last, paths.y, paths.left, paths.end
+        )
+
+    share_samples(N, work)
+    return paths._replace(regularity=float(regularity[0]))
+
+
+def derivatives(robot: Robot, C: Array, tree: Array) -> Array:
+    """Derivatives (N, m, n + passive) of the closure equations by y, at the tree's joints (N, joints)."""
+    geometry = geometry_of(robot)
+    closings = closings_of(robot, geometry)
+    tree = np.ascontiguousarray(tree)
+    out = np.empty((len(tree), len(closings.keep), C.shape[1]))
+    share_samples(len(tree), lambda first, last: _derivatives(geometry, closings, C, tree, first, last, out))
+    return out
+
+
+@compiled
+def _derivatives(
+    geometry: Geometry, closings: Closings, C: Array, tree: Array, first: int, last: int, out: Array
+) -> None:
+    m = closings.keep.shape[0]
+    q = np.empty(C.shape[0])
+    pose = np.empty(geometry.parent.shape[0] * _POSE)
+    J, A = np.empty((m, C.shape[0])), np.empty((m, m + 1))
+    for s in range(first, last):
+        q[:] = tree[s]
+        _place_links(geometry, q, pose)
+        _equations(geometry, closings, pose, J, A)
+        for r in range(m):
+            for c in range(C.shape[1]):
+                out[s, r, c] = 0.0
+                for i in range(C.shape[0]):
+                    out[s, r, c] += J[r, i] * C[i, c]
+
+
+@compiled
+def _follow(
+    geometry: Geometry, closings: Closings, scales: Scales, C: Array, offset: Array, start: Array, q: Array,
+    least: float, first: int, last: int, y: Array, left: Array, end: Integers,
+) -> float:  # fmt: skip
+    n = q.shape[1]
+    m = closings.keep.shape[0]
+    tree = np.empty(C.shape[0])
+    pose = np.empty(geometry.parent.shape[0] * _POSE)
+    J = np.empty((m, C.shape[0]))
+    A = np.empty((m, m + 1))
+    work = (tree, pose, J, A)
+    S0, P0, B0, S, P, B = (
+        np.empty((m, m)), np.empty((m, m)), np.empty((m, n)), np.empty((m, m)), np.empty((m, m)), np.empty((m, n))
+    )  # fmt: skip
+    assembled = start.copy()
+    gap, _ = _newton(geometry, closings, scales, C, offset, assembled, 0.0, work, S0, P0, B0)
+    best = _regularity(S0, P0)
+    now, trial = np.empty(start.shape[0]), np.empty(start.shape[0])
+    Pk, Bk = np.empty((m, m)), np.empty((m, n))
+    for s in range(first, last):
+        now[:] = assembled
+        Pk[:], Bk[:] = P0, B0
+        left[s], end[s] = gap * scales.length, REACHED
+        far = 0.0
+        for j in range(n):
+            far = max(far, abs(q[s, j] - assembled[j]) * scales.reach[j])
+        if not (gap <= scales.rounding and best > SINGULAR):
+            y[s] = now
+            end[s] = DEAD if gap <= scales.rounding else OPEN
+            continue
+        limit = min(least, 0.3 * best)
+        done = 0.0
+        step = _STEP / far if far > _STEP else 1.0
+        for _ in range(_MOST_STEPS + int(10.0 * far)):
+            ahead = done + step
+            is_last = ahead >= 1.0 - 1e-12
+            for j in range(n):
+                trial[j] = q[s, j] if is_last else assembled[j] + (q[s, j] - assembled[j]) * ahead
+            for c in range(m):
+                change = 0.0
+                for r in range(m):
+                    for j in range(n):
+                        change += Pk[c, r] * Bk[r, j] * (trial[j] - now[j])
+                trial[n + c] = now[n + c] - scales.column[n + c] * change
+            goal = 0.0 if is_last else ON_THE_WAY
+            rest, moved = _newton(geometry, closings, scales, C, offset, trial, goal, work, S, P, B)
+            closed = rest <= (scales.rounding if is_last else ON_THE_WAY)
+            turned = _turned(Pk, S) if closed else np.inf
+            if not (closed and moved <= _CORRECTION and turned <= _TURN):
+                step *= 0.5
+                if step * max(far, 1.0) < _SHORTEST:
+                    break
+                continue
+            now[:], Pk[:], Bk[:] = trial, P, B
+            left[s] = rest * scales.length
+            if _regularity(S, P) < limit:
+                done = 1.0 if is_last else done
+                end[s] = DEAD
+                break
+            if is_last:
+                done = 1.0
+                break
+            done = ahead
+            if turned < 0.5 * _TURN:
+                step = min(1.5 * step, _LONGEST / far if far > _LONGEST else 1.0)
+        if (1.0 - done) * far <= _DEAD_NEAR:
+            end[s] = REACHED if done == 1.0 and end[s] == REACHED else DEAD
+        else:
+            trial[:n] = q[s]
+            trial[n:] = now[n:]
+            rest, _ = _newton(geometry, closings, scales, C, offset, trial, 0.0, work, S, P, B)
+            end[s] = BEYOND if rest <= scales.rounding else OPEN
+            left[s] = rest * scales.length
+        y[s, :n] = q[s]
+        y[s, n:] = now[n:]
+    return best
+
+
+@compiled
+def _newton(
+    geometry: Geometry, closings: Closings, scales: Scales, C: Array, offset: Array, y: Array, goal: float,
+    work: tuple[Array, Array, Array, Array], S: Array, P: Array, B: Array,
+) -> tuple[float, float]:  # fmt: skip
+    """Move y[n:] until the equations hold to the goal, or to rounding: until what is left of them no longer falls.
+
+    Return what is left and how far y was moved, both scaled; S, P and B are the scaled derivatives by the passive
+    joints, their inverse, and the derivatives by the active joints, at y or less than a last step away.
+    """
+    tree, pose, J, A = work
+    m = A.shape[0]
+    n = C.shape[1] - m
+    least = np.inf
+    moved, last = 0.0, 0.0
+    dy = np.zeros(m)
+    for _ in range(_NEWTON):
+        for i in range(C.shape[0]):
+            tree[i] = offset[i]
+            for c in range(C.shape[1]):
+                tree[i] += C[i, c] * y[c]
+        _place_links(geometry, tree, pose)
+        _equations(geometry, closings, pose, J, A)
+        worst = 0.0
+        for r in range(m):
+            worst = max(worst, abs(A[r, m]) * scales.row[r])
+        if not worst < np.inf or (least <= scales.rounding and worst >= 0.5 * least):
+            if worst > least or not worst < np.inf:  # the step before was one too many
+                for c in range(m):
+                    y[n + c] += dy[c]
+                return least, moved - last
+            return worst, moved
+        least = worst
+        for r in range(m):
+            for c in range(n + m):
+                total = 0.0
+                for i in range(C.shape[0]):
+                    total += J[r, i] * C[i, c]
+                total *= scales.row[r]
+                if c < n:
+                    B[r, c] = total
+                else:
+                    S[r, c - n] = total * scales.column[c]
+        if not _invert(S, P) or worst <= goal:
+            return worst, moved
+        last = 0.0
+        for c in range(m):
+            step = 0.0
+            for r in range(m):
+                step += P[c, r] * A[r, m] * scales.row[r]
+            last = max(last, abs(step))
+            dy[c] = step * scales.column[n + c]
+            y[n + c] -= dy[c]
+        moved += last
+        if moved > 1e3:
+            return worst, moved
+    return least, moved
+
+
+@compiled
+def _invert(S: Array, P: Array) -> bool:
+    """Inverse of S by Gauss and Jordan; False, and P zero, where S is singular."""
+    m = S.shape[0]
+    A = S.copy()
+    for r in range(m):
+        for c in range(m):
+            P[r, c] = 1.0 if r == c else 0.0
+    for c in range(m):
+        pivot = c
+        for r in range(c + 1, m):
+            if abs(A[r, c]) > abs(A[pivot, c]):
+                pivot = r
+        if A[pivot, c] == 0.0 or not np.isfinite(A[pivot, c]):
+            P[:] = 0.0
+            return False
+        for k in range(m):
+            A[c, k], A[pivot, k] = A[pivot, k], A[c, k]
+            P[c, k], P[pivot, k] = P[pivot, k], P[c, k]
+        share = 1.0 / A[c, c]
+        for k in range(m):
+            A[c, k] *= share
+            P[c, k] *= share
+        for r in range(m):
+            factor = A[r, c]
+            if r == c or factor == 0.0:
+                continue
+            for k in range(m):
+                A[r, k] -= factor * A[c, k]
+                P[r, k] -= factor * P[c, k]
+    return True
+
+
+@compiled
+def _regularity(S: Array, P: Array) -> float:
+    """1/(|S| |S^-1|) in Frobenius' norm, about the smallest singular value over the largest; 0 where S is singular."""
+    size, inverse = 0.0, 0.0
+    for r in range(S.shape[0]):
+        for c in range(S.shape[0]):
+            size += S[r, c] * S[r, c]
+            inverse += P[r, c] * P[r, c]
+    return 1.0 / np.sqrt(size * inverse) if inverse > 0.0 and np.isfinite(inverse) else 0.0
+
+
+@compiled
+def _turned(P: Array, S: Array) -> float:
+    """Largest row sum of |P S - 1|."""
+    m = S.shape[0]
+    most = 0.0
+    for r in range(m):
+        row = 0.0
+        for c in range(m):
+            total = -1.0 if r == c else 0.0
+            for k in range(m):
+                total += P[r, k] * S[k, c]
+            row += abs(total)
+        most = max(most, row)
+    return most
+
+
+@compiled
+def _place_links(geometry: Geometry, q: Array, pose: Array) -> None:
+    """Poses of all links in the base's frame."""
+    for i in range(geometry.parent.shape[0]):
+        o = i * _POSE
+        j = geometry.joint[i]
+        sine, cosine = 0.0, 0.0
+        if geometry.kind[i] == REVOLUTE:
+            sine, cosine = sine_cosine(q[j])
+        for k in range(9):
+            pose[o + k] = (
+                geometry.rotation[i, 0, k] + sine * geometry.rotation[i, 1, k] + cosine * geometry.rotation[i, 2, k]
+            )
+        p = (geometry.translation[i, 0], geometry.translation[i, 1], geometry.translation[i, 2])
+        if geometry.kind[i] == PRISMATIC:
+            e = (geometry.axis[i, 0], geometry.axis[i, 1], geometry.axis[i, 2])
+            p = add(p, scale(q[j], turn(load_rotation(pose, o), e)))
+        before = geometry.parent[i] * _POSE
+        if before >= 0:
+            R0 = load_rotation(pose, before)
+            p = add(load(pose, before + 9), turn(R0, p))
+            for c in range(3):
+                column = turn(R0, (pose[o + c], pose[o + 3 + c], pose[o + 6 + c]))
+                pose[o + c], pose[o + 3 + c], pose[o + 6 + c] = column
+        store(pose, o + 9, p)
+
+
+@compiled
+def _equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A: Array) -> None:
+    """Closure equations into A's last column, their derivatives by the tree's joints into J.
+
+    A joint that moves both frames changes nothing between them; one that moves the first changes what one that moves
+    the second would, with the other sign.
+    """
+    m = A.shape[0]
+    for r in range(m):
+        k, direction = closings.keep[r, 0], closings.keep[r, 1]
+        first, second = closings.frames[k, 0] * _POSE, closings.frames[k, 1] * _POSE
+        R1, R2 = load_rotation(pose, first), load_rotation(pose, second)
+        one = (closings.points[k, 0], closings.points[k, 1], closings.points[k, 2])
+        two = (closings.points[k, 3], closings.points[k, 4], closings.points[k, 5])
+        tip1 = add(load(pose, first + 9), turn(R1, one))
+        tip2 = add(load(pose, second + 9), turn(R2, two))
+        x = turn_back(R1, (R2[0], R2[3], R2[6]))
+        y = turn_back(R1, (R2[1], R2[4], R2[7]))
+        z = turn_back(R1, (R2[2], R2[5], R2[8]))
+        between = turn_back(R1, add(tip2, scale(-1.0, tip1)))
+        A[r, m] = _pick(between, x, y, z, direction)
+        for j in range(J.shape[1]):
+            J[r, j] = 0.0
+            if closings.side[k, j] == 0.0:
+                continue
+            i = closings.row[j]
+            o = i * _POSE
+            e = (geometry.axis[i, 0], geometry.axis[i, 1], geometry.axis[i, 2])
+            w = turn(load_rotation(pose, o), e)
+            if geometry.kind[i] == PRISMATIC:
+                zero = (0.0, 0.0, 0.0)
+                J[r, j] = closings.side[k, j] * _pick(turn_back(R1, w), zero, zero, zero, direction)
+                continue
+            moved = turn_back(R1, cross(w, add(tip2, scale(-1.0, load(pose, o + 9)))))
+            w1 = turn_back(R1, w)
+            J[r, j] = closings.side[k, j] * _pick(moved, cross(w1, x), cross(w1, y), cross(w1, z), direction)
+
+
+@inlined
+def _pick(position: Vector, x: Vector, y: Vector, z: Vector, direction: int) -> float:
+    """One of six: the position's entries, then half the skew part of the matrix with columns x, y, z."""
+    if direction < 3:
+        return position[direction]
+    if direction == 3:
+        return 0.5 * (y[2] - z[1])
+    if direction == 4:
+        return 0.5 * (z[0] - x[2])
+    return 0.5 * (x[1] - y[0])

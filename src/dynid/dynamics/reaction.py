@@ -1,0 +1,121 @@
+"""Forces and moments of the base on the robot (N, N m), in frame 0 about its origin: Raucent et al. 1992, eq. 4b.
+
+Where the robot stands on a declared sensor, the readings of its channels. Joint torques, friction and rotors (which
+turn with the links here) are inside the robot and do not show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.dynamics.kernels.adjoints import joint_rows_adjoint
+from dynid.dynamics.kernels.geometry import Poses, angular_motion, link_poses
+from dynid.dynamics.kernels.rows import TORQUE, write_joint_rows
+from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.model import project, to_active
+from dynid.dynamics.scene import BASE_CHANNELS, ColumnSet, Scene
+from dynid.errors import ModelError
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Reaction:
+    """Six rows per sample, Fx Fy Fz Mx My Mz, or those of the sensor's channels."""
+
+    overlap: int = 0
+
+    def channels(self, robot: Robot) -> tuple[str, ...]:
+        """Six, or the sensor's; a floating base has nothing to stand on."""
+        if robot.floating:
+            raise ModelError(
+                f"'{robot.name}' has a floating base and no reactions; the torque model gives the wrench on it"
+            )
+        return BASE_CHANNELS if robot.sensor is None else robot.sensor.channels
+
+    def seen(self, motion: Motion) -> Motion:
+        """Return the motion as it is."""
+        return motion
+
+    def rows(self, scene: Scene) -> Array:
+        """Reactions per unit of each parameter."""
+        out = np.zeros((len(scene), 6, len(scene.columns)))
+
+        def work(start: int, stop: int) -> None:
+            write_joint_rows(
+                scene.geometry, TORQUE, 6, scene.column, scene.rotor, scene.base,
+                scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], out[start:stop],
+            )  # fmt: skip
+
+        share_samples(len(scene), work)
+        sensor = scene.robot.sensor
+        return out if sensor is None else np.asarray(np.einsum("cw,Nwp->Ncp", sensor.map, out, optimize=True))
+
+    def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * rows)."""
+        gq, gv, ga = (np.zeros_like(scene.q) for _ in range(3))
+        sensor = scene.robot.sensor
+        if sensor is not None:
+            weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
+
+        def work(start: int, stop: int) -> None:
+            joint_rows_adjoint(
+                scene.geometry, TORQUE, 6, scene.column, scene.rotor, scene.base,
+                scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], weights[start:stop],
+                gq[start:stop], gv[start:stop], ga[start:stop],
+            )  # fmt: skip
+
+        share_samples(len(scene), work)
+        return to_active(scene, (gq, gv, ga))
+
+    def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
+        """All links, no rotors."""
+        return np.tile(columns.of_links(set(range(len(robot.links)))), (len(self.channels(robot)), 1))
+
+
+# What rotors of known inertia that turn faster than their joints do to the base and to the joints.
+#
+# A rotor with inertia J about its axis u, carried by the link before joint j, spins with n qd_j; the rest of its
+# motion is the carrier's, whose parameters hold its mass. With the carrier's angular velocity w its kinetic energy has
+# two terms more, n J qd_j u.w and (n^2 J) qd_j^2 / 2. The last is that of Ia. The first is an angular momentum n J
+# qd_j u, whose rate m = n J (qdd_j u + qd_j w x u) comes from the base through all joints i before the carrier, tau_i
+# += z_i.m, and it loads joint j with n J u.dw/dt.
+
+
+def rotor_moments(scene: Scene) -> Array:
+    """Moment (N, 3) of the base on the robot, in frame 0, for the spin of all rotors of known inertia."""
+    return np.asarray(sum((m for _, _, m, _ in _spins(scene)[1]), np.zeros((len(scene), 3))))
+
+
+def rotor_torques(scene: Scene, *, behind_gear: bool = False) -> Array:
+    """Joint torques (N, n) of these spins beside Ia qdd; behind the gear a joint's own rotor does not show."""
+    poses, spins = _spins(scene)
+    robot, tau = scene.robot, np.zeros((len(scene), len(scene.robot.tree_joints), 1))
+    column = {k: j for j, k in enumerate(robot.tree_joints)}
+    for j, carrier, moment, own in spins:
+        tau[:, j, 0] += 0.0 if behind_gear else own
+        while carrier >= 0:
+            link = robot.links[carrier]
+            if link.kind == "revolute":
+                tau[:, column[carrier], 0] += ((poses.rotation[carrier] @ link.axis) * moment).sum(axis=1)
+            carrier = link.parent
+    return project(scene, tau)[:, :, 0]
+
+
+def _spins(scene: Scene) -> tuple[Poses, list[tuple[int, int, Array, Array]]]:
+    """Of every rotor: its joint's place in the tree, its carrier, the moment m (N, 3), and n J u.dw/dt (N,)."""
+    robot, spins = scene.robot, []
+    poses = link_poses(robot, scene.q)
+    omega, alpha = angular_motion(robot, poses, scene.v, scene.a)
+    place = {robot.links[k].joint: j for j, k in enumerate(robot.tree_joints)}
+    parent = {link.joint: link.parent for link in robot.links}
+    for rotor in () if robot.sensor is None else robot.sensor.spinning:
+        carrier, j = parent[rotor.joint], place[rotor.joint]
+        u, nJ = poses.rotation[carrier] @ rotor.axis, rotor.ratio * rotor.inertia
+        moment = nJ * (scene.a[:, j, None] * u + scene.v[:, j, None] * np.cross(omega[carrier], u))
+        spins.append((j, carrier, moment, nJ * (u * alpha[carrier]).sum(axis=1)))
+    return poses, spins

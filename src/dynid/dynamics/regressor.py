@@ -1,0 +1,106 @@
+"""The front door to all models: the matrix W with y = W X, its chunks and its adjoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.dynamics.energy import Energy, Power
+from dynid.dynamics.model import MeasurementModel
+from dynid.dynamics.momentum import LagrangianGradient, Momentum
+from dynid.dynamics.reaction import Reaction
+from dynid.dynamics.scene import Scene, Stage, standard_columns
+from dynid.dynamics.torque import Static, Torque
+from dynid.errors import ModelError
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+MODELS: dict[str, MeasurementModel] = {
+    "torque": Torque(),
+    "static": Static(),
+    "energy": Energy(),
+    "power": Power(),
+    "momentum": Momentum(),
+    "lagrangian_gradient": LagrangianGradient(),
+    "reaction": Reaction(),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Regressor:
+    """matrix (rows, columns): sample by sample, inside a sample by channel.
+
+    columns and channels are names; support (channels, columns) says where entries can be nonzero.
+    """
+
+    matrix: Array
+    columns: tuple[str, ...]
+    channels: tuple[str, ...]
+    support: NDArray[np.bool_]
+
+
+def find_model(name: str) -> MeasurementModel:
+    """Return the model of this name."""
+    if name not in MODELS:
+        raise ModelError(f"there is no model '{name}'; models are {', '.join(MODELS)}")
+    return MODELS[name]
+
+
+def regressor(robot: Robot, motion: Motion, *, model: str = "torque", rotor_inertia: bool = True) -> Regressor:
+    """Return the matrix W of a model along a motion: y = W X for the standard parameters X.
+
+    Columns are `robot.parameter_names`, without the Ia entries for `rotor_inertia=False`.
+    """
+    chosen, stage, blank = _prepare(robot, model, rotor_inertia)
+    return _fill(blank, chosen.rows(stage.scene(chosen.seen(motion))))
+
+
+def regressor_chunks(
+    robot: Robot, motion: Motion, *, model: str = "torque", rotor_inertia: bool = True, size: int = 8192
+) -> Iterator[Regressor]:
+    """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
+    if size < 1:
+        raise ModelError(f"a chunk needs at least one sample, got {size}")
+    chosen, stage, blank = _prepare(robot, model, rotor_inertia)
+    chosen.seen(motion)
+    for start in range(0, max(1, len(motion) - chosen.overlap), size):
+        part = motion[start : start + size + chosen.overlap]
+        yield _fill(blank, chosen.rows(stage.scene(chosen.seen(part))))
+
+
+def regressor_adjoint(
+    robot: Robot, motion: Motion, weights: Array, *, model: str = "torque", rotor_inertia: bool = True
+) -> tuple[Array, Array, Array]:
+    """Return (gq, gv, ga), each (N, n): the gradient of sum(weights * matrix) by q, v, a.
+
+    weights has the shape of `regressor(...).matrix`.
+    """
+    chosen, stage, blank = _prepare(robot, model, rotor_inertia)
+    scene = stage.scene(chosen.seen(motion))
+    return chosen.adjoint(scene, _checked_weights(scene, chosen, blank, weights))
+
+
+def _prepare(robot: Robot, model: str, rotor_inertia: bool) -> tuple[MeasurementModel, Stage, Regressor]:
+    chosen = find_model(model)
+    columns = standard_columns(robot, rotor_inertia=rotor_inertia)
+    channels = chosen.channels(robot)
+    blank = Regressor(np.zeros((0, len(columns))), columns.names, channels, chosen.support(robot, columns))
+    return chosen, Stage.of(robot, columns), blank
+
+
+def _fill(blank: Regressor, rows: Array) -> Regressor:
+    return Regressor(rows.reshape(-1, len(blank.columns)), blank.columns, blank.channels, blank.support)
+
+
+def _checked_weights(scene: Scene, model: MeasurementModel, blank: Regressor, weights: Array) -> Array:
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    shape = (len(scene) - model.overlap, len(blank.channels), len(blank.columns))
+    if weights.shape != (shape[0] * shape[1], shape[2]):
+        raise ModelError(f"weights must have the matrix's shape {(shape[0] * shape[1], shape[2])}, got {weights.shape}")
+    if not np.isfinite(weights.sum()):  # an infinity or NaN anywhere shows in the sum
+        raise ModelError("weights must be finite")
+    return weights.reshape(shape)

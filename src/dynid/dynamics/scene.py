@@ -1,0 +1,186 @@
+"""A robot in motion, as the kernels want it: geometry, columns and the joints of the open tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.concurrency import cached_property
+from dynid.dynamics.kernels.geometry import Geometry, Integers, geometry_of
+from dynid.dynamics.kernels.links import BASE, GRAVITY, HEIGHT
+from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
+from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
+from dynid.robot.motion import Motion, check_motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# The columns of a regressor, described once for base parameters, excitation and estimation.
+
+
+ColumnKind = Literal["inertial", "rotor", "friction"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One parameter: its name, unit, kind, and the index of its link in `robot.links`."""
+
+    name: str
+    unit: str
+    kind: ColumnKind
+    link: int
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSet:
+    """Columns in order; a link's ten inertial ones stand side by side, its rotor's after them."""
+
+    columns: tuple[Column, ...]
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def first_of_link(self) -> dict[int, int]:
+        """Where each link's ten inertial columns begin."""
+        places: dict[int, int] = {}
+        for k, column in enumerate(self.columns):
+            if column.kind == "inertial":
+                places.setdefault(column.link, k)
+        return places
+
+    @cached_property
+    def rotor_of_link(self) -> dict[int, int]:
+        """Where each link's rotor column stands."""
+        return {column.link: k for k, column in enumerate(self.columns) if column.kind == "rotor"}
+
+    def of_links(self, links: set[int]) -> NDArray[np.bool_]:
+        """Mask of the inertial columns of some links."""
+        return np.array([c.kind == "inertial" and c.link in links for c in self.columns], dtype=np.bool_)
+
+
+def standard_columns(robot: Robot, *, rotor_inertia: bool = True) -> ColumnSet:
+    """Columns of the standard parameters, in the order of `robot.parameter_names`."""
+    columns: list[Column] = []
+    for k, link in enumerate(robot.links):
+        columns += [Column(s + link.label, unit, "inertial", k) for s, unit in zip(SYMBOLS, UNITS, strict=True)]
+        if rotor_inertia and k in robot.active_links:
+            unit = "kg m^2" if link.kind == "revolute" else "kg"
+            columns.append(Column(ROTOR + link.label, unit, "rotor", k))
+    return ColumnSet(tuple(columns))
+
+
+BASE_CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scene:
+    """Arrays of one robot along one motion.
+
+    column (L,) and rotor (joints,) place the columns for the kernel; base (N or 1, BASE) is the base's state;
+    q, v, a (N, joints of the tree).
+    """
+
+    robot: Robot
+    columns: ColumnSet
+    geometry: Geometry
+    column: Integers
+    rotor: Integers
+    base: Array
+    q: Array
+    v: Array
+    a: Array
+    motion: Motion
+    loop: LoopMap | None
+    tree: TreeMotion | None
+
+    def __len__(self) -> int:
+        return len(self.q)
+
+    @property
+    def base_rows(self) -> int:
+        """How many rows the base adds before the joints': six if it floats."""
+        return 6 if self.robot.floating else 0
+
+    def base_part(self, start: int, stop: int) -> Array:
+        """State of the base for a range of samples."""
+        return self.base[start:stop] if len(self.base) > 1 else self.base
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """What of a scene does not depend on the motion, prepared once."""
+
+    robot: Robot
+    columns: ColumnSet
+    geometry: Geometry
+    column: Integers
+    rotor: Integers
+    loop: LoopMap | None
+
+    @staticmethod
+    def of(robot: Robot, columns: ColumnSet) -> Stage:
+        """Prepare a robot with its columns."""
+        geometry = geometry_of(robot)
+        first, rotors = columns.first_of_link, columns.rotor_of_link
+        column = np.array([first[int(k)] for k in geometry.link], dtype=np.int64)
+        rotor = np.array([rotors.get(k, -1) for k in robot.tree_joints], dtype=np.int64)
+        return Stage(robot, columns, geometry, column, rotor, loop_map(robot))
+
+    def with_gap(self, gap: float) -> Stage:
+        """Return the same with closed loops left open by a gap (see `LoopMap.solve`)."""
+        return self if self.loop is None else replace(self, loop=replace(self.loop, gap=gap))
+
+    def scene(self, motion: Motion) -> Scene:
+        """Put the robot into motion."""
+        check_motion(self.robot, motion)
+        tree = None
+        q, v, a = motion.q, motion.v, motion.a
+        if self.loop is not None:
+            tree = self.loop.solve(q, v, a, motion.t)
+            q, v, a = (np.ascontiguousarray(x) for x in (tree.q, tree.v, tree.a))
+        return Scene(
+            self.robot, self.columns, self.geometry, self.column, self.rotor, _base_state(self.robot, motion),
+            q, v, a, motion, self.loop, tree,
+        )  # fmt: skip
+
+
+def at_rest(motion: Motion) -> Motion:
+    """Return the same positions and accelerations with all velocities zero."""
+    still = None if motion.base_velocity is None else np.zeros_like(motion.base_velocity)
+    return replace(motion, v=np.zeros_like(motion.v), base_velocity=still)
+
+
+def _base_state(robot: Robot, motion: Motion) -> Array:
+    """State of the base in its own frame; motions of floating bases are (linear, angular) as in pinocchio."""
+    g = robot.gravity
+    if motion.base_pose is None or motion.base_velocity is None or motion.base_acceleration is None:
+        base = np.zeros((1, BASE))
+        base[0, 6:9] = -g
+        base[0, GRAVITY : GRAVITY + 3] = g
+        return base
+    R = _rotations(motion.base_pose[:, 3:])
+    v, w = motion.base_velocity[:, :3], motion.base_velocity[:, 3:]
+    gravity = np.einsum("Nij,i->Nj", R, g)
+    base = np.zeros((len(motion), BASE))
+    base[:, :3] = w
+    base[:, 3:6] = motion.base_acceleration[:, 3:]
+    base[:, 6:9] = motion.base_acceleration[:, :3] + np.cross(w, v) - gravity
+    base[:, 9:12] = v
+    base[:, GRAVITY : GRAVITY + 3] = gravity
+    base[:, HEIGHT] = -motion.base_pose[:, :3] @ g
+    return base
+
+
+def _rotations(quaternions: Array) -> Array:
+    """Rotation matrices (N, 3, 3) of unit quaternions x y z w."""
+    from scipy.spatial.transform import Rotation
+
+    return np.asarray(Rotation.from_quat(quaternions).as_matrix())

@@ -1,0 +1,360 @@
+"""From logs to a state: how they are treated, a first look, and one pass over everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.dynamics.friction import PLAIN, joint_scales
+from dynid.errors import IdentificationError, LogError
+from dynid.estimation.accumulate.one_pass import BLOCK, Gathered, gather, total_factors, without_repeats
+from dynid.estimation.accumulate.state import State
+from dynid.estimation.diagnostics.torque_check import torque_equation
+from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.measurement import PERIODS, TORQUE, Measure
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import solve
+from dynid.estimation.solve.robust import Judge, find_judge, smooth_survey
+from dynid.logs.cutoff import LEAST, Choice, LoopNoise, choose_cutoff, loop_noise
+from dynid.logs.filtering import Treatment
+from dynid.logs.log import ArraySource, Log
+from dynid.logs.read import IN_CURRENT
+from dynid.logs.survey import ROWS, Survey, survey
+from dynid.robot.joint_column import JointColumn
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# Whether recorded velocities and accelerations are exact: then nothing must be filtered.
+#
+# A simulator's accelerations belong to its equations of motion at the instant, not to differences of its velocities,
+# and jump where friction does: they look like noisy ones. That they explain what was measured but for rounding shows
+# that they are not.
+
+
+EXACT = 1e-7
+"""Residual over spread of every channel, at most."""
+
+EXACT_ROWS = 8
+"""Samples per unknown of a channel that are looked at."""
+
+MEMORYLESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "spring", "sine", "sine2")
+
+
+def explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> bool:
+    """Look at some samples of every log, spread over what was seen of it."""
+    if equation.measure.is_integral or equation.measure.model == "power":
+        return False
+    if not set(equation.friction) <= set(MEMORYLESS):
+        return False
+    return all(_explains(equation, s) for s in surveys)
+
+
+def _explains(equation: Equation, seen: Survey) -> bool:
+    x = seen.samples
+    if x.v is None or x.a is None:
+        return False
+    widest = max(len(channel.columns) for channel in equation.channels)
+    if len(x) < EXACT_ROWS * widest:
+        return False
+    some = x.take(np.unique(np.linspace(0, len(x) - 1, EXACT_ROWS * widest).astype(np.int64)))
+    assert some.v is not None
+    assert some.a is not None
+    motion = Motion(some.t, some.q, some.v, some.a)
+    stops = np.zeros((len(motion), 0, equation.robot.n))
+    wide = equation.write(motion, stops, equation.measured(some))
+    for channel in equation.channels:
+        own = channel.row(wide)
+        W, y = own[:, :-1], own[:, -1]
+        left = y - W @ np.linalg.lstsq(W, y, rcond=None)[0]
+        if not left.std() <= EXACT * y.std():
+            return False
+    return True
+
+
+Progress = Callable[[str, float], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wishes:
+    """What the user asked for, checked: see `identify`."""
+
+    friction: tuple[str, ...] | None
+    rotor_inertia: bool
+    cutoff: float | None
+    delay: float
+    joints: tuple[int, ...]
+    columns: tuple[JointColumn, ...]
+    measure: Measure = TORQUE
+    unknown: tuple[str, ...] | None = None
+    robust: bool = False
+
+    @property
+    def is_recipe(self) -> bool:
+        """Whether blocks are chosen by the gate."""
+        return self.friction is None
+
+
+def collect(
+    robot: Robot,
+    logs: Sequence[Log],
+    wishes: Wishes,
+    *,
+    torques: bool = True,
+    on_progress: Progress | None = None,
+) -> State:
+    """Read the logs once, and their beginnings once more where load friction needs a first estimate.
+
+    torques: where the model is about something else, read joint torques too, in a second pass, to judge predictions.
+    """
+    wanted = measured_channels(wishes.measure)
+    surveys = tuple(survey(log, robot, measured=wanted, joints=wishes.joints) for log in logs)
+    if wishes.robust:
+        surveys = tuple(map(smooth_survey, surveys))
+    _refuse_standstill(robot, logs, surveys)
+    choices = [choose_cutoff(s) for s in surveys]
+    treatments, reason = choose_treatments(surveys, choices, wishes)
+    measure = _with_window(wishes.measure, choices, treatments)
+    span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
+    equation = Equation.of(
+        robot,
+        friction=DEFAULT if wishes.friction is None else wishes.friction,
+        rotor_inertia=wishes.rotor_inertia,
+        scale=joint_scales(robot, span),
+        extra=wishes.columns,
+        transmission=_transmission(logs, robot),
+        joints=wishes.joints,
+        measure=measure,
+        unknown=wishes.unknown,
+    )
+    if wishes.cutoff is None and treatments[0].cutoff is not None and explained_exactly(equation, surveys):
+        reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
+        treatments = tuple(_unfiltered(s, wishes.delay) for s in surveys)
+    length = block_length(surveys, measure)
+    judge = None
+    if wishes.robust:
+        nominal = [choice.cutoff if choice.series else 0.0 for choice in choices]
+        judge = find_judge(equation, logs, surveys, treatments, nominal)
+    if wishes.is_recipe or "load" in equation.friction:
+        equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes, judge)
+        judge = None if judge is None else judge.anew()
+    told = _told(on_progress, "reading")
+    gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+    noise = _motion_noise(measure, surveys, choices, treatments)
+    empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
+    state = empty.holding(gathered)
+    state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)))
+    beside = torque_equation(equation) if torques and all(map(_has_torques, logs, surveys)) else None
+    if beside is None:
+        return state
+    told = _told(on_progress, "reading torques")
+    anew = None if judge is None else judge.anew()
+    rows = gather(beside, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=anew)
+    return replace(state, torques=rows.blocks)
+
+
+def _has_torques(log: Log, seen: Survey) -> bool:
+    """Whether joint torques were recorded, in N m."""
+    tau = seen.samples.tau
+    return tau is not None and bool(np.any(tau, axis=0).all()) and IN_CURRENT not in log.notes
+
+
+def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Survey]) -> None:
+    """A robot that stands still all the time reveals nothing but its weight in one position."""
+    spans = [s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys]
+    if all(s.standing(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
+        raise LogError(
+            ", ".join(log.name for log in logs), "no joint moves, so nothing can be identified; record the robot in "
+            "motion (dynid excite designs one), or check that these are measured positions"
+        )  # fmt: skip
+
+
+def collect_torques_like(state: State, logs: Sequence[Log], *, judge: Judge | None = None) -> Gathered | None:
+    """Read the torques of other logs, where the state's were read beside what the model is about."""
+    beside = torque_equation(state.equation) if state.torques else None
+    if beside is None:
+        return None
+    surveys = [survey(log, state.equation.robot, measured=(), joints=state.equation.joints) for log in logs]
+    if not all(map(_has_torques, logs, surveys)):
+        return None
+    return collect_like(replace(state, equation=beside), logs, judge=None if judge is None else judge.anew())
+
+
+def collect_like(
+    state: State,
+    logs: Sequence[Log],
+    *,
+    judge: Judge | None = None,
+    on_progress: Progress | None = None,
+    validate: bool = True,
+) -> Gathered:
+    """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows.
+
+    validate: they are predicted only, so that it does not matter what noise of their motion would show.
+    """
+    equation, wanted = state.equation, measured_channels(state.equation.measure)
+    surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
+    treatments = tuple(treat_like(s, state.cutoff, state.delay) for s in surveys)
+    if validate:
+        treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
+    told = _told(on_progress, "validating")
+    length = block_length(surveys, state.equation.measure)
+    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+
+
+def without_known(gathered: Gathered, state: State) -> tuple[Gathered, tuple[str, ...]]:
+    """Leave out what a state was made from, and say so; all, where most of it was."""
+    unseen, repeats = without_repeats(gathered, state.findings)
+    told = [
+        f"{repeat.part} does not count as validation: the parameters were identified from these samples"
+        + ("" if repeat.name == repeat.other else f", which {repeat.other} holds")
+        for repeat in repeats
+        if repeat.of < 0
+    ]
+    if told and 2 * len(unseen.blocks) < len(gathered.blocks):
+        unseen = Gathered((), (), (), ())
+        told.append("held-out stretches of the logs validate instead; validate on another recording")
+    return unseen, tuple(told)
+
+
+def choose_treatments(
+    surveys: tuple[Survey, ...], choices: Sequence[Choice], wishes: Wishes
+) -> tuple[tuple[Treatment, ...], str]:
+    """One cut-off for all logs, chosen from the data or given, and the reason in words."""
+    complete = all(choice.clean for choice in choices)
+    if wishes.cutoff is not None:
+        cutoff, reason = wishes.cutoff, "given"
+        for s in surveys:
+            if cutoff >= 0.5 * s.rate:
+                raise IdentificationError(
+                    f"a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of {s.rate:.4g} Hz"
+                )
+    elif not all(choice.series for choice in choices):
+        return tuple(_unfiltered(s, wishes.delay) for s in surveys), choices[0].reason
+    elif complete and not wishes.is_recipe:
+        return tuple(_unfiltered(s, wishes.delay) for s in surveys), (
+            "velocities and accelerations are recorded and free of noise: nothing is filtered"
+        )
+    else:
+        best = min(choices, key=lambda choice: choice.cutoff)
+        cutoff, reason = best.cutoff, best.reason
+    pairs = zip(surveys, choices, strict=True)
+    return tuple(_filtered(s, choice, cutoff, wishes.delay) for s, choice in pairs), reason
+
+
+def treat_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
+    """Treatment of a further log with the cut-off and the delay of those before it."""
+    return _unfiltered(seen, delay) if cutoff is None else _filtered(seen, choose_cutoff(seen), cutoff, delay)
+
+
+def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Treatment:
+    return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff), noise=choice.sigma)
+
+
+def _unfiltered(seen: Survey, delay: float) -> Treatment:
+    if seen.samples.v is None or seen.samples.a is None:
+        raise IdentificationError(
+            "positions jump about from row to row, so velocities and accelerations cannot be found from them; "
+            "check the columns of time and positions, or record more samples per second, or velocities and "
+            "accelerations too"
+        )
+    return Treatment(seen.rate, None, False, delay)
+
+
+def measured_channels(measure: Measure) -> tuple[str, ...]:
+    """Channels that a log must have."""
+    torques = ("tau",) if measure.has_torques else ()
+    return (*torques, "reaction") if measure.has_reactions else torques
+
+
+def _motion_noise(
+    measure: Measure, surveys: tuple[Survey, ...], choices: Sequence[Choice], treatments: tuple[Treatment, ...]
+) -> float:
+    """Noise of accelerations that were derived, as a share of them, in the noisiest log."""
+    logs = zip(surveys, choices, treatments, strict=True)
+    derived = [(choice, t.cutoff) for s, choice, t in logs if s.samples.a is None and t.cutoff is not None]
+    if measure.is_integral or not derived:
+        return 0.0
+    return max(choice.noise_share(cutoff) for choice, cutoff in derived)
+
+
+def _loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) -> tuple[LoopNoise | None, ...]:
+    """Noise of the encoders that the controller fed back into the torques, per log."""
+    return tuple(
+        loop_noise(s, treatment.cutoff) if treatment.cutoff is not None and treatment.smooth else None
+        for s, treatment in zip(surveys, treatments, strict=True)
+    )
+
+
+def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:
+    """Seconds per block: one, less where the logs are so short that few blocks would be left; windows fit in twice."""
+    total = sum(len(s.samples) / s.rate for s in surveys)
+    return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (measure.window or 0.0))))
+
+
+def _with_window(measure: Measure, choices: Sequence[Choice], treatments: tuple[Treatment, ...]) -> Measure:
+    """A window from the band of the motion, where none was given, in whole steps of the first log."""
+    if not measure.is_integral:
+        return measure
+    if not all(choice.series for choice in choices):
+        raise IdentificationError(
+            f"model '{measure.model}' integrates over time, but rows are postures in no order of time; "
+            "use model='torque' or 'power'"
+        )
+    if measure.window is None:
+        band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
+        measure = replace(measure, window=PERIODS / band)
+    return replace(measure, window=2 * measure.half(treatments[0]) / treatments[0].thin_rate)
+
+
+def _with_first_estimate(
+    equation: Equation,
+    logs: Sequence[Log],
+    surveys: tuple[Survey, ...],
+    treatments: tuple[Treatment, ...],
+    length: float,
+    wishes: Wishes,
+    judge: Judge | None,
+) -> Equation:
+    """Estimate the rigid torque from the beginning of every log, for the load block, and lay out all blocks."""
+    first = tuple(b for b in equation.friction if b != "load") or PLAIN
+    simple = equation.with_friction(first)
+    seen = tuple(
+        log if np.isfinite(log.interval).any() else Log.of(ArraySource(log.name, s.samples))  # not read again
+        for log, s in zip(logs, surveys, strict=True)
+    )
+    treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
+    gathered = gather(simple, seen, surveys, treatments, block=length, most=ROWS, judge=judge)
+    unknowns = Unknowns.of(simple, first, len(logs))
+    solution = solve(unknowns, total_factors(gathered.blocks))
+    place = unknowns.place[0, : simple.rigid_count]
+    values = np.where(place >= 0, solution.values[place], 0.0)
+    everything = (*DEFAULT, *OPTIONAL) if wishes.is_recipe else equation.friction
+    return equation.with_friction(everything).with_rigid(values)
+
+
+def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
+    couplings = [log.coupling for log in logs if log.coupling is not None]
+    if not couplings:
+        return None
+    if len(couplings) != len(logs) or any(not np.allclose(c, couplings[0]) for c in couplings):
+        raise LogError(logs[0].name, "the logs come with different transmissions (gear)")
+    if couplings[0].shape != (robot.n, robot.n):
+        raise LogError(logs[0].name, f"its transmission has shape {couplings[0].shape}, not ({robot.n}, {robot.n})")
+    return couplings[0]
+
+
+def _told(on_progress: Progress | None, what: str) -> Callable[[int], None] | None:
+    """Progress for a person: how many samples were read; the end is not known while streaming."""
+    if on_progress is None:
+        return None
+    done = [0]
+
+    def tell(samples: int) -> None:
+        done[0] += samples
+        on_progress(f"{what}: {done[0]:,} samples", 1.0 - 1.0 / (1.0 + done[0] / 2e5))
+
+    return tell

@@ -1,0 +1,339 @@
+"""One pass over the logs: rows become factors per block of time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.errors import LogError
+from dynid.estimation.accumulate.factor import ChannelFactor, merge
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.measurement import Measure
+from dynid.estimation.regression.rows import Judge, Rows, rows_of
+from dynid.logs.filtering import Treatment
+from dynid.logs.findings import Findings
+from dynid.logs.log import Log
+from dynid.logs.survey import Survey
+from dynid.robot.transform import Array
+
+BLOCK = 1.0
+"""Seconds of a block, as long as there are few."""
+
+MOST_BLOCKS = 128
+MOST_BYTES = 128_000_000
+KEPT_BYTES = 16_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A stretch of one log: a factor per channel, from start to stop (s, the log's time)."""
+
+    log: int
+    start: float
+    stop: float
+    factors: tuple[ChannelFactor, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gathered:
+    """What one pass leaves.
+
+    settling: factors per log of the rows before a joint's friction had settled, which are no part of the blocks;
+    kept: rows for checks of the residual, at most 16 MB of them, spread over the logs. floor: factors per log of what
+    noise of the motion alone gives, as large as for all rows; no rows where there is none.
+    """
+
+    blocks: tuple[Block, ...]
+    settling: tuple[tuple[ChannelFactor, ...], ...]
+    kept: tuple[Rows, ...]
+    findings: tuple[Findings, ...]
+    floor: tuple[tuple[ChannelFactor, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Samples of a log that are in an earlier one too: by number (before zero: of other data) and by name.
+
+    share: of the blocks that the log had left; gone: whether it has none now.
+    """
+
+    log: int
+    name: str
+    of: int
+    other: str
+    share: float
+    gone: bool
+
+    @property
+    def part(self) -> str:
+        """What of the log it is."""
+        return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
+
+    def __str__(self) -> str:
+        if self.name == self.other:
+            return f"{self.part} is given twice: it is used once"
+        return f"{self.part} holds the same samples as {self.other}: they are used once"
+
+
+def gather(
+    equation: Equation,
+    logs: tuple[Log, ...],
+    surveys: tuple[Survey, ...],
+    treatments: tuple[Treatment, ...],
+    *,
+    block: float = BLOCK,
+    most: int | None = None,
+    on_samples: Callable[[int], None] | None = None,
+    judge: Judge | None = None,
+) -> Gathered:
+    """Read all logs once; of each at most about `most` samples. judge: of raw torques (see `robust`)."""
+    collector = _Collector(equation, block)
+    findings = []
+    for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
+        found = Findings(log.name, seen.rate, notes=list(log.notes))
+        collector.begin_log()
+        before = 0
+        for rows in rows_of(equation, number, log, seen, treatment, found, judge):
+            collector.add(rows)
+            if on_samples is not None:
+                on_samples(found.samples - before)
+            before = found.samples
+            if most is not None and found.samples >= most:
+                break
+        if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
+            raise LogError(log.name, _too_short(equation.measure, seen, treatment, found))
+        findings.append(found)
+    blocks, settling, kept = tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept)
+    return Gathered(blocks, settling, kept, tuple(findings), tuple(collector.floor))
+
+
+def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
+    disordered = found.out_of_order + found.strays.count
+    if disordered > 0.1 * found.samples:
+        return (
+            f"{disordered} of {found.samples} rows are not in the order of time; sort the file by its time, or name "
+            "the column of time"
+        )
+    if measure.is_integral:
+        half, samples = measure.half(treatment), treatment.shortest + 2 * measure.context(treatment)
+        return (
+            f"no piece of it is as long as a window of {2 * half / treatment.thin_rate:.2g} s with its surroundings "
+            f"({samples / treatment.rate:.2g} s; {found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); "
+            "record longer or give a shorter window"
+        )
+    if treatment.cutoff is None:
+        return "no usable samples are left"
+    seconds = treatment.shortest / treatment.rate
+    return (
+        f"no piece of it is as long as the filter needs ({seconds:.2g} s at a cut-off of {treatment.cutoff:.3g} Hz; "
+        f"{found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); record longer or raise the cut-off"
+    )
+
+
+class _Collector:
+    """Blocks under way: rows wait until their block is complete, neighbours merge when blocks become many."""
+
+    def __init__(self, equation: Equation, length: float) -> None:
+        self.equation = equation
+        self.length = length
+        self.blocks: list[Block] = []
+        self.settling: list[tuple[ChannelFactor, ...]] = []
+        self.unsettled: dict[int, tuple[ChannelFactor, ...]] = {}
+        self.floor: list[tuple[ChannelFactor, ...]] = []
+        self.noise: list[Array] = []
+        self.kept: list[Rows] = []
+        self.kept_every, self.seen = 1, 0
+        self.waiting: list[Rows] = []
+        self.key: tuple[int, int] | None = None
+        self.origin = 0.0
+        self.first_block = 0
+        size = sum((len(c.columns) + 1) ** 2 for c in equation.channels) * 8
+        self.most = int(np.clip(MOST_BYTES / (4 * size), 16, MOST_BLOCKS))
+        self.has_stops = len(equation.shapes.widths) > 0
+
+    def begin_log(self) -> None:
+        self.settling.append(tuple(ChannelFactor.empty(len(c.columns)) for c in self.equation.channels))
+        self.first_block = len(self.blocks)
+        self.unsettled = {}
+        self.key = None
+
+    def end_log(self) -> bool:
+        """Close the log; whether it had any rows."""
+        self._close()
+        self._sort_unsettled()
+        self._close_noise()
+        found = len(self.blocks) > self.first_block
+        if len(self.blocks) > 4 * self.most:  # many logs: at least one block of each remains
+            self.blocks = merge_neighbours(self.blocks)
+            self.length *= 2.0
+        return found
+
+    def add(self, rows: Rows) -> None:
+        """Take the next rows of the log, cut them at the bounds of blocks."""
+        if rows.noise is not None:
+            self.noise.append(rows.noise)
+        self._keep(rows)
+        if self.key is None or self.key[0] != rows.segment:
+            self._close()
+            self.origin = float(rows.t[0])
+        number = np.floor((rows.t - self.origin) / self.length).astype(np.int64)
+        bounds = [0, *(np.flatnonzero(np.diff(number)) + 1), len(rows.t)]
+        for start, stop in itertools.pairwise(bounds):
+            key = (rows.segment, int(number[start]))
+            if self.key is not None and key != self.key:
+                self._close()
+            self.key = key
+            self.waiting.append(_part(rows, slice(start, stop)))
+        self.waiting[-1] = _own(self.waiting[-1])  # the writer of rows uses its memory again
+
+    def _close(self) -> None:
+        """Make a block of the waiting rows."""
+        if not self.waiting:
+            return
+        alone = len(self.waiting) == 1
+        wide = self.waiting[0].wide if alone else np.concatenate([rows.wide for rows in self.waiting])
+        settled = self.waiting[0].settled if alone else np.concatenate([rows.settled for rows in self.waiting])
+        counts = self.waiting[0].good if alone else np.concatenate([rows.good for rows in self.waiting])
+        log = len(self.settling) - 1
+        factors, unsettled = [], []
+        for channel in self.equation.channels:
+            rows = channel.row(wide)
+            good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
+            used = channel.settled(counts)
+            factors.append(ChannelFactor.of(rows if good.all() and used.all() else rows[good & used]))
+            unsettled.append(ChannelFactor.of(rows[~good & used]))
+        if any(factor.count for factor in unsettled):
+            self.unsettled[len(self.blocks)] = tuple(unsettled)
+        start, stop = float(self.waiting[0].t[0]), float(self.waiting[-1].t[-1])
+        self.blocks.append(Block(log, start, stop, tuple(factors)))
+        self.waiting = []
+        if len(self.blocks) - self.first_block > 2 * self.most:
+            self._merge_unsettled()
+            merged = merge_neighbours(self.blocks[self.first_block :])
+            self.blocks[self.first_block :] = merged
+            self.length *= 2.0
+            self.key = None
+
+    def _close_noise(self) -> None:
+        """Factors of the changes by noise, scaled from the rows on which it was tried to all of this log."""
+        wide = np.concatenate(self.noise) if self.noise else np.zeros((0, self.equation.channels[-1].stop))
+        factors = []
+        for c, channel in enumerate(self.equation.channels):
+            total = sum(block.factors[c].count for block in self.blocks[self.first_block :])
+            factors.append(ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1))))
+        self.floor.append(tuple(factors))
+        self.noise = []
+
+    def _sort_unsettled(self) -> None:
+        """Put unsettled rows aside; where most rows of a joint are such, it never moved: they stay in their blocks."""
+        log = len(self.settling) - 1
+        aside = list(self.settling[log])
+        for c in range(len(aside)):
+            settled = sum(block.factors[c].count for block in self.blocks[self.first_block :])
+            if sum(factors[c].count for factors in self.unsettled.values()) <= settled:
+                aside[c] = merge([aside[c], *(factors[c] for factors in self.unsettled.values())])
+                continue
+            for place, unsettled in self.unsettled.items():
+                block = self.blocks[place]
+                own = list(block.factors)
+                own[c] = merge([own[c], unsettled[c]])
+                self.blocks[place] = replace(block, factors=tuple(own))
+        self.settling[log] = tuple(aside)
+
+    def _merge_unsettled(self) -> None:
+        """Follow `merge_neighbours`: the blocks of this log are about to be merged in pairs."""
+        first, merged = self.first_block, dict[int, tuple[ChannelFactor, ...]]()
+        for place, factors in self.unsettled.items():
+            new = first + (place - first) // 2
+            before = merged.get(new)
+            merged[new] = (
+                factors if before is None else tuple(merge(pair) for pair in zip(before, factors, strict=True))
+            )
+        self.unsettled = merged
+
+    def _keep(self, rows: Rows) -> None:
+        self.seen += 1
+        if self.seen % self.kept_every:
+            return
+        self.kept.append(_own(rows))
+        while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
+            self.kept = self.kept[::2]
+            self.kept_every *= 2
+
+
+def without_repeats(gathered: Gathered, before: Sequence[Findings] = ()) -> tuple[Gathered, tuple[Repeat, ...]]:
+    """Leave out blocks with samples that an earlier log holds, or one of those `before`; a log without blocks goes."""
+    repeats: list[Repeat] = []
+    blocks = list(gathered.blocks)
+    for number, found in enumerate(gathered.findings):
+        for place, other in enumerate((*before, *gathered.findings[:number]), start=-len(before)):
+            own = [block for block in blocks if block.log == number]
+            if found.content is None or other.content is None or not own:
+                continue
+            spans = found.content.shared(other.content)
+            again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
+            if again:
+                blocks = [block for block in blocks if id(block) not in again]
+                share, gone = len(again) / len(own), len(again) == len(own)
+                repeats.append(Repeat(number, found.log, place, other.log, share, gone))
+    if not repeats:
+        return gathered, ()
+    left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
+    return Gathered(
+        tuple(replace(block, log=left[block.log]) for block in blocks),
+        tuple(gathered.settling[log] for log in left),
+        tuple(replace(rows, log=left[rows.log]) for rows in gathered.kept if rows.log in left),
+        tuple(gathered.findings[log] for log in left),
+        tuple(
+            _shrunk(factors, gathered.blocks, blocks, log) for log, factors in enumerate(gathered.floor) if log in left
+        ),
+    ), tuple(repeats)
+
+
+def _shrunk(
+    factors: tuple[ChannelFactor, ...], before: Sequence[Block], after: Sequence[Block], log: int
+) -> tuple[ChannelFactor, ...]:
+    """Factors as large as for the share of a log's blocks that is left."""
+    share = sum(block.log == log for block in after) / sum(block.log == log for block in before)
+    return tuple(replace(factor, R=np.sqrt(share) * factor.R) for factor in factors)
+
+
+def merge_neighbours(blocks: list[Block]) -> list[Block]:
+    """Merge blocks in pairs; those of different logs stay apart."""
+    merged: list[Block] = []
+    k = 0
+    while k < len(blocks):
+        left = blocks[k]
+        if k + 1 < len(blocks) and blocks[k + 1].log == left.log:
+            right = blocks[k + 1]
+            factors = tuple(merge(pair) for pair in zip(left.factors, right.factors, strict=True))
+            merged.append(Block(left.log, left.start, right.stop, factors))
+            k += 2
+        else:
+            merged.append(left)
+            k += 1
+    return merged
+
+
+def _part(rows: Rows, part: slice) -> Rows:
+    return Rows(
+        rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part],
+        rows.good[part],
+    )  # fmt: skip
+
+
+def _own(rows: Rows) -> Rows:
+    """A copy that stays."""
+    return replace(rows, wide=rows.wide.copy(), noise=None)
+
+
+def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[ChannelFactor, ...]]:
+    """One factor per channel for every log."""
+    logs = sorted({block.log for block in blocks})
+    return {
+        log: tuple(merge(list(column)) for column in zip(*(b.factors for b in blocks if b.log == log), strict=True))
+        for log in logs
+    }

@@ -1,0 +1,237 @@
+"""A law of nature as a check: the inertia that every joint feels is positive.
+
+H_jj(q), the torque of joint j per acceleration of its own, is linear in the parameters; so is its mean over postures,
+and a deviation comes with it. Reversed signs of torques or forces make it negative while the fit stays perfect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.dynamics.regressor import regressor
+from dynid.errors import LoopError
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.rows import Rows
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import Factors, Solution
+from dynid.identifiability.base_reactions import relate_sensors
+from dynid.identifiability.samples import random_samples
+from dynid.robot.force_sensor import CHANNELS
+from dynid.robot.inertia import ROTOR
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+POSTURES = 24
+
+
+def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool = False) -> Array:
+    """Matrix (n, names): mean inertias about the joints from parameters; no rows where they cannot be had.
+
+    roughly: although some parameters are unidentifiable and others stand for sums with them.
+    """
+    try:
+        if equation.measure.model == "reaction":
+            relation = relate_sensors(equation.robot, tared=equation.is_tared)
+            if relation.lost:
+                return np.zeros((0, len(names)))
+            on_base = _of_columns(equation)[:, list(relation.torque.kept)] @ relation.S
+            base_names = relation.reaction.names
+        else:
+            on_base, base_names = _of_rows(equation), equation.base.names
+    except LoopError:
+        return np.zeros((0, len(names)))
+    place = {name: k for k, name in enumerate(base_names)}
+    if not roughly and not set(base_names) <= set(
+        names
+    ):  # something is lost in the data: sums of parameters are no inertias
+        return np.zeros((0, len(names)))
+    return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
+
+
+def _of_rows(equation: Equation) -> Array:
+    """Mean over postures of H_jj, (joints in use, base columns)."""
+    q = random_samples(equation.robot, POSTURES, 0).q
+    zero, t = np.zeros_like(q), np.arange(float(POSTURES))
+    still = equation.rigid_rows(Motion(t, q, zero, zero))
+    inertias = np.zeros((len(equation.torque_channels), equation.base_count))
+    for k, channel in enumerate(equation.torque_channels):
+        a = zero.copy()
+        a[:, channel.joint] = 1.0
+        rows = (channel.row(equation.rigid_rows(Motion(t, q, zero, a))) - channel.row(still)).mean(axis=0)
+        inertias[k, channel.columns[: channel.base]] = rows[: channel.base]
+    return inertias
+
+
+def _of_columns(equation: Equation) -> Array:
+    """Mean over postures of H_jj, (n, standard columns without rotors)."""
+    robot, n = equation.robot, equation.robot.n
+    q = random_samples(robot, POSTURES, 0).q
+    zero, t = np.zeros_like(q), np.arange(float(POSTURES))
+    still = regressor(robot, Motion(t, q, zero, zero), rotor_inertia=False).matrix
+    inertias = []
+    for j in range(n):
+        a = zero.copy()
+        a[:, j] = 1.0
+        rows = regressor(robot, Motion(t, q, zero, a), rotor_inertia=False).matrix - still
+        inertias.append(rows.reshape(POSTURES, n, -1)[:, j].mean(axis=0))
+    return np.array(inertias)
+
+
+# Do the torques have the size that the robot file's masses ask for? If not, they may be currents.
+#
+# The inertial part of a joint's torque, as identified, is compared with that of the nominal parameters, on the factors
+# of the data: where both have one shape but not one size, the ratio is told. Nominal values may be wrong themselves,
+# so this is a doubt, never an error.
+
+
+ALIKE = 0.9
+"""Cosine between identified and nominal torques from which on they have one shape."""
+
+FAR = 3.0
+"""Ratio of sizes that no real robot has to its data sheet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Identified over nominal inertial torque of a joint."""
+
+    joint: str
+    ratio: float
+
+
+def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: Factors) -> tuple[Scale, ...]:
+    """Ratios of the joints whose torques have the nominal shape; none where these do not agree that the size is off."""
+    nominal = _nominal(equation)
+    if nominal is None or equation.measure.model not in ("torque", "torque+reaction"):
+        return ()
+    places = [unknowns.names.index(name) if name in unknowns.names else -1 for name in equation.base.names]
+    shown = [(k, x) for k, x in zip(places, nominal, strict=True) if k >= 0]
+    if not shown:
+        return ()
+    columns, expected = np.array([k for k, _ in shown]), np.array([x for _, x in shown])
+    scales = []
+    for c, channel in enumerate(equation.torque_channels):
+        rows = np.vstack([unknowns.rows(log, c, of_log[c])[0][:, columns] for log, of_log in factors.items()])
+        found, wanted = rows @ values[columns], rows @ expected
+        product, size = float(found @ wanted), float(np.linalg.norm(found) * np.linalg.norm(wanted))
+        if size > 0.0 and product > ALIKE * size:
+            scales.append(Scale(equation.robot.joint_names[channel.joint], product / float(wanted @ wanted)))
+    far = [scale for scale in scales if not 1.0 / FAR < scale.ratio < FAR]
+    return tuple(scales) if 2 * len(far) > len(equation.torque_channels) else ()
+
+
+def told(scales: Sequence[Scale]) -> str:
+    """The ratios in words."""
+    some = ", ".join(f"{scale.joint} {scale.ratio:.2g}" for scale in scales[:8])
+    return (
+        f"torques are not of the size that the masses of the robot file ask for (times {some}): currents or motor "
+        "torques in place of joint torques?"
+    )
+
+
+def _nominal(equation: Equation) -> Array | None:
+    """Base parameters of the robot file, rotors that it does not tell taken as zero; None where values are missing."""
+    if equation.unknown is not None:
+        return None
+    robot = equation.robot
+    X = np.array(robot.parameters)
+    rotors = np.array([name.startswith(ROTOR) for name in robot.parameter_names])
+    X[rotors & np.isnan(X)] = 0.0
+    if np.isnan(X).any() or not np.any(X):
+        return None
+    return np.asarray(equation.base.values(X))
+
+
+# Whether a force plate sits where it was declared: small shifts and turns as further unknowns.
+#
+# With F and M the readings that the parameters predict, a plate whose reference point lies rho further and whose axes
+# are turned by phi (both small, in its own axes) reads F - phi x F and M - phi x M - rho x F. These are six further
+# columns; constant parts go into the offsets.
+
+
+LEAST = np.array([2e-3] * 3 + [3e-3] * 3)
+"""Shift (m) and turn (rad) below which nothing is said."""
+
+SURE = 5.0
+"""Standard deviations beyond which a shift is no chance."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Placement:
+    """Shift (3,) of the reference point in m and turn (3,) of the axes in rad, in the plate's axes, with deviations."""
+
+    shift: Array
+    turn: Array
+    shift_sigma: Array
+    turn_sigma: Array
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the plate sits elsewhere, beyond doubt."""
+        found = np.concatenate([self.shift, self.turn])
+        sigma = np.concatenate([self.shift_sigma, self.turn_sigma])
+        return bool(np.any((np.abs(found) > LEAST) & (np.abs(found) > SURE * sigma)))
+
+    def __str__(self) -> str:
+        shift = ", ".join(f"{x:.0f}" for x in np.round(1e3 * self.shift) + 0.0)  # no -0
+        turn = ", ".join(f"{x:.1f}" for x in np.round(np.degrees(self.turn), 1) + 0.0)
+        return f"{shift} mm away and turned by {turn} degrees (in its own axes)"
+
+
+def find_placement(
+    equation: Equation, unknowns: Unknowns, solution: Solution, kept: tuple[Rows, ...], inflation: float
+) -> Placement | None:
+    """Let the data choose shift and turn; None where not all six channels are there or nothing moves."""
+    if set(equation.sensor.channels) != set(CHANNELS) or not equation.base_channels or not kept:
+        return None
+    first = len(equation.channels) - 6
+    order = [equation.sensor.channels.index(name) for name in CHANNELS]
+    A, C, e = [], [], []
+    for rows in kept:
+        predicted = np.zeros((len(rows.t), 6))
+        for c, channel in enumerate(equation.channels[first:]):
+            own = unknowns.of_channel(rows.log, first + c, solution.values)
+            predicted[:, c] = channel.row(rows.wide)[:, : channel.base] @ own[: channel.base]
+        columns = _columns(predicted[:, order])
+        for k, c in enumerate(order):
+            channel, noise = equation.channels[first + c], solution.noise[first + c]
+            own = channel.row(rows.wide)
+            place = unknowns.place[rows.log, channel.columns]
+            W = np.zeros((len(own), len(unknowns)))
+            W[:, place[place >= 0]] = own[:, :-1][:, place >= 0]
+            A.append(W @ solution.free / noise)
+            C.append(columns[:, k] / noise)
+            e.append((own[:, -1] - W @ solution.values) / noise)
+    return _solved(np.concatenate(A), np.concatenate(C), np.concatenate(e), inflation)
+
+
+def _columns(readings: Array) -> Array:
+    """Readings (N, 6) as they change per unit of shift and turn: (N, 6 readings, 6)."""
+    F, M = readings[:, :3], readings[:, 3:]
+    columns = np.zeros((len(readings), 6, 6))
+    for k, axis in enumerate(np.eye(3)):
+        columns[:, 3:, k] = -np.cross(axis, F)
+        columns[:, :3, 3 + k] = -np.cross(axis, F)
+        columns[:, 3:, 3 + k] = -np.cross(axis, M)
+    return columns
+
+
+def _solved(A: Array, C: Array, e: Array, inflation: float) -> Placement | None:
+    """Least squares for the columns C beside A; what A or the other columns can mimic stays zero."""
+    size = np.linalg.norm(A, axis=0)
+    Q = np.linalg.qr(A[:, size > 0.0] / size[size > 0.0])[0]
+    rest = C - Q @ (Q.T @ C)
+    length, left = np.linalg.norm(C, axis=0), np.linalg.norm(rest, axis=0)
+    seen = np.flatnonzero(left > 1e-6 * np.maximum(length, 1e-300))
+    if not len(seen):
+        return None
+    U, s, Vt = np.linalg.svd(rest[:, seen] / left[seen], full_matrices=False)
+    good = s > 1e-6 * s[0]
+    inverse = Vt[good].T / s[good]
+    found, sigma = np.zeros(6), np.zeros(6)
+    found[seen] = inverse @ (U[:, good].T @ e) / left[seen]
+    sigma[seen] = np.sqrt(inflation * (inverse**2).sum(axis=1)) / left[seen]
+    return Placement(found[:3], found[3:], sigma[:3], sigma[3:])

@@ -1,0 +1,259 @@
+"""What the residual still knows: colour, dependence on velocity and position, and a delay of the torques."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.dynamics.friction import STOP
+from dynid.estimation.accumulate.factor import ChannelFactor, merge
+from dynid.estimation.accumulate.state import State
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.rows import Rows
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import Solution
+from dynid.robot.transform import Array
+
+BINS = 12
+ROUNDS = 6
+SLOW = 2e-3
+"""Speed of a tremor over that of the motion (rms) below which it does not matter."""
+
+LONGEST = 0.5
+"""Seconds beyond which a delay is not sought."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelCheck:
+    """One channel's residual on the rows that were kept.
+
+    colour: autocorrelation after two periods of the cut-off (one sample where nothing is filtered), 0 for white
+    noise; velocity, position: share of its variance that a curve over v or q of this joint explains (0 to 1),
+    chance taken off.
+    """
+
+    channel: str
+    colour: float
+    velocity: float
+    position: float
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Torques were recorded `seconds` after the positions (negative: before), with a standard deviation."""
+
+    seconds: float
+    sigma: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tremor:
+    """A joint that noise of its encoder shakes through the controller, with `speed` (rad/s or m/s, rms).
+
+    shifts (unknowns,): how its friction, which then turns round less sharply, changes the values.
+    """
+
+    joint: int
+    speed: float
+    shifts: Array
+
+
+def find_tremors(
+    equation: Equation, unknowns: Unknowns, solution: Solution, state: State, inertias: Array
+) -> tuple[Tremor, ...]:
+    """What a controller that feeds noise of the encoders back does to friction; inertias (n,) about the joints.
+
+    Impulses J of the controller above the cut-off shake a joint with the velocity J / inertia. Where a joint turns
+    round, its dry friction is F erf(v / (sqrt(2) s)) in place of F sign(v) then, with s the rms of that velocity.
+    """
+    if not (state.kept and state.loop and equation.is_direct and equation.torque_channels):
+        return ()
+    window = equation.measure.window if equation.measure.is_integral else None
+    total = sum(block.factors[0].count for block in state.blocks) / sum(len(rows.t) for rows in state.kept)
+    half = solution.free @ np.linalg.inv(solution.R)
+    blocks = [columns for name, columns in equation.blocks_of.items() if name == "coulomb" or STOP.fullmatch(name)]
+    found = []
+    for j, inertia in zip(equation.joints, inertias, strict=True):
+        if inertia <= 0.0:
+            continue
+        c = 0 if equation.measure.is_scalar else [channel.joint for channel in equation.channels].index(j)
+        pull, speeds = np.zeros(len(unknowns)), [0.0]
+        for rows in state.kept:
+            noise = state.loop[rows.log]
+            if noise is None or len(rows.t) < 2:
+                continue
+            s = float(np.sqrt(np.minimum(noise[0][:, j] / inertia**2, noise[1][:, j]).sum()))
+            places = [unknowns.place[rows.log, columns[j]] for columns in blocks]
+            dry = sum(float(solution.values[k]) for k in places if k >= 0)
+            change = dry * _less_sharp(rows.t, rows.v[:, j], s, window)
+            change *= (rows.v[:, j] if equation.measure.is_scalar else 1.0) * (window or 1.0)
+            place = unknowns.place[rows.log, unknowns.channels[c]]
+            own = equation.channels[c].row(rows.wide)[:, :-1]
+            pull[place[place >= 0]] += own[:, place >= 0].T @ change / solution.noise[c] ** 2
+            speeds.append(s)
+        usual = np.sqrt(np.mean([float((rows.v[:, j] ** 2).mean()) for rows in state.kept]))
+        if max(speeds) > SLOW * usual:
+            found.append(Tremor(j, max(speeds), total * (half @ (half.T @ pull))))
+    return tuple(found)
+
+
+def _less_sharp(t: Array, v: Array, s: float, window: float | None) -> Array:
+    """Mean of erf(v / (sqrt(2) s)) - sign(v) from row to row, or over a window (s) around each."""
+    from scipy.special import erf
+
+    if s < 1e-9:
+        return np.zeros(len(v))
+    width = 0.5 * (float(np.median(np.diff(t))) if window is None else window)
+    low, high = np.interp(t - width, t, v), np.interp(t + width, t, v)
+    high = np.where(np.abs(high - low) < 1e-3 * s, low + 1e-3 * s, high)
+
+    def integral(x: Array) -> Array:
+        return np.asarray(
+            x * erf(x / (np.sqrt(2.0) * s)) + s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * (x / s) ** 2) - np.abs(x)
+        )
+
+    return (integral(high) - integral(low)) / (high - low)
+
+
+def residuals_of(equation: Equation, unknowns: Unknowns, values: Array, rows: Rows) -> tuple[Array, Array]:
+    """Predicted and residual torques (K, channels) of some rows."""
+    predicted, left = [], []
+    for c, channel in enumerate(equation.channels):
+        own = channel.row(rows.wide)
+        y = own[:, :-1] @ unknowns.of_channel(rows.log, c, values)
+        predicted.append(y)
+        left.append(own[:, -1] - y)
+    return np.column_stack(predicted), np.column_stack(left)
+
+
+def check_channels(
+    equation: Equation, unknowns: Unknowns, values: Array, kept: tuple[Rows, ...], cutoff: float | None
+) -> tuple[ChannelCheck, ...]:
+    """Look at the residual of every channel."""
+    if not kept:
+        return ()
+    pieces = [residuals_of(equation, unknowns, values, rows)[1] for rows in kept]
+    step = _step(kept)
+    lag = 1 if cutoff is None or step is None else max(1, round(2.0 / (cutoff * step)))
+    q, v = np.concatenate([rows.q for rows in kept]), np.concatenate([rows.v for rows in kept])
+    whole = np.concatenate(pieces)
+    checks = []
+    for c, channel in enumerate(equation.channels):
+        colour = _autocorrelation([piece[:, c] for piece in pieces], lag)
+        j = channel.joint
+        loss = _correlation_time([piece[:, c] for piece in pieces])
+        name = equation.channel_names[c]
+        if j < 0:  # all joints together: there is no one velocity or position to look at
+            checks.append(ChannelCheck(name, colour, 0.0, 0.0))
+            continue
+        over_v, over_q = (_explained(x[:, j], whole[:, c], loss) for x in (v, q))
+        checks.append(ChannelCheck(name, colour, over_v, over_q))
+    return tuple(checks)
+
+
+def estimate_delay(
+    equation: Equation, unknowns: Unknowns, solution: Solution, kept: tuple[Rows, ...], inflation: float
+) -> Delay | None:
+    """Let the data choose a common shift: y(t) = p(t - d) = p - d p', with p' a further column of every channel.
+
+    A shift that is more than noise is taken back by interpolation and sought again (Gauss-Newton).
+    """
+    step = _step(kept)
+    if step is None or equation.measure.is_scalar:  # a delay of torques is none of their power
+        return None
+    values, delay = solution.values, None
+    for _ in range(ROUNDS):
+        before = 0.0 if delay is None else delay.seconds
+        factors = _factors_with_slope(equation, unknowns, values, kept, step, before)
+        if not factors:
+            break
+        A, b = _with_slope(unknowns, factors, solution)
+        scale = np.linalg.norm(A, axis=0)
+        if scale[-1] == 0.0:
+            break
+        scale[scale == 0.0] = 1.0
+        Q, R = np.linalg.qr(A / scale)
+        if abs(R[-1, -1]) < 1e-8:
+            break
+        right = Q.T @ b
+        change = -float(right[-1] / R[-1, -1] / scale[-1])
+        delay = Delay(before + change, float(np.sqrt(inflation) / abs(R[-1, -1]) / scale[-1]))
+        if abs(delay.seconds) < 3.0 * delay.sigma or abs(change) < 0.1 * delay.sigma or abs(delay.seconds) > LONGEST:
+            break
+        u = np.linalg.lstsq(R, right, rcond=None)[0] / scale
+        values = solution.free @ u[:-1] + solution.fixed
+    return delay
+
+
+def _factors_with_slope(
+    equation: Equation, unknowns: Unknowns, values: Array, kept: tuple[Rows, ...], step: float, shift: float
+) -> dict[int, list[ChannelFactor]]:
+    """Factors of rows [W | p' | y], y taken `shift` seconds later than W."""
+    from scipy.interpolate import CubicSpline
+
+    factors: dict[int, list[list[ChannelFactor]]] = {}
+    for rows in kept:
+        inside = (rows.t + shift >= rows.t[0]) & (rows.t + shift <= rows.t[-1])
+        inside[:2] = inside[-2:] = False  # where the slope is one-sided
+        if len(rows.t) < 5 or not inside.any() or np.diff(rows.t).min() <= 0.0:
+            continue
+        predicted, _ = residuals_of(equation, unknowns, values, rows)
+        slope = np.gradient(predicted, step, axis=0)
+        of_log = factors.setdefault(rows.log, [[] for _ in equation.channels])
+        for c, channel in enumerate(equation.channels):
+            own = channel.row(rows.wide)
+            y = own[:, -1] if shift == 0.0 else CubicSpline(rows.t, own[:, -1])(rows.t + shift)
+            of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], y])[inside]))
+    return {log: [merge(some) for some in channels] for log, channels in factors.items()}
+
+
+def _with_slope(unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution) -> tuple[Array, Array]:
+    rows, right = [], []
+    for log, of_log in factors.items():
+        for c, factor in enumerate(of_log):
+            own = ChannelFactor(np.delete(factor.R, -2, axis=1), factor.count, factor.total)
+            A, b = unknowns.rows(log, c, own)
+            rows.append(np.column_stack([A @ solution.free, factor.R[:, -2]]) / solution.noise[c])
+            right.append((b - A @ solution.fixed) / solution.noise[c])
+    return np.concatenate(rows), np.concatenate(right)
+
+
+def _step(kept: tuple[Rows, ...]) -> float | None:
+    steps = [np.diff(rows.t) for rows in kept if len(rows.t) > 1]
+    return float(np.median(np.concatenate(steps))) if steps else None
+
+
+def _autocorrelation(pieces: list[Array], lag: int) -> float:
+    """Correlation of samples `lag` apart, inside the pieces."""
+    mean = float(np.concatenate(pieces).mean())
+    power = sum(float(((x - mean) ** 2).sum()) for x in pieces)
+    pairs = sum(float(((x[lag:] - mean) * (x[:-lag] - mean)).sum()) for x in pieces if len(x) > lag)
+    return pairs / power if power > 0.0 else 0.0
+
+
+def _correlation_time(pieces: list[Array]) -> float:
+    """How many samples count as one, by the first zero crossing of the autocorrelation."""
+    total = 1.0
+    for lag in range(1, 200):
+        rho = _autocorrelation(pieces, lag)
+        if rho <= 0.05:
+            break
+        total += 2.0 * rho
+    return total
+
+
+def _explained(x: Array, residual: Array, samples_per_one: float) -> float:
+    """Share of the residual's variance between bins of x, minus what chance gives."""
+    if float(np.ptp(x)) == 0.0 or len(x) < 4 * BINS:
+        return 0.0
+    edges = np.unique(np.quantile(x, np.linspace(0.0, 1.0, BINS + 1)[1:-1]))
+    place = np.searchsorted(edges, x)
+    count = np.bincount(place, minlength=len(edges) + 1).astype(float)
+    mean = np.bincount(place, residual, minlength=len(edges) + 1) / np.maximum(count, 1.0)
+    centre, variance = residual.mean(), residual.var()
+    if variance == 0.0:
+        return 0.0
+    share = float((count * (mean - centre) ** 2).sum() / len(x) / variance)
+    chance = len(edges) * samples_per_one / len(x)
+    return max(0.0, share - chance)

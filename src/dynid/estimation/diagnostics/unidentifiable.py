@@ -1,0 +1,143 @@
+"""Combinations that the data cannot tell apart, and which motion would reveal them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.identifiability.relations import Regrouping
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array, freeze
+
+ALIKE = 0.3
+"""Share of the largest torque that a joint's motion must cause to reveal a direction as well as the best joint's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """One parameter that was set to zero: what the data see in its place, and the remedy.
+
+    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * lost.
+    """
+
+    name: str
+    seen: str
+    remedy: str
+    shares: tuple[tuple[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} is unidentifiable from these data ({self.seen}); {self.remedy}"
+
+
+def describe_lost(
+    equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array, *, by_noise: bool = False,
+    is_noisy: bool = False,
+) -> tuple[Lost, ...]:  # fmt: skip
+    """One entry per unknown that was not kept; posture (n,): the mean position in the logs.
+
+    by_noise: noise of the sensors alone would have told them apart; is_noisy: the cut-off lets much of it through.
+    """
+    if regrouping is None:
+        return ()
+    kept = list(regrouping.kept)
+    found = []
+    for k, name in enumerate(unknowns.names):
+        if k in kept:
+            continue
+        shares = regrouping.matrix[:, k]
+        terms = [
+            (share, unknowns.names[i])
+            for i, share in zip(kept, shares, strict=True)
+            if abs(share) > 1e-6 * _size(shares)
+        ]
+        direction = np.zeros(len(unknowns))
+        direction[k] = 1.0
+        direction[kept] -= shares
+        seen = ("only noise of the sensors excites it; " if by_noise else "") + seen_instead(terms, name)
+        kept_shares = tuple((other, float(share)) for share, other in terms)
+        remedy = "lower the cut-off, or " if by_noise and is_noisy else ""
+        remedy += _remedy(equation, unknowns, direction, posture)
+        found.append(Lost(name, seen, remedy, kept_shares))
+    return tuple(found)
+
+
+def _size(shares: Array) -> float:
+    return max(float(np.abs(shares).max()), 1e-12)
+
+
+def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
+    """What the data show in place of a lost parameter; terms: (share, name) of what it joins."""
+    return "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
+
+
+def _sum(terms: list[tuple[float, str]], name: str) -> str:
+    parts = []
+    for share, other in terms[:6]:
+        factor = "" if f"{abs(share):.3g}" == "1" else f"{abs(share):.3g} "
+        parts.append(f"{other} {'+' if share > 0 else '-'} {factor}{name}")
+    more = f" and {len(terms) - 6} more" if len(terms) > 6 else ""
+    return ", ".join(parts) + more
+
+
+def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> str:
+    place = unknowns.place[0]
+    columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
+    rigid = columns[: equation.rigid_count]
+    if not np.any(rigid):
+        if not equation.torque_channels:
+            return "move all joints, one after the other and together"
+        names = equation.robot.joint_names
+        j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.torque_channels]))
+        return f"move joint {names[equation.torque_channels[j].joint]} faster, slower and in both directions"
+    return revealing_motion(equation, rigid, posture)
+
+
+def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> str:
+    """Try motions of single joints, then of pairs, around the posture (n,), and name one that shows a direction.
+
+    Of several joints that show it as well the last is named, which moves least of the robot. rigid: the direction,
+    on the base and user columns.
+    """
+    n, names = equation.robot.n, equation.robot.joint_names
+    single = [_shown(equation, rigid, posture, (j,)) for j in range(n)]
+    best = int(np.flatnonzero(np.array(single) >= ALIKE * max(single))[-1])
+    whole = _shown(equation, rigid, posture, tuple(range(n)))
+    if single[best] > 1e-3 * max(whole, 1e-300):
+        return f"move joint {names[best]} more, independently of the others (position, speed and acceleration)"
+    pairs = {(i, j): _shown(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
+    if pairs:
+        pair = max(pairs, key=lambda key: pairs[key])
+        if pairs[pair] > 1e-3 * max(whole, 1e-300):
+            return f"move joints {names[pair[1]]} and {names[pair[0]]} at the same time"
+    return "move all joints at the same time, with other combinations of positions and speeds"
+
+
+def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
+    """Change of torques or forces on the base that the direction causes when only some joints move.
+
+    What it causes at standstill is no news: the data hold that posture, and an offset may cancel it.
+    """
+    rows = _trial(equation, tuple(posture.tolist()), joints)
+    shown = equation.rigid_torque(rows, rigid)
+    for channel in equation.base_channels:
+        own = rows[:, channel.start : channel.start + channel.base] @ rigid[channel.columns[: channel.base]]
+        shown = np.column_stack([shown, own])
+    return float(np.abs(shown[1:] - shown[0]).max())
+
+
+@lru_cache(maxsize=256)
+def _trial(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ...]) -> Array:
+    """Rows of the posture and of a random motion of some joints, remembered: the next direction asks for the same."""
+    rng = np.random.default_rng(0)
+    n, N = equation.robot.n, 30
+    q, v, a = np.tile(posture, (N, 1)), np.zeros((N, n)), np.zeros((N, n))
+    for j in joints:
+        scale = equation.shapes.scale[j]
+        q[:, j] += scale * rng.uniform(-1.5, 1.5, N)
+        v[:, j], a[:, j] = scale * rng.uniform(-2.0, 2.0, N), scale * rng.uniform(-5.0, 5.0, N)
+    q[0], v[0], a[0] = posture, 0.0, 0.0
+    return freeze(equation.rigid_rows(Motion(np.arange(float(N)), q, v, a)))

@@ -1,0 +1,613 @@
+"""From a state to a result: gate, solution, deviations, checks, verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.concurrency import cached_property
+from dynid.dynamics.friction import FRICTION, PLAIN, STOP
+from dynid.errors import IdentificationError
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.accumulate.one_pass import Gathered, total_factors
+from dynid.estimation.accumulate.state import State
+from dynid.estimation.diagnostics.plausibility import find_placement, find_scales, mean_inertias
+from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
+from dynid.estimation.diagnostics.torque_check import TorqueCheck
+from dynid.estimation.diagnostics.unidentifiable import Lost, describe_lost
+from dynid.estimation.diagnostics.verdict import NOISY, Evidence, Shaken, judge
+from dynid.estimation.identification import NORMAL, Bounds, Identification
+from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
+from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife
+from dynid.estimation.inference.score import Score, held_out_score, score
+from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, Trial, choose_blocks, eliminate
+from dynid.estimation.regression.equation import Equation, Indices
+from dynid.estimation.regression.measurement import Method, refuse_idle_offsets
+from dynid.estimation.regression.structure import standing_regrouping, structural_columns
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import (
+    Constraints,
+    Factors,
+    NoisyRows,
+    Solution,
+    channel_noise,
+    constraints_of,
+    regroup_above_noise,
+    solve,
+    stacked,
+)
+from dynid.estimation.solve.recursive import (
+    Estimate,
+    Levels,
+    attenuation,
+    compare_with_batch,
+    find_levels,
+    jackknife_recursion,
+    shifts_of,
+    solve_recursively,
+)
+from dynid.identifiability.relations import Regrouping
+from dynid.logs.read import IN_CURRENT
+from dynid.robot.transform import Array
+from dynid.version import VERSION
+
+# From a solved state to a result: deviations, what they tell, the verdict.
+
+
+SURE = 2.0
+"""Half widths of an interval beyond which a value is below zero without doubt."""
+
+UNSURE = 0.25
+"""Standard deviation of what noise of the motion pulls the values by, as a share: its size is an estimate."""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A solved state with all that was found on the way.
+
+    sums: names of unknowns that stand for several; blind: warnings of the way of solving; deviations: None where the
+    textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by.
+    """
+
+    state: State
+    method: Method
+    unknowns: Unknowns
+    factors: Factors
+    solution: Solution
+    deviations: Jackknife | None
+    fit: Score
+    validation: Score
+    friction: tuple[str, ...]
+    trials: tuple[Trial, ...]
+    lost: tuple[Lost, ...]
+    sums: set[str]
+    notes: tuple[str, ...]
+    blind: tuple[str, ...]
+    torques: Score | None
+    shift: Array
+
+    def judged(self) -> Identification:
+        """Weigh it, and keep what a user needs."""
+        equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
+        verdict = judge(self._evidence())
+        doubts = verdict.reasons if verdict.level != "good" else ()
+        warnings = (
+            *equation.robot.warnings,
+            *self._hidden_rotors(),
+            *equation.base.warnings,
+            *map(str, state.repeats),
+            *self.blind,
+            *map(str, self.lost),
+            *doubts,
+        )
+        if self.deviations is None and self.method.intervals == "jackknife":
+            few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
+            warnings = (*warnings, few)
+        essential = eliminate(solution, self.inflation, self.groups or 1000)
+        return Identification(
+            equation=equation.with_friction(self.friction),
+            model=equation.measure.model,
+            estimator=self.method.estimator,
+            names=self._named(kept),
+            units=tuple(self.unknowns.units[k] for k in kept),
+            values=solution.values[kept],
+            sigma=self.sigma[kept],
+            white_sigma=self.white_sigma[kept],
+            covariance=self.covariance[np.ix_(kept, kept)],
+            systematic=self.systematic[:, kept],
+            quantile=self.quantile,
+            groups=self.groups,
+            rank=solution.rank,
+            base_rank=len(self.base),
+            condition=solution.condition,
+            base_condition=self.base_condition,
+            bounds=self._bounds(),
+            noise=solution.noise if self.method.estimator != "ols" else channel_noise(solution),
+            fit=self.fit,
+            validation=self.validation,
+            torques=self.torques,
+            cutoff=state.cutoff,
+            cutoff_reason=state.reason,
+            delay=state.delay,
+            found_delay=self.found_delay,
+            friction=self.friction,
+            trials=self.trials,
+            essential=self._named(k for k in essential.kept if k in set(kept.tolist())),
+            essential_values=essential.values[kept],
+            lost=self.lost,
+            checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
+            findings=tuple((found.log, found.sentences) for found in state.findings),
+            notes=self.notes,
+            verdict=verdict,
+            warnings=warnings,
+            factors=self._factors(),
+            version=VERSION,
+        )
+
+    def _hidden_rotors(self) -> list[str]:
+        """Rotors that the base feels and the rows leave out."""
+        equation = self.state.equation
+        joints = ", ".join(equation.sensor.hidden) if equation.base_channels else ""
+        return [f"the rotor inertia of joint {joints} is unknown: its spin is left out of the forces"] if joints else []
+
+    @cached_property
+    def kept(self) -> Indices:
+        """Unknowns that the data determine."""
+        regrouping = self.solution.regrouping
+        return np.array(range(len(self.unknowns)) if regrouping is None else regrouping.kept, dtype=np.int64)
+
+    @cached_property
+    def base(self) -> list[int]:
+        """Those of them that are base parameters."""
+        return [int(k) for k in self.kept if self.unknowns.names[k] in self.state.equation.base.names]
+
+    @cached_property
+    def systematic(self) -> Array:
+        """Shifts by gains, by noise of the motion and by its way through the controller, a row each."""
+        gains = gain_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
+        rows = [self.shift, *(tremor.shifts for tremor in self.tremors)]
+        return np.concatenate([gains, *(row[None] for row in rows if row.any())])
+
+    @cached_property
+    def tremors(self) -> tuple[Tremor, ...]:
+        """Joints that noise of the encoders shakes through the controller."""
+        equation, kept = self.state.equation, self.kept
+        H = mean_inertias(equation, self._named(kept), roughly=True)
+        inertias = H @ self.solution.values[kept]
+        if len(H) != len(equation.joints):
+            return ()
+        return find_tremors(equation, self.unknowns, self.solution, self.state, inertias)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """Of the jackknife, or of white residuals, and of uncertain gains."""
+        random = self.solution.covariance if self.deviations is None else self.deviations.covariance
+        return np.asarray(random + self.systematic.T @ self.systematic)
+
+    @cached_property
+    def sigma(self) -> Array:
+        """Deviations of all unknowns."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @cached_property
+    def white_sigma(self) -> Array:
+        """The same if residuals were white."""
+        return np.sqrt(np.diag(self.solution.covariance))
+
+    @property
+    def quantile(self) -> float:
+        """Half width of a 95 % interval over its deviation."""
+        return NORMAL if self.deviations is None else self.deviations.quantile
+
+    @property
+    def groups(self) -> int:
+        """Blocks behind the jackknife, 0 without."""
+        return 0 if self.deviations is None else self.deviations.groups
+
+    @cached_property
+    def inflation(self) -> float:
+        """How much larger real variances are than those of white residuals, at least 1."""
+        sigma, white = self.sigma, self.white_sigma
+        known = (white > 0.0) & np.isfinite(sigma)
+        return float(max(1.0, np.median((sigma[known] / white[known]) ** 2))) if known.any() else 1.0
+
+    @cached_property
+    def found_delay(self) -> Delay | None:
+        """By how much torques seem to be recorded after positions."""
+        return estimate_delay(self.state.equation, self.unknowns, self.solution, self.state.kept, self.inflation)
+
+    @cached_property
+    def base_condition(self) -> float:
+        """Of the base columns alone, weighted."""
+        if not self.base:
+            return 1.0
+        rows = stacked(self.unknowns, self.factors, self.solution.noise)[0][:, self.base]
+        singular = np.linalg.svd(rows, compute_uv=False)
+        return float(singular[0] / max(singular[-1], 1e-300))
+
+    def _named(self, some: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self.unknowns.names[k] for k in some)
+
+    def _evidence(self) -> Evidence:
+        """The figures that the verdict rests on."""
+        state, equation, unknowns, deviations = self.state, self.state.equation, self.unknowns, self.deviations
+        return Evidence(
+            channels=equation.channel_names, fit=self.fit, validation=self.validation, lost=self.lost,
+            model=equation.measure.model, torques=self.torques, torque_joints=self._torque_joints(),
+            base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
+            essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
+            weak=self._weak(), impossible=self._impossible(), negative=self._negative_inertias(),
+            placement=find_placement(equation, unknowns, self.solution, state.kept, self.inflation),
+            is_plate=equation.measure.model == "reaction", motion_noise=state.motion_noise,
+            joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
+            scales=find_scales(equation, unknowns, self.solution.values, self.factors),
+            in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.measure.has_torques,
+            seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken(),
+        )  # fmt: skip
+
+    def _torque_joints(self) -> tuple[str, ...]:
+        """Joints of the torques that were predicted beside what the model is about."""
+        equation = self.state.equation
+        joints = equation.joints if equation.measure.has_torques else range(equation.robot.n)
+        return tuple(equation.robot.joint_names[j] for j in joints)
+
+    def _shaken(self) -> list[Shaken]:
+        """Joints whose friction is off by more than a standard deviation because encoder noise shakes them."""
+        random = self.solution.covariance if self.deviations is None else self.deviations.covariance
+        sigma, equation = np.sqrt(np.diag(random)), self.state.equation
+        friction = [k for k in self.kept if self.unknowns.names[k] in equation.names[equation.rigid_count :]]
+        found = []
+        for tremor in self.tremors:
+            off = {k: abs(tremor.shifts[k]) / sigma[k] for k in friction if abs(tremor.shifts[k]) > sigma[k] > 0.0}
+            if off:
+                names = self._named(sorted(off, key=lambda k: -off[k]))
+                found.append(Shaken(equation.robot.joint_names[tremor.joint], names, tremor.speed, max(off.values())))
+        return found
+
+    def _weak(self) -> list[str]:
+        """Base parameters that are not known to half of the largest of their kind (mass, first moment, inertia)."""
+        units, values = self.unknowns.units, self.solution.values
+        largest = {
+            unit: max(abs(float(values[k])) for k in self.base if units[k] == unit)
+            for unit in {units[k] for k in self.base}
+        }
+        return [self.unknowns.names[k] for k in self.base if self.sigma[k] > 0.5 * largest[units[k]]]
+
+    def _impossible(self) -> list[str]:
+        """Parameters below zero beyond doubt although nature does not allow it.
+
+        These are rotor inertias, and viscous and Coulomb friction where no other block shares their shape.
+        """
+        starts = ("Ia", "Fv", "Fc") if set(self.friction) <= set(PLAIN) else ("Ia",)
+        surely = self.solution.values + SURE * self.quantile * self.sigma < 0.0
+        names = self.unknowns.names
+        return [names[k] for k in self.kept if surely[k] and names[k] not in self.sums and names[k].startswith(starts)]
+
+    def _negative_inertias(self) -> list[str]:
+        """Joints about which the inertia is negative beyond doubt."""
+        equation, kept = self.state.equation, self.kept
+        H = mean_inertias(equation, self._named(kept))
+        if not len(H):
+            return []
+        variance = np.einsum("jk,kl,jl->j", H, self.covariance[np.ix_(kept, kept)], H)
+        deviation = np.sqrt(np.maximum(variance, 0.0))
+        bad = H @ self.solution.values[kept] + SURE * self.quantile * deviation < 0.0
+        joints = equation.joints if equation.torque_channels else range(equation.robot.n)
+        return [equation.robot.joint_names[j] for j, negative in zip(joints, bad, strict=True) if negative]
+
+    def _bounds(self) -> Bounds:
+        """Of the relative error of parameters by that of the measurements and of the regressor."""
+        solution = self.solution
+        residual = float(np.sqrt((solution.residual_squares / solution.noise**2).sum()))
+        channels = range(len(solution.noise))
+        squares = np.array([sum(f[c].squares for f in self.factors.values()) for c in channels])
+        measured = float((squares / solution.noise**2).sum())
+        explained = float(np.sqrt(max(measured - residual**2, 1e-300)))
+        k = solution.condition
+        return Bounds(k * residual / explained, k + k**2 * residual / explained)
+
+    def _factors(self) -> tuple[tuple[ChannelFactor, ...], ...]:
+        """Factors of every log and channel on the columns of the result."""
+        out = []
+        for log in sorted(self.factors):
+            of_log = []
+            for c, factor in enumerate(self.factors[log]):
+                rows, right = self.unknowns.rows(log, c, factor)
+                columns = np.column_stack([rows[:, self.kept], right])
+                of_log.append(ChannelFactor(columns, factor.count, factor.total))
+            out.append(tuple(of_log))
+        return tuple(out)
+
+
+# Ridge towards nominal values: further rows that pull every parameter, as strongly as held-out data like it.
+
+
+STRENGTHS = np.concatenate([[0.0], np.logspace(-8.0, 8.0, 33)])
+"""Tried ones: at 1 a nominal value is trusted to about the largest of its kind."""
+
+
+def ridge_rows(state: State, unknowns: Unknowns, plain: Solution) -> tuple[Array, Array]:
+    """Rows sqrt(strength) * (x - nominal) / size, the strength by blocked cross validation.
+
+    The size is that of the kind of parameter, not of its column: what the motion hardly excites is pulled most.
+    """
+    nominal = nominal_values(state, unknowns)
+    folds = Folds.of(unknowns, state.blocks, plain.noise)
+    power = float((folds.squares.sum(axis=0) / plain.noise**2).sum())
+    columns = np.diag(folds.normal[0].sum(axis=0))
+    weight = 1.0 / _sizes(unknowns, nominal, columns, power) ** 2
+    errors = [folds.nrmse(folds.errors_towards(strength * weight, nominal)).mean() for strength in STRENGTHS]
+    scale = np.sqrt(float(STRENGTHS[int(np.argmin(errors))]) * weight)
+    return np.diag(scale), scale * nominal
+
+
+def _sizes(unknowns: Unknowns, nominal: Array, columns: Array, power: float) -> Array:
+    """Largest nominal value of the same unit; where there is none, what would explain the whole torque."""
+    sizes = np.array([max(abs(x) for x, u in zip(nominal, unknowns.units, strict=True) if u == unit)
+                      for unit in unknowns.units])  # fmt: skip
+    return np.where(sizes > 0.0, sizes, np.sqrt(power / np.maximum(columns, 1e-12 * columns.max())))
+
+
+def nominal_values(state: State, unknowns: Unknowns) -> Array:
+    """Nominal base values and friction of the robot, zero where unknown."""
+    equation = state.equation
+    robot = equation.robot
+    base = equation.base.values(robot.parameters)
+    values = dict(zip(equation.base.names, np.nan_to_num(base), strict=True))
+    for k in robot.active_links:
+        for kind, value in robot.links[k].friction:
+            values[FRICTION[kind].symbols[0] + robot.links[k].label] = value
+    return np.array([values.get(name, values.get(name.rpartition("@")[0], 0.0)) for name in unknowns.names])
+
+
+def estimate(
+    state: State, method: Method, validation: tuple[Gathered, str] | None, torques: Gathered | None = None
+) -> Identification:
+    """Solve a state; validation: other logs gathered in the same way, and what to call them; torques: of these logs."""
+    equation = state.equation
+    factors = total_factors(state.blocks)
+    friction, trials = _choose(state, method, factors)
+    refuse_idle_offsets(method.offsets_per_log, friction)
+    unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=method.offsets_per_log)
+    independent, joined = structural_columns(equation, unknowns)
+    same = tuple(
+        f"{unknowns.names[k]} is the same as {_names(unknowns, independent, joined[:, k])} on every motion: left out"
+        for k in range(len(unknowns))
+        if k not in independent
+    )
+    sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
+    unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
+    declared = _declared_rotors(equation, method)
+    constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
+    standing = standing_regrouping(state, unknowns, constraints)
+    lost = describe_lost(equation, unknowns, standing, _posture(state))
+    if standing is not None:
+        unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
+        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
+    levels = _levels(state, unknowns, method, constraints)
+    plain = solve(unknowns, factors, constraints=constraints)
+    by_noise = _above_noise(state, unknowns, factors, plain, constraints)
+    found = list[Lost]()
+    for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
+        if regrouping is not None:
+            found += describe_lost(
+                equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise,
+                is_noisy=state.motion_noise > NOISY,
+            )  # fmt: skip
+            unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
+    if found and levels is not None:
+        raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
+    if by_noise is not None:
+        lost = (*lost, *found)
+        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
+        plain = solve(unknowns, factors, constraints=constraints)
+    if levels is None:
+        solution = _solve(state, unknowns, factors, method, constraints, plain)
+    else:
+        solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
+    floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
+    shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
+    if not equation.measure.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
+        solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
+    deviations = None
+    if method.intervals == "jackknife":
+        deviations = _deviations(state, unknowns, solution, levels, _is_derived(state, unknowns, solution))
+    fit = score(
+        unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
+        kinds=equation.kinds,
+    )  # fmt: skip
+    checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
+    warnings = _contradicted(state, unknowns, factors, method, declared)
+    if levels is not None:
+        note, warnings = _beside(state, unknowns, factors, method, validation, levels, (solution, deviations, checked))
+        notes = (*notes, note)
+    lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
+    return Outcome(
+        state=state, method=method, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
+        fit=fit, validation=checked, friction=friction, trials=trials, lost=lost, sums=sums, notes=(*same, *notes),
+        blind=warnings, torques=predicted, shift=shift,
+    ).judged()  # fmt: skip
+
+
+def _names(unknowns: Unknowns, kept: tuple[int, ...], shares: Array) -> str:
+    """Unknowns that a column joins."""
+    some = [unknowns.names[k] for k, share in zip(kept, shares, strict=True) if abs(share) > 1e-9]
+    return " and ".join(some) if some else "nothing"
+
+
+def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
+    if not state.recipe:
+        return state.equation.friction, ()
+    first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=method.offsets_per_log)
+    noise = solve(first, factors).noise
+    return choose_blocks(
+        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=method.offsets_per_log, optional=OPTIONAL
+    )
+
+
+def _declared_rotors(equation: Equation, method: Method) -> dict[str, float]:
+    """Ia that the robot's sensor declares, where torques hold rotors; the recursion takes no known parameters."""
+    has_rotors = equation.measure.has_torques and equation.base.question.rotor_inertia and equation.unknown is None
+    return equation.robot.declared_rotors if has_rotors and method.estimator != "recursive" else {}
+
+
+def _contradicted(
+    state: State, unknowns: Unknowns, factors: Factors, method: Method, declared: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Name declared rotors whose Ia the data, left free, find elsewhere: by 5 deviations and a twentieth."""
+    own = {name: x for name, x in declared.items() if name in unknowns.names and name not in method.known}
+    if not own:
+        return ()
+    free = solve(
+        unknowns, factors, constraints=constraints_of(state.equation, unknowns, method.known, method.tied, {})[0]
+    )
+    spread = jackknife(unknowns, free, state.blocks)
+    sigma = np.sqrt(np.diag(free.covariance if spread is None else spread.covariance))
+    warnings = []
+    for name, Ia in own.items():
+        k = unknowns.names.index(name)
+        off = abs(float(free.values[k]) - Ia)
+        if off > max(5.0 * sigma[k], 0.05 * Ia):
+            warnings.append(
+                f"{name} = {Ia:.5g} was declared by the rotor's ratio^2 J, but the data alone say {free.values[k]:.5g} "
+                f"(+- {sigma[k]:.1g}); check ratio and inertia of this rotor"
+            )
+    return tuple(warnings)
+
+
+def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Constraints | None) -> Levels | None:
+    """Blocks of the recursion, where it is asked for."""
+    if method.estimator != "recursive":
+        return None
+    if constraints is not None and len(constraints.matrix):
+        raise IdentificationError("the recursion takes no known or tied parameters; use estimator='wls'")
+    return find_levels(state.equation, unknowns)
+
+
+def _is_derived(state: State, unknowns: Unknowns, solution: Solution) -> bool:
+    """Whether most of the residual is noise of the motion, that of derivatives above all."""
+    power = np.zeros(len(solution.noise))
+    for log, of_log in enumerate(state.floor):
+        power += [f.residual_squares(unknowns.of_channel(log, c, solution.values)) for c, f in enumerate(of_log)]
+    return bool((power / solution.noise**2).sum() > 0.5 * (solution.residual_squares / solution.noise**2).sum())
+
+
+def _deviations(
+    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None, derived: bool
+) -> Jackknife | None:
+    if levels is None:
+        return jackknife(unknowns, solution, state.blocks, derived=derived)
+    return jackknife_recursion(unknowns, solution, levels, state.blocks, derived=derived)
+
+
+def _beside(
+    state: State,
+    unknowns: Unknowns,
+    factors: Factors,
+    method: Method,
+    validation: tuple[Gathered, str] | None,
+    levels: Levels,
+    found: tuple[Solution, Jackknife | None, Score],
+) -> tuple[str, tuple[str, ...]]:
+    """Compare the recursion with joint weighted least squares on the same factors."""
+    batch = solve(unknowns, factors)
+    spread = jackknife(unknowns, batch, state.blocks) if method.intervals == "jackknife" else None
+    pair = [
+        Estimate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
+        for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)[0]))
+    ]
+    return compare_with_batch(unknowns, levels, *pair)
+
+
+def _above_noise(
+    state: State, unknowns: Unknowns, factors: Factors, plain: Solution, constraints: Constraints | None
+) -> Regrouping | None:
+    """How those unknowns regroup that the data tell apart by noise of the motion only; None where there are none.
+
+    How friction is made up of stop operators and the like is not tested: they overlap, and their sum counts.
+    """
+    floor = dict(enumerate(state.floor))
+    if not floor:
+        return None
+    kept = list(range(len(unknowns)) if plain.regrouping is None else plain.regrouping.kept)
+    minor = _minor(state, unknowns)[kept]
+    if constraints is not None:
+        constraints = Constraints(constraints.matrix[:, kept], constraints.right)
+    parts = []
+    for log, of_log in factors.items():
+        for c, noise in enumerate(plain.noise):
+            A, D = (unknowns.rows(log, c, some[log][c])[0][:, kept] / noise for some in (factors, floor))
+            parts.append(NoisyRows(A, D, of_log[c].count))
+    return regroup_above_noise(parts, minor, constraints)
+
+
+def _minor(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
+    """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb."""
+    blocks = state.equation.blocks_of
+    used = [name for name in blocks if (unknowns.place[:, blocks[name]] >= 0).any()]
+    tested = ("viscous", "offset") if any(STOP.fullmatch(name) for name in used) else PLAIN
+    columns = [k for name in used if name not in tested for k in blocks[name]]
+    return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
+
+
+def _solve(
+    state: State,
+    unknowns: Unknowns,
+    factors: Factors,
+    method: Method,
+    constraints: Constraints | None,
+    plain: Solution,
+) -> Solution:
+    """Solve as the method asks; plain: the solution of weighted least squares."""
+    if method.estimator == "ols":
+        return solve(unknowns, factors, weighted=False, constraints=constraints)
+    declared = _declared_noise(state.equation, plain.noise)
+    if declared is not None:
+        plain = solve(unknowns, factors, constraints=constraints, noise=declared)
+    if method.estimator != "ridge":
+        return plain
+    prior = ridge_rows(state, unknowns, plain)
+    return solve(unknowns, factors, constraints=constraints, prior=prior, noise=plain.noise)
+
+
+def _declared_noise(equation: Equation, found: Array) -> Array | None:
+    """Noise in which channels of the base stand to one another as declared; their common level is the data's."""
+    declared = equation.sensor.noise if equation.base_channels else None
+    if declared is None:
+        return None
+    noise, base = found.copy(), slice(len(found) - len(declared), None)
+    noise[base] = declared * np.sqrt(np.mean((found[base] / declared) ** 2))
+    return noise
+
+
+def _validate(
+    state: State,
+    unknowns: Unknowns,
+    solution: Solution,
+    validation: tuple[Gathered, str] | None,
+    levels: Levels | None,
+    torques: Gathered | None = None,
+) -> tuple[Score, Score | None]:
+    """Errors of what the model is about, and of the joint torques where it is about something else."""
+    check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
+    if validation is None:
+        folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
+        if levels is None:
+            fits = folds.fits_within(solution.free, solution.fixed, solution.prior)
+        else:
+            fits = solution.values + shifts_of(unknowns, solution, levels, groups)[0]
+        own = held_out_score(folds, folds.errors_of(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
+        return own, check.held_out(groups, fits, own.source)
+    gathered, name = validation
+    own = score(
+        unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
+        cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
+    )  # fmt: skip
+    return own, None if torques is None else check.on_logs(torques, solution.values, name)
+
+
+def _posture(state: State) -> Array:
+    return np.asarray(np.mean([found.mean for found in state.findings], axis=0))

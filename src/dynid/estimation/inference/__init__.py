@@ -1,0 +1,4 @@
+"""Confidence intervals, cross validation, and the choice of friction blocks.
+
+Start with `jackknife`.
+"""

@@ -1,0 +1,151 @@
+"""Blocked cross validation on factors: stretches of time, each predicted from the others, nothing read twice.
+
+Normal equations are good enough here, because only errors are compared; every channel's are kept on its own columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from dynid.concurrency import cached_property
+from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.inference.jackknife import grouped
+from dynid.estimation.regression.equation import Indices
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.robot.transform import Array
+
+FOLDS = 5
+RIDGE = 1e-11
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Share:
+    """What one log gives to one channel of one fold: normal equations on the unknowns at `places`."""
+
+    channel: int
+    places: Indices
+    gram: Array
+    pull: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Shares of every fold; squares, counts (folds, channels): sums of y^2 and rows; spread (channels,) of y."""
+
+    unknowns: Unknowns
+    shares: tuple[tuple[Share, ...], ...]
+    squares: Array
+    spread: Array
+    counts: Array
+    noise: Array
+
+    @staticmethod
+    def of(unknowns: Unknowns, blocks: tuple[Block, ...], noise: Array, folds: int = FOLDS) -> Folds:
+        """Sum up the folds: neighbouring blocks, equally many each (of every log, where logs have own unknowns)."""
+        groups = fold_groups(unknowns, blocks, folds)
+        shape = (len(groups), len(unknowns.channels))
+        squares, sums, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        shares: list[tuple[Share, ...]] = []
+        for f, group in enumerate(groups):
+            own = []
+            for log in sorted({block.log for block in group}):
+                for c in range(shape[1]):
+                    factors = [block.factors[c] for block in group if block.log == log]
+                    place = unknowns.place[log, unknowns.channels[c]]
+                    used = place >= 0
+                    rows = np.concatenate([factor.R for factor in factors])
+                    R, y = rows[:, :-1][:, used], rows[:, -1]
+                    own.append(Share(c, place[used], R.T @ R, R.T @ y))
+                    squares[f, c] += float(y @ y)
+                    sums[f, c] += sum(factor.total for factor in factors)
+                    counts[f, c] += sum(factor.count for factor in factors)
+            shares.append(tuple(own))
+        total = counts.sum(axis=0)
+        spread = squares.sum(axis=0) - sums.sum(axis=0) ** 2 / np.maximum(total, 1.0)
+        return Folds(unknowns, tuple(shares), squares, np.maximum(spread, 1e-300), counts, noise)
+
+    @property
+    def count(self) -> int:
+        """How many folds there are."""
+        return len(self.shares)
+
+    @cached_property
+    def normal(self) -> tuple[Array, Array]:
+        """Weighted normal equations of every fold: (folds, unknowns, unknowns) and (folds, unknowns)."""
+        u = len(self.unknowns)
+        gram, pull = np.zeros((self.count, u, u)), np.zeros((self.count, u))
+        for f, shares in enumerate(self.shares):
+            for share in shares:
+                weight = 1.0 / self.noise[share.channel] ** 2
+                gram[f][np.ix_(share.places, share.places)] += weight * share.gram
+                pull[f, share.places] += weight * share.pull
+        return gram, pull
+
+    def errors(self, chosen: Indices) -> Array:
+        """Sums of squares (folds, channels) left where fits of some unknowns to the other folds predict."""
+        gram, pull = self.normal
+        values = np.zeros(pull.shape)
+        values[:, chosen] = _fits(gram[:, chosen][:, :, chosen], pull[:, chosen], None)
+        return self._left(values)
+
+    def fits_within(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
+        """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
+        gram, pull = self.normal
+        if prior is not None:
+            P = prior[0] @ free
+            prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
+        u = _fits(free.T @ (gram @ free), (pull - gram @ fixed) @ free, prior)
+        return np.asarray(u @ free.T + fixed)
+
+    def errors_towards(self, weight: Array, nominal: Array) -> Array:
+        """Return the same for fits that are pulled towards nominal values with weights (unknowns,)."""
+        gram, pull = self.normal
+        return self._left(_fits(gram, pull, (np.diag(weight), weight * nominal)))
+
+    def errors_of(self, values: Array) -> Array:
+        """Return the same for values (folds, unknowns) that were fitted elsewhere without each fold."""
+        return self._left(values)
+
+    def nrmse(self, errors: Array) -> Array:
+        """NRMSE (channels,) on data not used for fitting."""
+        return np.asarray(np.sqrt(errors.sum(axis=0) / self.spread))
+
+    def rmse(self, errors: Array) -> Array:
+        """RMSE (channels,) on data not used for fitting."""
+        return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
+
+    def _left(self, values: Array) -> Array:
+        squares = self.squares.copy()
+        for f, shares in enumerate(self.shares):
+            for share in shares:
+                x = values[f, share.places]
+                squares[f, share.channel] += x @ (share.gram @ x) - 2.0 * share.pull @ x
+        return np.maximum(squares, 0.0)
+
+
+def _fits(gram: Array, pull: Array, prior: tuple[Array, Array] | None) -> Array:
+    """Solutions (folds, r) without each fold."""
+    whole, right = gram.sum(axis=0), pull.sum(axis=0)
+    if prior is not None:
+        whole, right = whole + prior[0], right + prior[1]
+    scale = 1.0 / np.sqrt(np.maximum(np.diag(whole), 1e-300))
+    values = np.zeros(pull.shape)
+    for f in range(len(gram)):
+        A = (whole - gram[f]) * scale[:, None] * scale
+        A[np.diag_indices_from(A)] += RIDGE
+        values[f] = scale * scipy.linalg.solve(A, scale * (right - pull[f]), assume_a="sym")
+    return values
+
+
+def fold_groups(unknowns: Unknowns, blocks: tuple[Block, ...], folds: int) -> list[tuple[Block, ...]]:
+    """Stretches to hold out: never a whole log of several blocks, where each has offsets of its own."""
+    if (unknowns.place == unknowns.place[0]).all():
+        return grouped(blocks, folds)
+    groups: list[list[Block]] = [[] for _ in range(min(folds, len(blocks)))]
+    for log in sorted({block.log for block in blocks}):
+        for k, group in enumerate(grouped(tuple(block for block in blocks if block.log == log), len(groups))):
+            groups[(k + log) % len(groups)].extend(group)
+    return [tuple(group) for group in groups if group]

@@ -1,0 +1,95 @@
+"""How well parameters predict: RMSE and NRMSE per channel, from factors alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.inference.cross_validation import Folds
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Score:
+    """Errors per channel: rmse in the channel's unit; nrmse = rmse / standard deviation of the measured channel.
+
+    Both sides are filtered alike with `cutoff` (Hz; None: not at all). settled: NRMSE without the rows before each
+    joint's first 2 mrad of travel, where dry friction is unknown; unsettled: how large a share of rows these are.
+    source says which data; samples: rows per channel. quiet (channels,): channels of a force plate that hardly change
+    beside others of their kind, so that noise is all there is; they do not count in the mean.
+    """
+
+    rmse: Array
+    nrmse: Array
+    settled: Array
+    unsettled: float
+    cutoff: float | None
+    source: str
+    samples: int
+    quiet: NDArray[np.bool_] | None = None
+
+    @property
+    def counted(self) -> Array:
+        """NRMSE per channel, NaN for the quiet ones."""
+        return self.nrmse if self.quiet is None else np.where(self.quiet, np.nan, self.nrmse)
+
+    @property
+    def mean(self) -> float:
+        """Mean NRMSE over the channels that are not quiet."""
+        return float(np.nanmean(self.counted))
+
+
+QUIET = 0.05
+"""Spread of a channel of the base, over the largest of its kind, below which it says nothing."""
+
+
+def quiet_channels(kinds: Sequence[str], spread: Array) -> NDArray[np.bool_]:
+    """Which channels hardly change; kinds: "torque", which never counts as quiet, "force" or "moment"."""
+    largest = [np.nanmax([s for s, k in zip(spread, kinds, strict=True) if k == kind]) for kind in kinds]
+    small = ~(spread > QUIET * np.array(largest))
+    return np.asarray(small & np.array([kind != "torque" for kind in kinds]))
+
+
+def score(
+    unknowns: Unknowns,
+    values: Array,
+    factors: Mapping[int, tuple[ChannelFactor, ...]],
+    settling: tuple[tuple[ChannelFactor, ...], ...],
+    *,
+    cutoff: float | None,
+    source: str,
+    fitted: bool,
+    kinds: Sequence[str],
+) -> Score:
+    """Errors on logs; logs that were not fitted have the first one's offsets."""
+    C = len(unknowns.channels)
+    squares, counts, total, power = (np.zeros((2, C)) for _ in range(4))
+    for log, of_log in factors.items():
+        for c in range(C):
+            own = unknowns.of_channel(log if fitted else 0, c, values)
+            for k, factor in enumerate((of_log[c], settling[log][c])):
+                squares[k, c] += factor.residual_squares(own)
+                counts[k, c] += factor.count
+                total[k, c] += factor.total
+                power[k, c] += factor.squares
+    every = np.maximum(counts.sum(axis=0), 1.0)
+    spread = np.sqrt(np.maximum(power.sum(axis=0) / every - (total.sum(axis=0) / every) ** 2, 0.0))
+    quiet = quiet_channels(kinds, spread)
+    spread = np.where(spread > 0.0, spread, np.nan)
+    rmse = np.sqrt(squares.sum(axis=0) / every)
+    settled = np.sqrt(squares[0] / np.maximum(counts[0], 1.0))
+    unsettled = float(counts[1].sum() / every.sum())
+    return Score(rmse, rmse / spread, settled / spread, unsettled, cutoff, source, int(every.max()), quiet)
+
+
+def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None, kinds: Sequence[str]) -> Score:
+    """Errors on held-out blocks of time: each fold predicted by a fit to the others."""
+    nrmse, rmse = folds.nrmse(errors), folds.rmse(errors)
+    source = f"{folds.count} held-out stretches of time, each predicted from the others"
+    quiet = quiet_channels(kinds, np.sqrt(folds.spread / np.maximum(folds.counts.sum(axis=0), 1.0)))
+    return Score(rmse, nrmse, nrmse, 0.0, cutoff, source, int(folds.counts.sum(axis=0).max()), quiet)

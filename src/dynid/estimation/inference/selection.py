@@ -1,0 +1,136 @@
+"""Which optional friction blocks to admit: blocked cross validation on the factors, nothing read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.inference.cross_validation import Folds
+from dynid.estimation.regression.equation import Equation, Indices
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import Solution
+from dynid.robot.transform import Array
+
+DEFAULT = ("viscous", "offset", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic")
+"""Blocks that every robot gets."""
+
+OPTIONAL = ("lag", "load", "stop1e-1", "coulomb", "spring", "sine", "sine2", "asymmetry", "stribeck")
+"""Blocks that must earn their place."""
+
+GAIN = 0.03
+"""Smallest relative improvement of the cross-validated error that admits a block."""
+
+EXACT = 1e-6
+"""NRMSE below which only rounding is left to explain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One question to the gate: blocks tried, their mean NRMSE on held-out blocks of time, and the answer."""
+
+    block: str
+    error: float
+    before: float
+    admitted: bool
+
+
+def choose_blocks(
+    equation: Equation,
+    blocks: tuple[Block, ...],
+    noise: Array,
+    *,
+    logs: int,
+    offsets_per_log: bool,
+    always: tuple[str, ...] = DEFAULT,
+    optional: Sequence[str] = OPTIONAL,
+) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
+    """Admit optional blocks one by one, the best first, as long as the held-out error falls by 3 %."""
+    everything = (*always, *optional)
+    unknowns = Unknowns.of(equation, everything, logs, offsets_per_log=offsets_per_log)
+    folds = Folds.of(unknowns, blocks, noise)
+    chosen = always
+    trials: list[Trial] = []
+    if folds.count < 3:
+        return chosen, ()
+
+    def error(some: tuple[str, ...]) -> float:
+        errors = folds.nrmse(folds.errors(columns_of(equation, unknowns, everything, some)))
+        return float(errors[: len(equation.channels) - len(equation.base_channels)].mean())
+
+    now = error(chosen)
+    while True:
+        tried = {} if now < EXACT else {name: error((*chosen, name)) for name in optional if name not in chosen}
+        if not tried:
+            break
+        best = min(tried, key=lambda name: tried[name])
+        good = tried[best] <= min((1.0 - GAIN) * now, 1.0)  # above 1 nothing is explained, and nothing is learned
+        trials += [Trial(name, value, now, good and name == best) for name, value in tried.items()]
+        if not good:
+            break
+        chosen, now = (*chosen, best), tried[best]
+    return chosen, tuple(trials)
+
+
+def columns_of(equation: Equation, unknowns: Unknowns, all_blocks: tuple[str, ...], some: tuple[str, ...]) -> Indices:
+    """Unknowns that remain when only some of the blocks are taken."""
+    left_out = [k for name in all_blocks if name not in some for k in equation.blocks_of[name]]
+    gone = set(unknowns.place[:, left_out].ravel().tolist()) - {-1} if left_out else set()
+    return np.array([k for k in range(len(unknowns)) if k not in gone], dtype=np.int64)
+
+
+# Essential parameters: backward elimination of what the data do not need.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Essential:
+    """What is left: indices of the unknowns, their values, and by how much the weighted residual grew (a ratio)."""
+
+    kept: tuple[int, ...]
+    values: Array
+    growth: float
+
+
+def eliminate(solution: Solution, inflation: float, groups: int) -> Essential:
+    """Drop the least significant parameter as long as a test at 5 % does not miss it.
+
+    The growth of the weighted sum of squares by one parameter, divided by `inflation` (how much larger real
+    variances are than white ones), is compared with the quantile of F(1, groups - 1); the same holds for all
+    dropped ones together, with their number as degrees of freedom.
+    """
+    from scipy.stats import f
+
+    rank = solution.rank
+    if not np.array_equal(solution.free @ solution.free.T, np.diag(np.diag(solution.free @ solution.free.T))):
+        everything = tuple(range(len(solution.values)))  # constraints tie parameters together: none is dropped
+        return Essential(everything, solution.values.copy(), 1.0)
+    places = np.argmax(solution.free != 0.0, axis=0)
+    R = solution.R
+    x = solution.values[places].copy()
+    inverse = scipy.linalg.solve_triangular(R, np.eye(rank))
+    P = inverse @ inverse.T
+    left = list(range(rank))
+    grown, dropped = 0.0, 0
+    freedom = max(groups - 1, 3)
+    limit = float(f.ppf(0.95, 1, freedom))
+    while len(left) > 1:
+        growth = x**2 / np.diag(P)
+        k = int(np.argmin(growth))
+        together = float(f.ppf(0.95, dropped + 1, freedom))
+        if growth[k] / inflation > limit or (grown + growth[k]) / inflation / (dropped + 1) > together:
+            break
+        grown += float(growth[k])
+        dropped += 1
+        x = x - P[:, k] * (x[k] / P[k, k])
+        P = P - np.outer(P[:, k], P[k]) / P[k, k]
+        keep = [i for i in range(len(left)) if i != k]
+        x, P, left = x[keep], P[np.ix_(keep, keep)], [left[i] for i in keep]
+    values = np.zeros(len(solution.values))
+    kept = places[left]
+    values[kept] = x
+    residual = float((solution.residual_squares / solution.noise**2).sum())
+    order = np.argsort(kept)
+    return Essential(tuple(int(k) for k in kept[order]), values, 1.0 + grown / max(residual, 1e-300))

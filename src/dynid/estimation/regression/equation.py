@@ -1,0 +1,416 @@
+"""The linear equation of an identification: rows of base, user and friction columns along a motion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.concurrency import cached_property
+from dynid.dynamics.friction import FrictionShapes, find_block, friction_columns
+from dynid.dynamics.kernels.rows import MOMENTUM
+from dynid.dynamics.model import project
+from dynid.dynamics.momentum import LagrangianGradient
+from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
+from dynid.dynamics.scene import Stage, standard_columns
+from dynid.dynamics.torque import Torque, write_picked, write_tree_rows
+from dynid.errors import IdentificationError
+from dynid.estimation.regression.measurement import TORQUE, Measure
+from dynid.identifiability.base_parameters import remembered_base_parameters
+from dynid.identifiability.numeric import find_by_qr
+from dynid.identifiability.parameters import BaseParameters
+from dynid.identifiability.samples import draw
+from dynid.logs.log import Samples
+from dynid.robot.force_sensor import ForceSensor
+from dynid.robot.joint_column import JointColumn
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# The layout of an equation: which columns it has, and where every channel's own stand in the wide row.
+#
+# Rows are written wide, channel beside channel: the base columns that a channel can see, its user columns, its
+# friction and its measured torque, so that one filter call serves all and a channel's own row is a slice. Channels of
+# a force plate under the robot come after those of the joints: base columns and a free offset.
+
+
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelColumns:
+    """One channel's row [W | y] inside the wide row, from start to stop: base, user, friction, measured.
+
+    columns: its entries as columns of the equation, the first `base` of them base columns; extra: its user columns, as
+    numbers among the equation's; motors and factors (motors,): friction columns come block by block, for the motors
+    that drive this joint. A channel of all joints together (power, energy) or of the robot's base has joint -1.
+    reads: which measured channel it is about.
+    """
+
+    joint: int
+    start: int
+    stop: int
+    columns: Indices
+    base: int
+    extra: Indices
+    motors: Indices
+    factors: Array
+    reads: int = 0
+    of_base: bool = False
+
+    def row(self, wide: Array) -> Array:
+        """Rows [W | y] (N, columns + 1) of this channel, a view."""
+        return wide[:, self.start : self.stop]
+
+    def settled(self, joints: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Whether friction had settled (N,), from that of all joints (N, n); the base does not feel it."""
+        if self.of_base:
+            return np.ones(len(joints), dtype=np.bool_)
+        return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Columns of one robot, for the torques of some joints, and what of these torques is measured.
+
+    rigid: first estimate of the base and user parameters, from which the `load` block takes the rigid torque.
+    transmission (n, n): motor positions = transmission @ joint positions; friction acts there.
+    """
+
+    robot: Robot
+    base: BaseParameters
+    shapes: FrictionShapes
+    extra: tuple[JointColumn, ...]
+    transmission: Array
+    joints: tuple[int, ...]
+    rigid: Array | None = None
+    measure: Measure = TORQUE
+
+    @property
+    def unknown(self) -> tuple[str, ...] | None:
+        """What of the geometry is unknown, None where nothing is."""
+        return None
+
+    def with_rigid(self, values: Array) -> Self:
+        """Return the same with a first estimate of base and user parameters."""
+        return replace(self, rigid=np.array(values[: self.rigid_count]))
+
+    def with_friction(self, blocks: tuple[str, ...]) -> Self:
+        """Return the same with other friction blocks."""
+        return replace(self, shapes=replace(self.shapes, blocks=blocks))
+
+    @property
+    def friction(self) -> tuple[str, ...]:
+        """Names of the friction blocks."""
+        return self.shapes.blocks
+
+    @property
+    def base_count(self) -> int:
+        """Base columns, which come first."""
+        return self.base.count
+
+    @property
+    def rigid_count(self) -> int:
+        """Base and user columns."""
+        return self.base.count + len(self.extra)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters: base, user, friction block by block and joint by joint, offsets of the base."""
+        friction = (column.name for column in friction_columns(self.robot, self.friction))
+        offsets = (f"O{name}" for name in self.sensor.channels) if self.is_tared else ()
+        return (*self.base.names, *(column.name for column in self.extra), *friction, *offsets)
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """Units of the parameters."""
+        base = (self.base.question.columns[k].unit for k in self.base.kept)
+        friction = (column.unit for column in friction_columns(self.robot, self.friction))
+        offsets = ("N" if name.startswith("F") else "N m" for name in self.sensor.channels if self.is_tared)
+        return (*base, *("1" for _ in self.extra), *friction, *offsets)
+
+    @cached_property
+    def sensor(self) -> ForceSensor:
+        """The force plate under the robot; without a word on it, one in frame 0."""
+        return self.robot.sensor or ForceSensor()
+
+    @property
+    def is_tared(self) -> bool:
+        """Whether forces on the base are used and have unknown offsets."""
+        return self.measure.has_reactions and self.sensor.is_tared
+
+    @property
+    def offsets(self) -> Indices:
+        """Columns of the offsets of the base's channels."""
+        count = len(self.sensor.channels) if self.is_tared else 0
+        return np.arange(len(self.names) - count, len(self.names))
+
+    @cached_property
+    def blocks_of(self) -> dict[str, Indices]:
+        """Columns of every friction block."""
+        places, start = {}, self.rigid_count
+        for name in self.friction:
+            width = len(find_block(name).symbols) * self.robot.n
+            places[name] = np.arange(start, start + width)
+            start += width
+        return places
+
+    @cached_property
+    def stage(self) -> Stage:
+        """The robot with its standard columns, ready for a motion."""
+        return Stage.of(self.robot, standard_columns(self.robot, rotor_inertia=self.base.question.rotor_inertia))
+
+    @cached_property
+    def _support(self) -> NDArray[np.bool_]:
+        """Which base columns a joint's torque can see, (n, base)."""
+        return Torque().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
+
+    @cached_property
+    def channels(self) -> tuple[ChannelColumns, ...]:
+        """What is measured: one per joint in use, or one for all; then those of the base."""
+        if not self.measure.is_scalar:
+            return (*self.torque_channels, *self.base_channels)
+        seen = np.unique(np.concatenate([channel.columns for channel in self.torque_channels]))
+        base, none = int((seen < self.base_count).sum()), np.zeros(0, dtype=np.int64)
+        return (ChannelColumns(-1, 0, len(seen) + 1, seen, base, none, none, np.zeros(0)),)
+
+    @property
+    def channel_names(self) -> tuple[str, ...]:
+        """Names of the joints, or of the one channel, and of those of the base."""
+        joints = tuple(self.robot.joint_names[c.joint] for c in self.channels if c.joint >= 0)
+        return (*joints, *self.sensor.channels) if self.measure.has_reactions else joints or (self.measure.model,)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Of every channel: torque (and what is made of it), force or moment."""
+        names = zip(self.channels, self.channel_names, strict=True)
+        return tuple("torque" if not c.of_base else "force" if name.startswith("F") else "moment" for c, name in names)
+
+    @cached_property
+    def torque_channels(self) -> tuple[ChannelColumns, ...]:
+        """One per joint in use, none where torques are not measured."""
+        if not self.measure.has_torques:
+            return ()
+        count, n = self.shapes.count, self.robot.n
+        channels: list[ChannelColumns] = []
+        start = 0
+        for j in self.joints:
+            base = np.flatnonzero(self._support[j])
+            own = [k for k, column in enumerate(self.extra) if self.robot.joint_names.index(column.joint) == j]
+            extra = np.array(own, dtype=np.int64)
+            motors = np.flatnonzero(self.transmission[:, j])
+            friction = (np.arange(count)[:, None] * n + motors).ravel()
+            columns = np.concatenate([base, self.base_count + extra, self.rigid_count + friction])
+            stop = start + len(columns) + 1
+            channels.append(
+                ChannelColumns(j, start, stop, columns, len(base), extra, motors, self.transmission[motors, j], j)
+            )
+            start = stop
+        return tuple(channels)
+
+    @cached_property
+    def base_channels(self) -> tuple[ChannelColumns, ...]:
+        """One per channel of the base that is measured."""
+        if not self.measure.has_reactions:
+            return ()
+        start = self.torque_channels[-1].stop if self.torque_channels else 0
+        first = self.robot.n if self.measure.has_torques else 0
+        support = Reaction().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
+        none, channels = np.zeros(0, dtype=np.int64), []
+        for c, seen in enumerate(support):
+            base = np.flatnonzero(seen)
+            columns = np.concatenate([base, self.offsets[[c]] if self.is_tared else none])
+            stop = start + len(columns) + 1
+            channels.append(
+                ChannelColumns(-1, start, stop, columns, len(base), none, none, np.zeros(0), first + c, True)
+            )
+            start = stop
+        return tuple(channels)
+
+    @property
+    def width(self) -> int:
+        """Entries of a wide row of torques and forces on the base."""
+        return (*self.torque_channels, *self.base_channels)[-1].stop
+
+    def measured(self, samples: Samples) -> Array:
+        """Recorded channels (N, k) that rows are about."""
+        tau = samples.tau if self.measure.has_torques else None
+        reaction = samples.reaction if self.measure.has_reactions else None
+        return np.concatenate([x for x in (tau, reaction) if x is not None], axis=1)
+
+    def motor(self, x: Array) -> Array:
+        """Positions or velocities where friction acts."""
+        return x if self.is_direct else np.ascontiguousarray(x @ self.transmission.T)
+
+    @cached_property
+    def is_direct(self) -> bool:
+        """Whether every motor drives one joint."""
+        return bool(np.array_equal(self.transmission, np.eye(self.robot.n)))
+
+
+CHUNK = 1024
+"""Samples whose full regressor of the base is held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equation(Layout):
+    """A layout that writes its rows."""
+
+    @staticmethod
+    def of(
+        robot: Robot,
+        *,
+        friction: tuple[str, ...],
+        rotor_inertia: bool,
+        scale: Array,
+        extra: tuple[JointColumn, ...] = (),
+        transmission: Array | None = None,
+        joints: tuple[int, ...] | None = None,
+        measure: Measure = TORQUE,
+        unknown: tuple[str, ...] | None = None,
+    ) -> Equation:
+        """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
+        taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
+        for column in extra:
+            for joint in (column.joint, column.of):
+                if joint not in robot.joint_names:
+                    raise IdentificationError(
+                        f"column '{column.name}' speaks of joint '{joint}'; joints are {', '.join(robot.joint_names)}"
+                    )
+            if column.name in taken:
+                raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
+        joints = tuple(range(robot.n)) if joints is None else joints
+        transmission = np.eye(robot.n) if transmission is None else transmission
+        shapes = FrictionShapes(friction, scale)
+        if unknown is not None:
+            from dynid.estimation.regression.free_geometry import FreeEquation, free_parameters
+
+            free = free_parameters(robot, unknown, rotor_inertia)
+            return FreeEquation(robot, free, shapes, extra, transmission, joints, None, measure)
+        if measure.has_reactions:
+            tared = robot.sensor is None or robot.sensor.is_tared
+            base = remembered_base_parameters(robot, model=measure.model, rotor_inertia=rotor_inertia, tared=tared)
+        else:
+            base = remembered_base_parameters(robot, model="torque", rotor_inertia=rotor_inertia)
+            if len(joints) < robot.n:
+                base = _seen_by(base, joints)
+        return Equation(robot, base, shapes, extra, transmission, joints, None, measure)
+
+    @cached_property
+    def picks(self) -> tuple[Indices, Indices]:
+        """Which entries of a standard regressor's sample (n * columns) go where in the wide row."""
+        kept, p = np.array(self.base.kept, dtype=np.int64), len(self.stage.columns)
+        pick = [c.joint * p + kept[c.columns[: c.base]] for c in self.torque_channels]
+        place = [np.arange(c.start, c.start + c.base) for c in self.torque_channels]
+        return np.concatenate(pick), np.concatenate(place)
+
+    def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
+        """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions.
+
+        The last entry of a channel is what its parameters explain: measured values (0 without) minus known ones.
+        """
+        wide = np.empty((len(motion), self.width)) if out is None else out
+        self._write_rigid(motion, wide)
+        if self.torque_channels:
+            self.place_friction(wide, self.friction_values(motion, stops, wide))
+        rotors = self.known_torques(motion)
+        for channel in self.torque_channels:
+            tau = 0.0 if measured is None else measured[:, channel.reads]
+            wide[:, channel.stop - 1] = tau if rotors is None else tau - rotors[:, channel.joint]
+        if measured is not None and self.base_channels:
+            known = self.known_reactions(motion)
+            for c, channel in enumerate(self.base_channels):
+                wide[:, channel.stop - 1] = measured[:, channel.reads] - known[:, c]
+        return wide
+
+    def known_torques(self, motion: Motion) -> Array | None:
+        """Joint torques (N, n) that no parameter explains: the spin of declared rotors; None without such."""
+        if not self.torque_channels or not self.sensor.spinning:
+            return None
+        return rotor_torques(self.stage.scene(motion), behind_gear=not self.base.question.rotor_inertia)
+
+    def known_reactions(self, motion: Motion) -> Array:
+        """Readings (N, channels) of the base that no parameter explains: known offsets, weights and rotors."""
+        known = np.tile(self.sensor.constant(self.robot.gravity), (len(motion), 1))
+        if self.sensor.rotors:
+            known += rotor_moments(self.stage.scene(motion)) @ self.sensor.map[:, 3:].T
+        return known
+
+    def friction_values(self, motion: Motion, stops: Array, rows: Array | None = None) -> Array:
+        """Values (N, columns per motor, n) of all blocks; rows: wide rows whose rigid part is written, if there are."""
+        load = None
+        if "load" in self.friction and self.rigid is not None:
+            torque = self.rigid_torque(self.rigid_rows(motion) if rows is None else rows, self.rigid)
+            load = torque if self.is_direct else np.asarray(np.linalg.solve(self.transmission.T, torque.T).T)
+        return self.shapes.values(motion.t, self.motor(motion.q), self.motor(motion.v), stops, load)
+
+    def place_friction(self, wide: Array, values: Array) -> None:
+        """Put values of all blocks where the joints feel them."""
+        for channel in self.torque_channels:
+            first = channel.start + channel.base + len(channel.extra)
+            if len(channel.motors) == 1 and channel.factors[0] == 1.0:
+                wide[:, first : channel.stop - 1] = values[:, :, channel.motors[0]]
+            else:
+                wide[:, first : channel.stop - 1] = (values[:, :, channel.motors] * channel.factors).reshape(
+                    len(wide), -1
+                )
+
+    def rigid_rows(self, motion: Motion) -> Array:
+        """Wide rows of which only base and user entries are written, the others zero."""
+        wide = np.zeros((len(motion), self.width))
+        self._write_rigid(motion, wide)
+        return wide
+
+    def _write_rigid(self, motion: Motion, wide: Array) -> None:
+        if self.base_channels:
+            self._write_reactions(motion, wide)
+        if not self.torque_channels:
+            return
+        self.write_base(motion, wide)
+        for channel in self.torque_channels:
+            for position, k in enumerate(channel.extra, start=channel.start + channel.base):
+                wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
+
+    def write_base(self, motion: Motion, wide: Array) -> None:
+        """Base columns of the joint torques."""
+        pick, place = self.picks
+        write_picked(self.stage.scene(motion), pick, place, wide)
+
+    def momentum_parts(self, motion: Motion) -> tuple[Array, Array]:
+        """dL/dqd and dL/dq (N, picked entries) of the base columns; accelerations are not looked at."""
+        pick, _ = self.picks
+        scene = self.stage.scene(motion)
+        momentum = project(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
+        return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
+
+    def _write_reactions(self, motion: Motion, wide: Array) -> None:
+        kept = np.array(self.base.kept, dtype=np.int64)
+        for start in range(0, len(motion), CHUNK):
+            part = slice(start, min(start + CHUNK, len(motion)))
+            rows = Reaction().rows(self.stage.scene(motion[part]))
+            for c, channel in enumerate(self.base_channels):
+                wide[part, channel.start : channel.start + channel.base] = rows[
+                    :, c, kept[channel.columns[: channel.base]]
+                ]
+                wide[part, channel.start + channel.base : channel.stop - 1] = 1.0
+
+    def rigid_torque(self, wide: Array, values: Array) -> Array:
+        """Torque (N, n) of the base and user parameters."""
+        torque = np.zeros((len(wide), self.robot.n))
+        for channel in self.torque_channels:
+            rigid = channel.base + len(channel.extra)
+            own = wide[:, channel.start : channel.start + rigid]
+            torque[:, channel.joint] = own @ values[channel.columns[:rigid]]
+        return torque
+
+
+def _seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:
+    """Base parameters that the torques of some joints reveal, by random samples of their rows."""
+    question = base.question
+    drawn = draw(question, 3 * len(question.columns) * question.robot.n, 0)
+    rows = np.arange(len(drawn.matrix)).reshape(-1, question.robot.n)[:, joints].ravel()
+    noise = None if drawn.noise is None else drawn.noise[rows]
+    found = find_by_qr(drawn.matrix[rows], left_out=question.known, noise=noise)
+    return BaseParameters(question, "qr", found.regrouping, found.gap, found.diagnostics, base.warnings)

@@ -1,0 +1,122 @@
+"""Robots of unknown geometry: the equation on model parameters X (Ha, Ko & Kwon) in place of base parameters.
+
+Everything else is the same: friction, filters, factors, weights, gate, deviations, recursion.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.concurrency import cached_property
+from dynid.dynamics.scene import Column
+from dynid.estimation.regression.equation import CHUNK, Equation, Indices
+from dynid.identifiability.parameters import BaseParameters
+from dynid.identifiability.relations import Regrouping
+from dynid.identifiability.samples import Question
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+from dynid.unknown_geometry.model_parameters import model_parameters
+from dynid.unknown_geometry.parameters import ModelParameters
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeQuestion(Question):
+    """Columns are the model parameters."""
+
+    found: ModelParameters | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """One per model parameter; which link it belongs to has no meaning."""
+        assert self.found is not None
+        pairs = zip(self.found.names, self.found.units, strict=True)
+        return tuple(Column(name, unit, "inertial", -1) for name, unit in pairs)
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Known zeros are left out of the model parameters already."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class FreeParameters(BaseParameters):
+    """Model parameters in the place of base parameters."""
+
+    @property
+    def found(self) -> ModelParameters:
+        """The model parameters."""
+        assert isinstance(self.question, FreeQuestion)
+        assert self.question.found is not None
+        return self.question.found
+
+    @cached_property
+    def matrix(self) -> Array:
+        """(count, standard parameters) at the nominal geometry."""
+        return self.found.matrix()
+
+    def values(self, X: Array) -> Array:
+        """Values at the nominal geometry from standard parameters in the table's frames."""
+        return self.found.values(self.robot.to_mdh().with_parameters(X))
+
+    @cached_property
+    def relations(self) -> tuple[str, ...]:
+        """What every model parameter is made of."""
+        return self.found.expressions
+
+
+@lru_cache(maxsize=16)
+def free_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> FreeParameters:
+    """Find the model parameters; asked again for the same robot, the answer is there."""
+    found = model_parameters(robot, unknown=unknown, rotor_inertia=rotor_inertia)
+    question = FreeQuestion(robot, "torque", rotor_inertia, False, (), found)
+    regrouping = Regrouping(tuple(range(found.count)), np.eye(found.count))
+    return FreeParameters(question, "unknown geometry", regrouping, np.inf, None, found.warnings)
+
+
+@dataclass(frozen=True, eq=False)
+class FreeEquation(Equation):
+    """The equation whose rigid columns are those of model parameters."""
+
+    @property
+    def found(self) -> ModelParameters:
+        """The model parameters."""
+        assert isinstance(self.base, FreeParameters)
+        return self.base.found
+
+    @property
+    def unknown(self) -> tuple[str, ...] | None:
+        """What of the geometry is unknown, as it was declared."""
+        return self.found.declared
+
+    @cached_property
+    def _support(self) -> NDArray[np.bool_]:
+        return self.found.tables.support
+
+    @cached_property
+    def picks(self) -> tuple[Indices, Indices]:
+        """Which entries of a sample's rows (n * parameters) go where in the wide row."""
+        pick = [c.joint * self.base_count + c.columns[: c.base] for c in self.torque_channels]
+        place = [np.arange(c.start, c.start + c.base) for c in self.torque_channels]
+        return np.concatenate(pick), np.concatenate(place)
+
+    def write_base(self, motion: Motion, wide: Array) -> None:
+        """Rows of torques."""
+        pick, place = self.picks
+        for start in range(0, len(motion), CHUNK):
+            part = slice(start, min(start + CHUNK, len(motion)))
+            wide[part, place] = self._rows(motion[part], "torque")[:, pick]
+
+    def momentum_parts(self, motion: Motion) -> tuple[Array, Array]:
+        """dL/dqd and dL/dq of the picked entries."""
+        pick, _ = self.picks
+        return self._rows(motion, "momentum")[:, pick], self._rows(motion, "lagrangian_gradient")[:, pick]
+
+    def _rows(self, motion: Motion, model: str) -> Array:
+        rows = np.empty((len(motion), self.robot.n, self.base_count))
+        self.found.write(motion, rows, model=model)
+        return rows.reshape(len(motion), -1)

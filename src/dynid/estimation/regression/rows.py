@@ -1,0 +1,445 @@
+"""From a log to rows of the equation: prepared motion, friction states, parallel filter, decimation."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.dynamics.energy import write_rows
+from dynid.dynamics.kernels.rows import ENERGY
+from dynid.dynamics.kernels.threads import thread_count
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, sign_changes
+from dynid.logs.filtering import Prepared, Treatment, decimated, kept_indices, prepare
+from dynid.logs.findings import Findings
+from dynid.logs.log import Log, Samples
+from dynid.logs.segments import Splitting, Window, windows
+from dynid.logs.survey import Survey
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+# Rows of what is measured, at the thinned rate: torques, their power, or balances of energy and momentum.
+#
+# A balance over a window [t - T/2, t + T/2] is S(t + T/2) - S(t - T/2) plus the integral of I, without accelerations:
+#
+# - energy (Gautier & Khalil 1992, eq. 1-10): integral of tau' v = [h] + integral of v' f, h: energies of the columns;
+# - momentum (Ha, Ko & Kwon, eq. 2.26): integral of tau_j = [dL/dqd_j] - integral of dL/dq_j + integral of f_j.
+#
+# Friction f acts at the motors, where its power is that of the motor's velocity. Load friction alone looks at the
+# acceleration, through the size of a first estimate of the rigid torque.
+
+
+CHUNK = 1024
+"""Samples whose full regressor is held at once."""
+
+SMOOTH = ("viscous", "offset", "tanh", "spring", "sine", "sine2")
+"""Friction blocks that do not jump or bend where the velocity changes its sign."""
+
+
+def write_measured(
+    equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment, out: Array
+) -> tuple[int, Array]:
+    """Rows along a prepared motion, and the segment's thinned index of the first; out: memory for rows of torques."""
+    measure, motion = equation.measure, prepared.motion
+    if measure.model == "torque" or measure.has_reactions:
+        return prepared.first, equation.write(motion, stops, prepared.measured, out=out)
+    if measure.model == "power":
+        wide = equation.write(motion, stops, prepared.measured, out=out)
+        return prepared.first, _together(equation, wide, motion.v)
+    half = measure.half(treatment)
+    if len(motion) <= 2 * half:
+        return prepared.first + half, np.zeros((0, equation.channels[-1].stop))
+    sums = _sums(equation, prepared, stops, treatment)
+    return prepared.first + half, np.asarray(sums[2 * half :] - sums[: -2 * half])
+
+
+def _together(equation: Equation, wide: Array, factors: Array | None) -> Array:
+    """Rows of one channel: those of the joints, times factors (N, n), added up."""
+    total = np.zeros((len(wide), len(equation.names) + 1))
+    for channel in equation.torque_channels:
+        own = channel.row(wide)
+        places = np.append(channel.columns, len(equation.names))
+        total[:, places] += own if factors is None else own * factors[:, channel.joint, None]
+    return total[:, np.append(equation.channels[0].columns, len(equation.names))]
+
+
+def _sums(equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment) -> Array:
+    """S + integral of I from the first sample on, whose differences are balances."""
+    motion, rule = prepared.motion, equation.measure.quadrature
+    noisy = treatment.cutoff is not None
+    is_energy = equation.measure.model == "energy"
+    velocity = equation.motor(motion.v)
+    signs = equation.shapes.signs(velocity)
+    cuts = [sign_changes(motion.t, velocity[:, m], signs[:, m]) for m in range(equation.robot.n)]
+    wide = np.zeros((len(motion), equation.width))
+    friction = equation.friction_values(motion, stops)
+    if is_energy:
+        friction *= velocity[:, None, :]
+    for m, own in enumerate(cuts):
+        friction[:, :, m] = integrate(motion.t, friction[:, :, m], cuts=own, rule=rule, careful=noisy)
+    if not is_energy:
+        equation.place_friction(wide, friction)
+    # torques that went through a low-pass do not jump; recorded ones do, if friction does
+    jumps = not treatment.smooth and not set(equation.friction) <= set(SMOOTH)
+    rotors = equation.known_torques(motion)
+    measured = prepared.measured if rotors is None else prepared.measured[:, : rotors.shape[1]] - rotors
+    for channel in equation.torque_channels:
+        j = channel.joint
+        own = merge_cuts([cuts[m] for m in channel.motors]) if jumps else Cuts.none()
+        push = measured[:, [j]] * motion.v[:, [j]] if is_energy else measured[:, [j]]
+        wide[:, channel.stop - 1] = integrate(motion.t, push, cuts=own, rule=rule, careful=noisy)[:, 0]
+        _place_user_columns(equation, motion, wide, channel.start + channel.base, j, rule, is_energy)
+    if not is_energy:
+        _write_momentum(equation, motion, wide, rule)
+        return wide
+    total = _together(equation, wide, None)
+    _replace_friction(equation, total, friction)  # its power was taken at the motors: it counts once, not per joint
+    total[:, : equation.channels[0].base] = _energies(equation, motion)
+    return total
+
+
+def _replace_friction(equation: Equation, total: Array, friction: Array) -> None:
+    """Put friction (N, columns per motor, n) into rows of one channel, column by column."""
+    columns = equation.channels[0].columns
+    places = np.flatnonzero(columns >= equation.rigid_count)
+    total[:, places] = friction.reshape(len(friction), -1)[:, columns[places] - equation.rigid_count]
+
+
+def _place_user_columns(
+    equation: Equation, motion: Motion, wide: Array, start: int, joint: int, rule: str, is_energy: bool
+) -> None:
+    own = [c for c in equation.extra if equation.robot.joint_names.index(c.joint) == joint]
+    for place, column in enumerate(own, start=start):
+        values = column.values(equation.robot.joint_names, motion.q, motion.v)[:, None]
+        values = values * motion.v[:, [joint]] if is_energy else values
+        wide[:, place] = integrate(motion.t, values, rule=rule)[:, 0]
+
+
+def _energies(equation: Equation, motion: Motion) -> Array:
+    """Energy functions h (N, base columns that are seen)."""
+    kept = np.array(equation.base.kept, dtype=np.int64)[equation.channels[0].columns[: equation.channels[0].base]]
+    h = np.empty((len(motion), len(kept)))
+    for start in range(0, len(motion), CHUNK):
+        part = slice(start, start + CHUNK)
+        h[part] = write_rows(equation.stage.scene(_without_accelerations(motion[part])), ENERGY)[:, kept]
+    return h
+
+
+def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) -> None:
+    """Base columns of dL/dqd - integral of dL/dq."""
+    _, place = equation.picks
+    slope = np.empty((len(motion), len(place)))
+    for start in range(0, len(motion), CHUNK):
+        part = slice(start, start + CHUNK)
+        wide[part, place], slope[part] = equation.momentum_parts(_without_accelerations(motion[part]))
+    wide[:, place] -= integrate(motion.t, slope, rule=rule)
+
+
+def _without_accelerations(motion: Motion) -> Motion:
+    return Motion(motion.t, motion.q, motion.v, np.zeros_like(motion.v))
+
+
+TRIED = 24
+"""Rows per piece of the motion on which noise is tried."""
+
+LEAD = 0.5
+"""Seconds by which a motion is continued backwards to settle the friction states."""
+
+TRAVEL = 2e-3
+"""Travel (rad) after which a joint's dry friction does not remember what was before the recording."""
+
+STILL = 1e-3
+"""Velocity (rad/s) below which a joint stands still."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Filtered, decimated rows of a log: t (K,), q, v (K, n), wide (K, width), settled (K, n).
+
+    settled: the joint has travelled far enough since the segment began; good: its torque counts. noise (K', width):
+    how noise of the motion as large as that of the sensors changes some of the rows, where it was tried.
+    """
+
+    log: int
+    segment: int
+    t: Array
+    q: Array
+    v: Array
+    wide: Array
+    settled: NDArray[np.bool_]
+    good: NDArray[np.bool_]
+    noise: Array | None = None
+
+
+class Judge(Protocol):
+    """Who judges raw torques, log by log (see `robust`)."""
+
+    def of_log(self, number: int, treatment: Treatment, half: int) -> Court:
+        """Begin with a log."""
+        ...
+
+
+class Court(Protocol):
+    """A judge at work on one log; context: samples that it needs on each side of a window."""
+
+    context: int
+
+    def without_glitches(self, window: Window) -> Window:
+        """Positions without single jumps."""
+        ...
+
+    def clean(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
+        """The window with better torques, and the share (N, n) of good samples around each."""
+        ...
+
+    def counts(self, t: Array, share: Array) -> NDArray[np.bool_]:
+        """Which rows (K, n) count."""
+        ...
+
+
+def rows_of(
+    equation: Equation,
+    number: int,
+    log: Log,
+    seen: Survey,
+    treatment: Treatment,
+    found: Findings,
+    judge: Judge | None = None,
+) -> Iterator[Rows]:
+    """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones.
+
+    While one window's rows are written, by a thread of its own, the next window's motion is prepared.
+    """
+    tasks = tasks_of(equation, number, log, seen, treatment, found, judge)
+    if thread_count() == 1:
+        for task in tasks:
+            yield task.rows()
+        return
+    with ThreadPoolExecutor(1, thread_name_prefix="dynid writes rows") as writer:
+        ahead: Future[Rows] | None = None
+        for task in tasks:
+            next_one = writer.submit(task.rows)
+            if ahead is not None:
+                yield ahead.result()
+            ahead = next_one
+        if ahead is not None:
+            yield ahead.result()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """All that is needed to write the rows of one window: `where` are those that count, at thinned indices."""
+
+    equation: Equation
+    treatment: Treatment
+    log: int
+    window: Window
+    prepared: Prepared
+    stops: Array
+    half: int
+    where: NDArray[np.int64]
+    inside: NDArray[np.bool_]
+    settled: NDArray[np.bool_]
+    good: NDArray[np.bool_]
+    memory: list[Array]
+    trials: int = 0
+    number: int = 0
+
+    def rows(self) -> Rows:
+        """Write, filter, decimate."""
+        motion, treatment = self.prepared.motion, self.treatment
+        if len(self.memory[0]) < len(motion):
+            self.memory[0] = np.empty((len(motion), self.equation.width))
+        memory = self.memory[0][: len(motion)]
+        first, wide = write_measured(self.equation, self.prepared, self.stops, treatment, memory)
+        noise = self._changes_by_noise() if self.trials else None
+        ends = (self.window.starts, self.window.ends)
+        rows = decimated(wide, first, _core(self.window, treatment, self.half), ends, treatment)
+        places = self.where[self.inside] - self.prepared.first
+        if not self.inside.all():
+            rows = rows[self.inside]
+        return Rows(
+            self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], rows,
+            self.settled[self.inside], self.good[self.inside], noise,
+        )  # fmt: skip
+
+    def _changes_by_noise(self) -> Array:
+        """Rows along pieces of the window with further noise, minus those without."""
+        treatment, motion = self.treatment, self.prepared.motion
+        assert treatment.noise is not None
+        assert treatment.row_filter is not None
+        step, edge = treatment.decimation, treatment.row_filter.half
+        rng = np.random.default_rng(self.number)
+        length = min(2 * (self.half + edge) + step * TRIED + 1, len(motion))
+        equation = self.equation
+        if equation.measure.is_integral:  # an order of 2 is enough here, and cheap
+            equation = replace(equation, measure=replace(equation.measure, quadrature="trapezoid"))
+        found = [np.zeros((0, equation.channels[-1].stop))]
+        shares = (np.arange(self.trials) + rng.uniform(size=self.trials)) / self.trials
+        for start in (shares * (len(motion) - length + 1)).astype(np.int64).tolist():
+            part = slice(start, start + length)
+            true = Prepared(0, motion[part], self.prepared.measured[part])
+            noisy = replace(true, motion=_with_noise(true.motion, treatment, rng))
+            stops = equation.shapes.run(equation.motor(noisy.motion.q), self.stops[start])
+            memory = np.empty((2, length, equation.width))
+            first, wide = write_measured(equation, noisy, stops, treatment, memory[0])
+            wide = wide - write_measured(equation, true, self.stops[part], treatment, memory[1])[1]
+            core = (first + edge, first + len(wide) - edge)
+            found.append(decimated(wide, first, core, (False, False), treatment))
+        return np.concatenate(found)
+
+
+def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) -> Motion:
+    """The motion as it would be with white noise of the sensors, filtered and differentiated alike."""
+    assert treatment.noise is not None
+    assert treatment.motion_filter is not None
+    thin = 0 if treatment.thin_filter is None else 2 * (treatment.thin_filter.half + treatment.thinning)
+    count = (len(motion) + 2 * treatment.motion_filter.half) * treatment.thinning + thin
+    t = np.arange(count) / treatment.rate
+    q, v, a = (
+        None if np.isnan(sigma).any() else sigma * rng.standard_normal((count, len(sigma))) for sigma in treatment.noise
+    )
+    assert q is not None
+    window = Window(0, 0, slice(0, count), False, False, Samples(t, q, v, a))
+    e = prepare(window, replace(treatment, delay=0.0), np.zeros((count, 0))).motion[: len(motion)]
+    return Motion(motion.t, motion.q + e.q, motion.v + e.v, motion.a + e.a)
+
+
+def tasks_of(
+    equation: Equation,
+    number: int,
+    log: Log,
+    seen: Survey,
+    treatment: Treatment,
+    found: Findings,
+    judge: Judge | None = None,
+    *,
+    clean: bool = True,
+) -> Iterator[Task]:
+    """Prepare window after window: motion, friction states, which rows count; counted in `found`.
+
+    clean: a judge looks at the torques too, not at the positions only.
+    """
+    gap = max(5.0 / treatment.rate, 0.025)
+    treatment = replace(treatment, stride=equation.measure.stride(treatment))
+    half, beyond = equation.measure.half(treatment), equation.measure.context(treatment)
+    context = treatment.context + beyond
+    context += treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
+    court = None if judge is None else judge.of_log(number, treatment, half)
+    context += 0 if court is None else court.context
+    regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
+    cut = Splitting(context, gap, shortest, regular, treatment.thinning, nearest=court is not None)
+    begin, end = log.interval
+    guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
+    standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
+    friction: FrictionState | None = None
+    nothing = np.empty((0, equation.width))
+    memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
+    has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
+    if treatment.noise is not None:
+        treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
+    count = -1
+    for window in windows(log, seen, cut, found):
+        if court is not None:
+            window = court.without_glitches(window)
+        prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
+        share = None
+        if court is not None and clean:
+            window, share = court.clean(window, prepared)
+            prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
+        if friction is None or window.starts:
+            friction = FrictionState(equation, prepared, treatment.thin_rate)
+        stops = friction.run(prepared)
+        where = kept_indices(_core(window, treatment, half), treatment)
+        if not len(where):
+            continue
+        t = prepared.motion.t[where - prepared.first]
+        inside = (t >= begin + guard) & (t < end - guard)
+        if not inside.any():
+            continue
+        _count(found, prepared, where[inside], treatment, equation.shapes.scale, half)
+        settled = where[:, None] - half > friction.reached
+        good = np.ones(settled.shape, dtype=np.bool_)
+        if court is not None and share is not None:
+            good[inside] = court.counts(t[inside], share[where[inside] * treatment.thinning - window.first])
+        count += 1
+        yield Task(
+            equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),
+            _trials(count) if has_noise else 0, count,
+        )  # fmt: skip
+
+
+def _trials(window: int) -> int:
+    """Pieces of the window of this number on which noise is tried: few suffice, of logs of any length."""
+    return 8 if window == 0 else 4 if window == 1 else 2 * int(window & (window - 1) == 0)
+
+
+def _count(
+    found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array, half: int
+) -> None:
+    """Tell the findings what is used of a window; a balance sees all positions between its ends."""
+    places = where - prepared.first
+    step = treatment.decimation / treatment.thin_rate
+    seen = prepared.motion.q[max(0, places[0] - half) : places[-1] + half + 1] if half else prepared.motion.q[places]
+    found.see(seen, len(places) * step)
+    still = (np.abs(prepared.motion.v[places]) < STILL * scale).all(axis=1)
+    found.standstill += float(still.sum()) * step
+
+
+def held(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Prepared:
+    """Joints that stand still, at their mean: noise of an encoder at rest is no motion."""
+    if not standing.any():
+        return prepared
+    motion = prepared.motion
+    q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+    q[:, standing], v[:, standing], a[:, standing] = posture[standing], 0.0, 0.0
+    return replace(prepared, motion=replace(motion, q=q, v=v, a=a))
+
+
+def _core(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
+    """Thinned indices in the segment for which rows are wanted, without the filter's edges and half a balance's."""
+    step = treatment.thinning
+    trim = treatment.trim + half * step
+    start, stop = window.first + window.core.start, window.first + window.core.stop
+    if window.starts:
+        start = max(start, trim)
+    if window.ends:
+        stop = min(stop, window.first + len(window.samples) - trim)
+    first = -(-start // step)
+    return first, max(first, -(-stop // step))
+
+
+class FrictionState:
+    """Stop operators of one segment, carried from window to window."""
+
+    def __init__(self, equation: Equation, prepared: Prepared, rate: float) -> None:
+        self.equation = equation
+        q = equation.motor(prepared.motion.q)
+        self.state = equation.shapes.settle(q, int(LEAD * rate))
+        self.first = prepared.first
+        self.stops: Array | None = None
+        self.last = q[-1:]
+        self.origin = prepared.motion.q[0].copy()
+        self.reached = np.full(q.shape[1], np.iinfo(np.int64).max)
+
+    def run(self, prepared: Prepared) -> Array:
+        """Values along the next window, which may overlap the one before."""
+        q = self.equation.motor(prepared.motion.q)
+        done = prepared.first - self.first
+        if self.stops is None:
+            self.stops = self.equation.shapes.run(q, self.state)
+        elif done < len(self.stops):
+            self.stops = self.equation.shapes.run(q, self.stops[done])
+        else:
+            self.stops = self.equation.shapes.run(np.concatenate([self.last, q]), self.stops[-1])[1:]
+        self.first, self.last = prepared.first, q[-1:].copy()
+        far = np.abs(prepared.motion.q - self.origin) > TRAVEL * self.equation.shapes.scale
+        some = far.any(axis=0) & (self.reached == np.iinfo(np.int64).max)
+        self.reached[some] = prepared.first + far.argmax(axis=0)[some]
+        return self.stops

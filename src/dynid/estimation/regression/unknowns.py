@@ -1,0 +1,74 @@
+"""Which columns are solved for, and how those of each log map to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.regression.equation import Equation
+from dynid.robot.transform import Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unknowns:
+    """Names and units of what is solved for; place (logs, columns): index of an equation's column, -1: left out."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    place: NDArray[np.int64]
+    channels: tuple[NDArray[np.int64], ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @staticmethod
+    def of(equation: Equation, blocks: tuple[str, ...], logs: int, *, offsets_per_log: bool = False) -> Unknowns:
+        """Columns of some friction blocks, beside all base and user columns and offsets that a channel can see."""
+        present = np.zeros(len(equation.names), dtype=np.bool_)
+        for channel in equation.channels:
+            present[channel.columns] = True
+        for name, columns in equation.blocks_of.items():
+            if name not in blocks:
+                present[columns] = False
+        chosen = np.flatnonzero(present)
+        place = np.full((logs, len(equation.names)), -1, dtype=np.int64)
+        place[:, chosen] = np.arange(len(chosen))
+        names = [equation.names[k] for k in chosen]
+        units = [equation.units[k] for k in chosen]
+        offsets = [k for k in equation.offsets if present[k]]  # of the base: every run has its own
+        if offsets_per_log and "offset" in blocks:
+            offsets += [k for k in equation.blocks_of["offset"] if present[k]]
+        if logs > 1 and offsets:
+            for log in range(1, logs):
+                place[log, offsets] = len(names) + np.arange(len(offsets))
+                names += [f"{equation.names[k]}@{log + 1}" for k in offsets]
+                units += [equation.units[k] for k in offsets]
+            for k in offsets:
+                names[place[0, k]] += "@1"
+        return Unknowns(tuple(names), tuple(units), place, tuple(c.columns for c in equation.channels))
+
+    def without(self, dropped: Sequence[int]) -> Unknowns:
+        """Leave some out."""
+        gone = set(dropped)
+        kept = [k for k in range(len(self)) if k not in gone]
+        new = np.full(len(self) + 1, -1, dtype=np.int64)
+        new[kept] = np.arange(len(kept))
+        place = new[self.place]  # -1 stays -1: the last entry
+        return Unknowns(tuple(self.names[k] for k in kept), tuple(self.units[k] for k in kept), place, self.channels)
+
+    def rows(self, log: int, channel: int, factor: ChannelFactor) -> tuple[Array, Array]:
+        """Rows (k, unknowns) and right sides (k,) of one channel's factor."""
+        place = self.place[log, self.channels[channel]]
+        used = place >= 0
+        rows = np.zeros((len(factor.R), len(self)))
+        rows[:, place[used]] = factor.R[:, :-1][:, used]
+        return rows, factor.R[:, -1]
+
+    def of_channel(self, log: int, channel: int, values: Array) -> Array:
+        """Values of one channel's own columns, 0 where a column is left out."""
+        place = self.place[log, self.channels[channel]]
+        return np.where(place >= 0, values[place], 0.0)

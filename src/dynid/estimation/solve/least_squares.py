@@ -1,0 +1,357 @@
+"""Weighted least squares on factors: one weight per channel, rank decided on the data, constraints exact."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from dynid.errors import IdentificationError
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.identifiability.numeric import find_by_qr
+from dynid.identifiability.relations import Regrouping
+from dynid.robot.transform import Array
+
+Factors = dict[int, tuple[ChannelFactor, ...]]
+"""One factor per channel for every log."""
+
+ITERATIONS = 30
+SETTLED = 1e-4
+FLOOR = 1e-10
+"""Noise of a channel is at least this share of its signal: data without noise keep finite weights."""
+
+CLEAR = 3.0
+"""Power of a direction over what noise of the motion alone would give, from which on the motion excites it."""
+
+SURE = 10.0
+"""Standard deviations from zero of a share that a parameter really has in another one."""
+
+SILENT = 1e-4
+"""A channel without any signal counts as one of this share of the largest."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constraints:
+    """Linear equations matrix @ x = right that the solution satisfies exactly."""
+
+    matrix: Array
+    right: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """Values x = free @ u + fixed of all unknowns; noise (channels,): standard deviation of each channel's rows.
+
+    R (r, r) is the triangular factor of the weighted rows in u, so that the covariance of u is (R'R)^-1;
+    singular: singular values of the weighted rows in x; kept, lost: what the data could tell apart, as a
+    regrouping of the unknowns (None: all of them); prior: further rows that took part.
+    """
+
+    values: Array
+    noise: Array
+    free: Array
+    fixed: Array
+    R: Array
+    singular: Array
+    regrouping: Regrouping | None
+    residual_squares: Array
+    counts: Array
+    prior: tuple[Array, Array] | None = None
+
+    @property
+    def rank(self) -> int:
+        """Rank of the weighted matrix."""
+        return len(self.R)
+
+    @property
+    def condition(self) -> float:
+        """2-norm condition number of the weighted matrix, of what was kept."""
+        return float(self.singular[0] / self.singular[-1]) if len(self.singular) else np.inf
+
+    @property
+    def covariance(self) -> Array:
+        """Covariance of the values if residuals were white: the naive one."""
+        inverse = scipy.linalg.solve_triangular(self.R, np.eye(len(self.R)))
+        half = self.free @ inverse
+        return np.asarray(half @ half.T)
+
+
+def solve(
+    unknowns: Unknowns,
+    factors: Factors,
+    *,
+    weighted: bool = True,
+    constraints: Constraints | None = None,
+    prior: tuple[Array, Array] | None = None,
+    noise: Array | None = None,
+) -> Solution:
+    """Solve for the unknowns; the noise of every channel is found by iteration where `weighted`.
+
+    prior (matrix (k, unknowns), right (k,)): further rows, already weighted (ridge).
+    """
+    channels = len(unknowns.channels)
+    counts = np.array([sum(f[c].count for f in factors.values()) for c in range(channels)], dtype=np.float64)
+    squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(channels)])
+    if not counts.any():
+        raise IdentificationError("there are no rows to solve")
+    size = np.sqrt(squares / np.maximum(counts, 1.0))
+    floor = FLOOR * np.maximum(size, SILENT * size.max()) + 1e-300
+    fixed_noise = noise is not None
+    noise = np.ones(channels) if noise is None else noise
+    regrouping, known = None, False
+    solution = None
+    for _ in range(1 if fixed_noise else ITERATIONS if weighted else 2):
+        A, b = stacked(unknowns, factors, noise)
+        if prior is not None:
+            A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
+        if not known:
+            regrouping, known = rank_of(A, constraints), True
+        solution = _solve_once(A, b, noise, regrouping, constraints, unknowns, factors, counts)
+        found = np.maximum(channel_noise(solution) if weighted else pooled_noise(solution), floor)
+        change = np.abs(np.log(found / noise)).max()
+        if fixed_noise or change < SETTLED:
+            break
+        noise = found
+    assert solution is not None
+    return replace(solution, prior=prior)
+
+
+def stacked(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
+    """All rows, each divided by the noise of its channel."""
+    parts = [
+        (rows / noise[c], right / noise[c])
+        for log, of_log in factors.items()
+        for c, factor in enumerate(of_log)
+        for rows, right in [unknowns.rows(log, c, factor)]
+    ]
+    return np.concatenate([rows for rows, _ in parts]), np.concatenate([right for _, right in parts])
+
+
+def rank_of(A: Array, constraints: Constraints | None) -> Regrouping | None:
+    """How the data regroup the unknowns; None where they tell all of them apart."""
+    if constraints is not None and len(constraints.matrix):
+        size = np.abs(A).max()
+        A = np.concatenate([A, constraints.matrix * size])
+    found = find_by_qr(A)
+    return None if len(found.regrouping.kept) == A.shape[1] else found.regrouping
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyRows:
+    """Weighted rows A (k, unknowns) of a channel, standing for `count`, and what noise of the motion gives of them.
+
+    D (l, unknowns): rows with E[D'D] the part of A'A that comes from noise, which is all of it in directions that the
+    motion does not excite.
+    """
+
+    A: Array
+    D: Array
+    count: int
+
+
+def regroup_above_noise(
+    parts: list[NoisyRows], minor: NDArray[np.bool_], constraints: Constraints | None = None
+) -> Regrouping | None:
+    """How unknowns regroup that only noise of the motion tells apart; None where all stand clear of it.
+
+    From left to right, as in `find_by_qr`: what is left of a column after the accepted ones is compared with what is
+    left of it in D by the same combination. minor (unknowns,): friction that comes first and is not tested.
+    """
+    A, D = np.concatenate([part.A for part in parts]), np.concatenate([part.D for part in parts])
+    if constraints is not None and len(constraints.matrix):
+        A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
+    count = A.shape[1]
+    Q, noise, kept, dropped = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int]()
+    for k in np.argsort(~minor, kind="stable").tolist():
+        x, d, used = A[:, k], D[:, k], slice(0, len(kept))
+        for _ in range(2):
+            share = Q[:, used].T @ x
+            x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
+        power = float(x @ x)
+        if not minor[k] and power <= CLEAR * float(d @ d):
+            dropped.append(k)
+            continue
+        size = np.sqrt(power) + 1e-300
+        Q[:, len(kept)], noise[:, len(kept)] = x / size, d / size
+        kept.append(k)
+    if not dropped:
+        return None
+    kept.sort()
+    matrix = np.zeros((len(kept), count))
+    matrix[np.arange(len(kept)), kept] = 1.0
+    for k in dropped:
+        matrix[:, k] = _shares(parts, kept, k)
+    return Regrouping(tuple(kept), matrix)
+
+
+def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
+    """Shares (kept,) of column k in the columns kept, without those that are none but for noise.
+
+    Rows of every channel are weighted by what is left of them; the part of noise in their products is taken off.
+    """
+    A = np.concatenate([part.A for part in parts])
+    scale = np.linalg.norm(A[:, kept], axis=0) + 1e-300
+    direction = A[:, k] - A[:, kept] @ (np.linalg.lstsq(A[:, kept] / scale, A[:, k], rcond=None)[0] / scale)
+    bounds = np.cumsum([len(part.A) for part in parts])[:-1]
+    pieces = zip(np.split(direction, bounds), parts, strict=True)
+    left = np.array([np.sqrt(float(x @ x) / max(part.count, 1)) for x, part in pieces])
+    left = np.maximum(left, 1e-6 * left.max()) + 1e-300
+    A = np.concatenate([part.A / s for part, s in zip(parts, left, strict=True)])
+    D = np.concatenate([part.D / s for part, s in zip(parts, left, strict=True)])
+    some = list(range(len(kept)))
+    while some:
+        columns = A[:, [kept[i] for i in some]]
+        scale = np.linalg.norm(columns, axis=0) + 1e-300
+        Q, R = np.linalg.qr(columns / scale)
+        inverse = scipy.linalg.solve_triangular(R, np.eye(len(some)))
+        noise = D[:, [kept[i] for i in some]] / scale
+        x = inverse @ (Q.T @ A[:, k])
+        x = x + inverse @ (inverse.T @ (noise.T @ (noise @ x - D[:, k])))
+        sure = np.abs(x) / np.linalg.norm(inverse, axis=1)
+        if sure.min() > SURE:
+            break
+        some.pop(int(np.argmin(sure)))
+    shares = np.zeros(len(kept))
+    if some:
+        shares[some] = x / scale
+    return shares
+
+
+def _solve_once(
+    A: Array,
+    b: Array,
+    noise: Array,
+    regrouping: Regrouping | None,
+    constraints: Constraints | None,
+    unknowns: Unknowns,
+    factors: Factors,
+    counts: Array,
+) -> Solution:
+    free, fixed = _free_directions(len(unknowns), regrouping, constraints)
+    reduced, right = A @ free, b - A @ fixed
+    scale = np.linalg.norm(reduced, axis=0)
+    scale[scale == 0.0] = 1.0
+    Q, R = np.linalg.qr(reduced / scale)
+    u = scipy.linalg.solve_triangular(R, Q.T @ right) / scale
+    values = free @ u + fixed
+    squares = np.zeros(len(noise))
+    for log, of_log in factors.items():
+        for c, factor in enumerate(of_log):
+            squares[c] += factor.residual_squares(unknowns.of_channel(log, c, values))
+    R = R * scale
+    singular = np.linalg.svd(R, compute_uv=False)
+    return Solution(values, noise, free, fixed, R, singular, regrouping, squares, counts)
+
+
+def _free_directions(count: int, regrouping: Regrouping | None, constraints: Constraints | None) -> tuple[Array, Array]:
+    """Directions (unknowns, u) that are free, and one point that satisfies the constraints."""
+    free = np.eye(count)
+    if regrouping is not None:
+        free = free[:, list(regrouping.kept)]
+    fixed = np.zeros(count)
+    if constraints is None or not len(constraints.matrix):
+        return free, fixed
+    C = constraints.matrix @ free
+    u, *_ = np.linalg.lstsq(C, constraints.right, rcond=None)
+    if not np.allclose(C @ u, constraints.right, rtol=1e-8, atol=1e-10 * (1.0 + np.abs(constraints.right).max())):
+        raise IdentificationError("the known and tied parameters contradict each other")
+    return np.asarray(free @ scipy.linalg.null_space(C)), np.asarray(free @ u)
+
+
+def channel_noise(solution: Solution) -> Array:
+    """Standard deviation per channel; the parameters' share of the degrees of freedom is taken off."""
+    counts = solution.counts
+    freedom = np.maximum(counts - solution.rank * counts / counts.sum(), 1.0)
+    return np.asarray(np.sqrt(solution.residual_squares / freedom))
+
+
+def pooled_noise(solution: Solution) -> Array:
+    """One standard deviation for all channels."""
+    freedom = max(solution.counts.sum() - solution.rank, 1.0)
+    return np.full(len(solution.counts), np.sqrt(solution.residual_squares.sum() / freedom))
+
+
+# Known and tied parameters as equations of the unknowns, also where they are standard parameters that regroup.
+
+
+def constraints_of(
+    equation: Equation,
+    unknowns: Unknowns,
+    known: Mapping[str, float],
+    tied: Sequence[tuple[str, str]],
+    declared: Mapping[str, float],
+) -> tuple[Constraints | None, tuple[str, ...]]:
+    """Equations of the unknowns, and notes on what says nothing about them; declared: known where nothing else is said.
+
+    Everything is first written on standard parameters X (and friction). Data see XB = M X only, so a statement
+    C X = d counts as far as it is free of the null space N of M: combinations l'C with l'C N = 0.
+    """
+    mute = [name for name in declared if name not in known]
+    known = {**known, **{name: declared[name] for name in mute}}
+    if not known and not tied:
+        return None, ()
+    base = equation.base
+    columns = list(base.columns)
+    others = [name for name in unknowns.names if name not in base.names]
+    everything = [*columns, *others]
+    C = np.zeros((len(known) + len(tied), len(everything)))
+    d = np.zeros(len(C))
+    for row, (name, value) in enumerate(known.items()):
+        C[row, _place(name, everything)] = 1.0
+        d[row] = _finite(name, value)
+    for row, (left, right) in enumerate(tied, start=len(known)):
+        C[row, _place(left, everything)] += 1.0
+        C[row, _place(right, everything)] -= 1.0
+    M = np.zeros((len(unknowns), len(everything)))
+    index = {name: k for k, name in enumerate(unknowns.names)}
+    for row, name in enumerate(base.names):
+        if name in index:
+            M[index[name], : len(columns)] = base.regrouping.matrix[row]
+    for name in others:
+        M[index[name], everything.index(name)] = 1.0
+    spoken = ["" if name in mute else name for name in known]
+    return _visible(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in tied)])
+
+
+def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[str, ...]]:
+    silent = tuple(
+        f"'{text}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
+        for text, row in zip(spoken, C, strict=True)
+        if text and not _in_row_space(row, M)
+    )
+    N = scipy.linalg.null_space(M)
+    hidden = C @ N
+    hidden[np.abs(hidden) < 1e-10] = 0.0  # rounding: a null space is sought relative to the largest entry
+    combine = scipy.linalg.null_space(hidden.T).T if hidden.any() else np.eye(len(C))
+    if not len(combine):
+        return None, silent
+    gamma = np.linalg.lstsq(M.T, (combine @ C).T, rcond=None)[0].T
+    return Constraints(np.asarray(gamma), np.asarray(combine @ d)), silent
+
+
+def _in_row_space(row: Array, M: Array) -> bool:
+    coefficients, *_ = np.linalg.lstsq(M.T, row, rcond=None)
+    return bool(np.linalg.norm(M.T @ coefficients - row) < 1e-8)
+
+
+def _place(name: str, everything: list[str]) -> int:
+    if name not in everything:
+        near = difflib.get_close_matches(name, everything, n=3) or everything[:8]
+        raise IdentificationError(f"there is no parameter '{name}' here; near it are {', '.join(near)}")
+    return everything.index(name)
+
+
+def _finite(name: str, value: float) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number):
+        raise IdentificationError(f"the known value of '{name}' must be a finite number, got {value!r}")
+    return number

@@ -1,0 +1,327 @@
+"""Block-triangular recursion: joint by joint from the last one (Ha, Ko & Kwon, eq. 2.28).
+
+The torque of joint i of a serial robot depends on the bodies beyond it only, so the equation is block triangular,
+U_ii X_i = Y_i - sum over p > i of U_ip X_p, and X_n, X_(n-1), ... follow one by one from small least squares. With
+U_ii = Q_i R_ii this is R X = z for the block row [R_ii, Q_i'U_i(i+1), ..., Q_i'U_in | Q_i'Y_i] / noise_i, so R is
+triangular as a whole and gives the covariance R^-1 R^-T of the recursion. What joint i's torque tells of later
+blocks, below R_ii, is left unused: joint weighted least squares uses it.
+
+Eq. 2.30, rank U_ii = m_i, is necessary here, not for all joints together: where it fails the recursion refuses.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from dynid.concurrency import cached_property
+from dynid.errors import IdentificationError
+from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.inference.jackknife import FEWEST, Jackknife, grouped, left_out, of_shifts
+from dynid.estimation.inference.score import Score
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.structure import random_rows
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import (
+    FLOOR,
+    Factors,
+    NoisyRows,
+    Solution,
+    rank_of,
+    regroup_above_noise,
+    stacked,
+)
+from dynid.identifiability.numeric import find_by_qr
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+ROUNDING = 1e-9
+"""Size of a parameter's column in one joint's torque, over that in all torques, below which it is rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Which parameters z = B x belong to which joint: the i-th from the base has channel order[i] and z[own[i]].
+
+    joints: names per channel; names: of z. B (unknowns, unknowns) is a permutation unless a joint's own torque sees
+    two of its parameters only as one combination on every motion, which an earlier joint tells apart.
+    """
+
+    joints: tuple[str, ...]
+    order: tuple[int, ...]
+    own: tuple[slice, ...]
+    names: tuple[str, ...]
+    B: Array
+
+    @cached_property
+    def free(self) -> Array:
+        """Values x = free @ z."""
+        inverse = np.linalg.inv(self.B)
+        is_permutation = bool(((self.B == 0.0) | (self.B == 1.0)).all() and (self.B.sum(axis=1) == 1.0).all())
+        return np.asarray(self.B.T if is_permutation else inverse)
+
+    def later(self, i: int) -> slice:
+        """Places in z of the joints after the i-th."""
+        return slice(self.own[i].stop, len(self.names))
+
+
+def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
+    """Sort the unknowns by the last joint whose torque sees them, on random motion."""
+    robot = equation.robot
+    check_serial(robot)
+    if equation.measure.is_scalar:
+        raise IdentificationError(
+            f"model '{equation.measure.model}' adds up all joints, the recursion goes joint by joint; "
+            "use model='torque' or 'momentum', or estimator='wls'"
+        )
+    if equation.base_channels:
+        raise IdentificationError("the recursion goes joint by joint, not with forces on the base; use estimator='wls'")
+    joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
+    depth = _depths(robot)
+    order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])
+    return levels_of(unknowns.names, joints, tuple(order), random_rows(equation, unknowns))
+
+
+def levels_of(names: tuple[str, ...], joints: tuple[str, ...], order: tuple[int, ...], rows: list[Array]) -> Levels:
+    """Levels from rows (N, unknowns) of every channel that show what it can see."""
+    free, left = np.eye(len(names)), list(range(len(names)))
+    found: list[tuple[list[int], Array]] = []
+    for c in reversed(order):
+        A = rows[c] @ free
+        size = np.abs(A).max(axis=0, initial=0.0)
+        seen = [k for k in left if size[k] > 1e-9 * max(float(size.max(initial=0.0)), 1e-300)]
+        if not seen:
+            found.append(([], np.zeros((0, len(names)))))
+            continue
+        regrouping = find_by_qr(A[:, seen]).regrouping
+        kept = [seen[k] for k in regrouping.kept]
+        own = np.zeros((len(kept), len(names)))
+        own[:, seen] = regrouping.matrix
+        for row, k in zip(own, kept, strict=True):  # x_k = z_k - sum of its companions
+            for other in seen:
+                if other not in kept:
+                    free[:, other] -= free[:, k] * row[other]
+        found.append((kept, own))
+        left = [k for k in left if k not in kept]
+    if left:
+        raise IdentificationError(f"no torque tells {', '.join(names[k] for k in left)}; use estimator='wls'")
+    found.reverse()
+    edges = np.concatenate([[0], np.cumsum([len(kept) for kept, _ in found])]).tolist()
+    places = tuple(slice(start, stop) for start, stop in itertools.pairwise(edges))
+    labels = tuple(names[k] for kept, _ in found for k in kept)
+    return Levels(joints, order, places, labels, np.concatenate([own for _, own in found]))
+
+
+def check_serial(robot: Robot) -> None:
+    """Refuse robots whose torques are not block triangular along one chain."""
+    if robot.closures or robot.couplings:
+        raise IdentificationError(
+            f"'{robot.name}' has closed loops or coupled joints: its torques are not block triangular; "
+            "the recursion goes on serial robots, use estimator='wls'"
+        )
+    depth = _depths(robot)
+    alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]
+    if alike:
+        raise IdentificationError(
+            f"'{robot.name}' branches (joints {' and '.join(alike[:2])}): the recursion goes on serial robots, "
+            "use estimator='wls'"
+        )
+
+
+def _depths(robot: Robot) -> list[int]:
+    """Active joints on the way from the base to each active joint."""
+    active, depths = set(robot.active_links), []
+    for k in robot.active_links:
+        depth = 0
+        while k >= 0:
+            depth += k in active
+            k = robot.links[k].parent
+        depths.append(depth)
+    return depths
+
+
+def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floor: Factors | None = None) -> Solution:
+    """Solve joint n, then n-1, ...; raise where a joint's own block lacks rank (eq. 2.30).
+
+    floor: what noise of the motion alone gives (see `regroup_above_noise`).
+    """
+    count, channels = len(unknowns), len(levels.order)
+    R, z = np.zeros((count, count)), np.zeros(count)
+    noise, squares, counts = np.zeros(channels), np.zeros(channels), np.zeros(channels)
+    rows = [_channel_rows(unknowns, factors, c, levels) for c in range(channels)]
+    size = np.linalg.norm([np.linalg.norm(A, axis=0) for A, _ in rows], axis=0)
+    for i in reversed(range(channels)):
+        c, own, later = levels.order[i], levels.own[i], levels.later(i)
+        A, y = rows[c]
+        block = np.where(np.linalg.norm(A[:, own], axis=0) > ROUNDING * size[own], A[:, own], 0.0)
+        D = _channel_rows(unknowns, floor, c, levels)[0][:, own] if floor else np.zeros((0, block.shape[1]))
+        _check_block(block, D, i, levels, unknowns, factors)
+        Q, R_ii = np.linalg.qr(A[:, own])
+        z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
+        counts[c] = sum(of_log[c].count for of_log in factors.values())
+        squares[c] = float(((y - A @ z) ** 2).sum())
+        least = FLOOR * np.sqrt(float(y @ y) / max(counts[c], 1.0)) + 1e-300
+        noise[c] = max(np.sqrt(squares[c] / max(counts[c] - R_ii.shape[1], 1.0)), least)
+        R[own, own] = R_ii / noise[c]
+        R[own, later] = Q.T @ A[:, later] / noise[c]
+    singular = np.asarray(np.linalg.svd(R, compute_uv=False), dtype=np.float64)
+    return Solution(levels.free @ z, noise, levels.free, np.zeros(count), R, singular, None, squares, counts)
+
+
+def attenuation(
+    unknowns: Unknowns, solution: Solution, floor: Factors, minor: NDArray[np.bool_], levels: Levels | None
+) -> Array:
+    """By how much (unknowns,) noise of the motion shifts the values, to first order: -(A'A)^-1 D'(D x - d).
+
+    D and d: what noise changes of the weighted rows A and of what was measured (power and work, which hold velocities).
+    The same block by block for the recursion, with its own R. minor (unknowns,): columns whose noise does not count.
+    """
+    pulls = np.zeros((len(solution.noise), len(unknowns)))
+    for log, of_log in floor.items():
+        for c, factor in enumerate(of_log):
+            D, d = unknowns.rows(log, c, factor)
+            D = np.where(minor, 0.0, D)
+            pulls[c] += D.T @ (d - D @ solution.values) / solution.noise[c] ** 2
+    pulls = pulls @ solution.free
+    if levels is None:
+        right = scipy.linalg.solve_triangular(solution.R, pulls.sum(axis=0), trans="T")
+    else:
+        right = np.zeros(len(unknowns))
+        for c, own in zip(levels.order, levels.own, strict=True):
+            right[own] = scipy.linalg.solve_triangular(solution.R[own, own], pulls[c, own], trans="T")
+    return np.asarray(solution.free @ scipy.linalg.solve_triangular(solution.R, right))
+
+
+def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) -> tuple[Array, Array]:
+    """Rows of one channel in z, of all logs."""
+    parts = [unknowns.rows(log, c, of_log[c]) for log, of_log in factors.items()]
+    return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
+
+
+def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+    own = levels.names[levels.own[i]]
+    if not own:
+        return
+    regrouping = find_by_qr(block).regrouping if block.any() else None
+    kept = () if regrouping is None else regrouping.kept
+    why = ""
+    if len(kept) == len(own):
+        count = sum(of_log[levels.order[i]].count for of_log in factors.values())
+        regrouping = regroup_above_noise([NoisyRows(block, D, count)], np.zeros(len(own), dtype=np.bool_))
+        if regrouping is None:
+            return
+        kept, why = regrouping.kept, " but for noise of the sensors"
+    places = set(range(len(own))) - set(kept)
+    if regrouping is not None:  # and what these cannot be told from
+        places |= {k for row, k in zip(regrouping.matrix, kept, strict=True) if np.count_nonzero(row) > 1}
+    some = [own[k] for k in sorted(places)]
+    together = rank_of(stacked(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
+    raise IdentificationError(
+        f"the recursion stops at joint '{levels.joints[levels.order[i]]}': along this motion its own torque does not "
+        f"tell {' and '.join(some)} apart{why} (rank {len(kept)} of {len(own)}; Ha, Ko & Kwon, eq. 2.30); "
+        + ("all joints together do: use estimator='wls'" if together else "nor do all joints together: move otherwise")
+    )
+
+
+def shifts_of(
+    unknowns: Unknowns, solution: Solution, levels: Levels, groups: list[tuple[Block, ...]]
+) -> tuple[Array, int]:
+    """How the values (groups, unknowns) shift where the recursion leaves out a group; in how many it cannot.
+
+    With d_p the shifts of later blocks, Z = U_ii R_ii^-1 and e = r - sum of U_ip d_p on the group's rows,
+    (I - Z'Z) R_ii d_i = -sum of Q_i'U_ip d_p - Z'e.
+    """
+    z = np.linalg.solve(levels.free, solution.values)
+    shifts, essential = np.zeros((len(groups), len(unknowns))), 0
+    squares = [solution.R[own, own] for own in levels.own]
+    inverses = [scipy.linalg.solve_triangular(R, np.eye(len(R))) for R in squares]
+    for g, group in enumerate(groups):
+        logs = sorted({block.log for block in group})
+        d, alone = np.zeros(len(unknowns)), False
+        for i in reversed(range(len(levels.order))):
+            c, own, later = levels.order[i], levels.own[i], levels.later(i)
+            parts = [unknowns.rows(log, c, b.factors[c]) for log in logs for b in group if b.log == log]
+            A = np.concatenate([rows for rows, _ in parts]) @ levels.free / solution.noise[c]
+            e = np.concatenate([right for _, right in parts]) / solution.noise[c] - A @ z - A[:, later] @ d[later]
+            Z = A[:, own] @ inverses[i]
+            step, rests = left_out(Z.T @ Z, -(solution.R[own, later] @ d[later]) - Z.T @ e)
+            d[own] = inverses[i] @ step
+            alone |= rests
+        shifts[g] = levels.free @ d
+        essential += alone
+    return shifts, essential
+
+
+def jackknife_recursion(
+    unknowns: Unknowns,
+    solution: Solution,
+    levels: Levels,
+    blocks: tuple[Block, ...],
+    most: int = 128,
+    *,
+    derived: bool = False,
+) -> Jackknife | None:
+    """Deviations by leaving out blocks of time, each time with a recursion of its own; None where they are few."""
+    groups = grouped(blocks, most)
+    if len(groups) < FEWEST:
+        return None
+    shifts, essential = shifts_of(unknowns, solution, levels, groups)
+    steps = np.linalg.solve(levels.free, shifts.T).T @ solution.R.T
+    return of_shifts(shifts, steps, essential, derived=derived)
+
+
+# The joint weighted estimate beside that of the recursion: how far they are apart, and where the recursion is blind.
+#
+# Batch uses what the recursion leaves unused, so its deviations tell what the data hold. A joint's own block that is
+# nearly singular passes the test of rank (eq. 2.30), but noise then makes its values worthless: deviations show it.
+
+
+WORSE = 10.0
+"""Times by which the recursion's deviation exceeds the batch's where it deserves a warning."""
+
+BESIDE_ROUNDING = 1e-9
+"""Share of the largest parameter of a unit below which differences and deviations mean nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """Values and deviations (unknowns,), and how well they predict."""
+
+    values: Array
+    sigma: Array
+    validation: Score
+
+
+def compare_with_batch(
+    unknowns: Unknowns, levels: Levels, recursion: Estimate, batch: Estimate
+) -> tuple[str, tuple[str, ...]]:
+    """One note on both, and a warning for every joint whose own block tells its parameters far worse than batch."""
+    smallest = BESIDE_ROUNDING * _sizes(unknowns, batch.values)
+    apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
+    k = int(np.argmax(apart))
+    note = (
+        f"beside the recursion, all joints together (wls): they differ by at most {apart[k]:.2g} combined deviations "
+        f"({unknowns.names[k]}: {recursion.values[k]:.5g} and {batch.values[k]:.5g}); "
+        f"validation NRMSE {recursion.validation.mean:.4f}, wls {batch.validation.mean:.4f}"
+    )
+    ratio = recursion.sigma / np.maximum(batch.sigma, smallest)
+    blind = {name: float(x) for name, x in zip(unknowns.names, ratio, strict=True) if x > WORSE}
+    warnings = []
+    for i, c in reversed(list(enumerate(levels.order))):  # as the recursion goes: later joints spoil earlier ones
+        own = [name for name in levels.names[levels.own[i]] if name in blind]
+        if own:
+            warnings.append(
+                f"the recursion is nearly blind at joint '{levels.joints[c]}': deviations of {', '.join(own)} are up "
+                f"to {max(blind[name] for name in own):.0f} times those of all joints together; use estimator='wls'"
+            )
+    return note, tuple(warnings)
+
+
+def _sizes(unknowns: Unknowns, values: Array) -> Array:
+    """Largest value (unknowns,) among those of the same unit."""
+    units = np.array(unknowns.units)
+    return np.array([np.abs(values[units == unit]).max() + 1e-300 for unit in unknowns.units])

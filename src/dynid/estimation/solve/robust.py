@@ -1,0 +1,438 @@
+"""Logs with outliers and collisions: a robust reference from a first pass, and raw torques judged beside it.
+
+Gross errors are found where they are still single samples: before any filter. A first pass keeps stretches of two
+seconds, spread over the logs, in bounded memory: rows of a reference model (all base columns, friction of REFERENCE)
+and the raw torques. Its parameters are Huber's M-estimate on raw samples, from which a hard rejection beyond 4
+deviations goes on; no friction block that the gate chooses takes part, so nothing feeds back. The second pass is that
+of estimator="wls", for every model and friction, on torques that were judged beside the reference (see `outliers`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.ndimage import median_filter, minimum_filter1d
+
+from dynid.errors import LogError
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.measurement import TORQUE
+from dynid.estimation.regression.rows import FrictionState, tasks_of
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.logs.filtering import Prepared, Treatment
+from dynid.logs.findings import Findings
+from dynid.logs.log import Log
+from dynid.logs.segments import Window
+from dynid.logs.survey import Survey
+from dynid.robot.transform import Array
+
+# Raw torques beside a reference: wrong samples are replaced, stretches in which the robot touches something are seen.
+#
+# The residual e of a raw sample against the reference (see `robust`) holds noise, what the reference lacks, and
+# trouble. A sample is bad where |e| is beyond 6 of its robust deviations, where e is beyond 3 from its running median
+# m, or where |m| is beyond 5 of its own. What a reference lacks is slow, so e - m is measured by the scale of m at
+# least; it lacks dry friction most, so near reversals scales are their own. Medians reach half a period of the cut-off
+# to each side. In the place of a bad sample comes the reference plus the mean of the good residuals around, so that
+# all that follows (filters, balances) sees no jump. Rows of which less than half of the samples are good are left out.
+
+
+GROSS, FAST, LASTING = 6.0, 3.0, 5.0
+"""Robust deviations of e, e - m and m beyond which a sample is bad."""
+
+NORMAL = 1.4826
+"""Standard deviation over median of |x|, where x is normal."""
+
+FLOOR = 1e-3
+"""Scales are at least this share of a joint's usual torque: what is smaller is no outlier."""
+
+HALF = 0.5
+"""Share of good samples below which a row is left out."""
+
+GLITCH = 3
+"""Samples on each side among which a position is compared with its median."""
+
+NEAR = 0.2
+"""Share of the samples that are near a reversal."""
+
+OUTLIER_ROUNDS = 1
+TOLD = 5
+"""Contacts that are told with their times."""
+
+Mask = NDArray[np.bool_]
+
+
+def robust_scale(x: Array) -> float:
+    """Standard deviation by the median of |x|, then by that of what is within 4 of it, twice."""
+    size = np.abs(x)
+    scale = NORMAL * float(np.median(size)) if len(size) else 0.0
+    for _ in range(2):
+        inside = size[size <= 4.0 * scale]
+        scale = NORMAL * float(np.median(inside)) if len(inside) else scale
+    return scale
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limits:
+    """Sizes of e, e - m and m that are still good, for one joint: (2,) each, where it moves and near its reversals.
+
+    slow: velocity below which, anywhere within reach, a reversal is near. Dry friction is what models lack most.
+    """
+
+    gross: Array
+    fast: Array
+    lasting: Array
+    slow: float
+
+    @staticmethod
+    def of(pieces: list[Array], speeds: list[Array], reach: list[int], size: float) -> Limits:
+        """From residuals and speeds of pieces of time; size: usual one of the joint's torque."""
+        floor = FLOOR * size + 1e-300
+        e = np.concatenate(pieces)
+        speed = np.concatenate([_lowest(v, r) for v, r in zip(speeds, reach, strict=True)])
+        slow = float(np.quantile(speed, NEAR))
+        near = (speed <= slow).astype(np.int64)
+        gross = GROSS * _scales(e, near, floor)
+        bounds = np.split(gross[near], np.cumsum([len(x) for x in pieces])[:-1])
+        m = np.concatenate(
+            [running_median(x, np.abs(x) <= g, r) for x, g, r in zip(pieces, bounds, reach, strict=True)]
+        )
+        lacks = _scales(m, near, floor)
+        return Limits(gross, FAST * np.maximum(_scales(e - m, near, floor), lacks), LASTING * lacks, slow)
+
+    def judge(self, e: Array, speed: Array, reach: int) -> Mask:
+        """Which of consecutive residuals are good."""
+        near = (_lowest(speed, reach) <= self.slow).astype(np.int64)
+        good = np.abs(e) <= self.gross[near]
+        if reach:
+            m = running_median(e, good, reach)
+            still = good & (np.abs(m) <= self.lasting[near])
+            good = still & (np.abs(e - m) <= self.fast[near])
+            for _ in range(OUTLIER_ROUNDS):  # a mean of good ones leans less to one side than a median of all
+                good = still & (np.abs(e - around(e, good, reach)[0]) <= self.fast[near])
+        return good
+
+
+def _scales(x: Array, near: NDArray[np.int64], floor: float) -> Array:
+    """Robust deviations (2,); near reversals at least that of the rest."""
+    moving, reversing = (max(robust_scale(x[near == k]), floor) for k in (0, 1))
+    return np.array([moving, max(moving, reversing)])
+
+
+def _lowest(speed: Array, reach: int) -> Array:
+    return np.asarray(minimum_filter1d(speed, 2 * reach + 1, mode="nearest")) if reach else speed
+
+
+def running_median(e: Array, good: Mask, reach: int) -> Array:
+    """Median of the residuals around, bad ones replaced by the mean of good ones; 0 where it reaches nowhere."""
+    if not reach:
+        return np.zeros(len(e))
+    filled = e if good.all() else np.where(good, e, around(e, good, reach)[0])
+    return np.asarray(median_filter(filled, 2 * reach + 1, mode="nearest"))
+
+
+def around(e: Array, good: Mask, reach: int) -> tuple[Array, Array]:
+    """Mean of the good residuals within `reach` samples, 0 where there are none, and their share."""
+    sums = np.concatenate([[0.0], np.cumsum(np.where(good, e, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(good)])
+    k = np.arange(len(e))
+    start, stop = np.maximum(k - reach, 0), np.minimum(k + reach + 1, len(e))
+    some = counts[stop] - counts[start]
+    return (sums[stop] - sums[start]) / np.maximum(some, 1), some / np.maximum(stop - start, 1)
+
+
+def without_glitches(q: Array, limit: Array) -> tuple[Array, Mask]:
+    """Positions (N, n) of which those that jump away beyond a limit (n,) are interpolated (spline); which rows."""
+    bad = np.abs(q - median_filter(q, (2 * GLITCH + 1, 1), mode="nearest")) > limit
+    k, out = np.arange(len(q)), q.copy() if bad.any() else q
+    for j in np.flatnonzero(bad.any(axis=0)):
+        good = ~bad[:, j]
+        out[~good, j] = CubicSpline(k[good], q[good, j])(k[~good])
+    return out, np.asarray(bad.any(axis=1))
+
+
+def glitch_limit(q: Array) -> Array:
+    """Distance (n,) of a position from the median of its neighbours that only a glitch has."""
+    off = np.abs(q - median_filter(q, (2 * GLITCH + 1, 1), mode="nearest"))
+    span = np.ptp(np.quantile(q, [0.05, 0.95], axis=0), axis=0)
+    return np.asarray(10.0 * np.quantile(off, 0.9, axis=0) + 1e-3 * span)
+
+
+@dataclass(slots=True)
+class Tally:
+    """What a pass put aside: samples seen, bad ones and rows left out per joint, glitches, contacts (log, s, s)."""
+
+    joints: int
+    samples: int = 0
+    glitches: int = 0
+    bad: Array = field(init=False)
+    left_out: Array = field(init=False)
+    contacts: int = 0
+    first: list[tuple[int, float, float, set[int]]] = field(default_factory=list)
+    last: tuple[int, float] = (-1, -np.inf)
+
+    def __post_init__(self) -> None:
+        self.bad, self.left_out = np.zeros(self.joints), np.zeros(self.joints)
+
+    def see_contacts(self, log: int, t: Array, good: Mask, apart: float) -> None:
+        """Take in which rows (K, n) count; those left out are contacts, one where less than `apart` (s) apart."""
+        self.left_out += (~good).sum(axis=0)
+        for k in np.flatnonzero(~good.all(axis=1)).tolist():
+            now = float(t[k])
+            same = self.last[0] == log and now - self.last[1] <= apart
+            self.contacts += not same
+            if not same and len(self.first) < TOLD:
+                self.first.append((log, now, now, set()))
+            if self.first and self.contacts == len(self.first):
+                _, start, _, joints = self.first[-1]
+                self.first[-1] = (log, start, now, joints | set(np.flatnonzero(~good[k]).tolist()))
+            self.last = (log, now)
+
+
+REFERENCE = ("viscous", "offset", "coulomb", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic", "sine", "sine2")
+"""Friction of the reference."""
+
+K = 1.345
+"""Huber's constant: 95 % efficient where noise is normal."""
+
+REJECTED = 4.0
+"""Robust deviations beyond which a sample has no part in the last steps."""
+
+ROUNDS = 20
+PIECE = 2.0
+"""Seconds of a stretch that is kept."""
+
+KEPT_BYTES = 64_000_000
+RIDGE = 1e-11
+GLITCHES = 0.05
+"""Share of samples above which jumps of positions are no glitches, but how the log is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A stretch of log number `log`: t (K,), v (K, n), rows of the reference; raw times (N,) and torques (N, n)."""
+
+    log: int
+    t: Array
+    v: Array
+    wide: Array
+    raw_t: Array
+    raw: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judge:
+    """A reference: values and limits per channel, reach (samples) and limits of glitches per log; a tally."""
+
+    equation: Equation
+    values: tuple[Array, ...]
+    limits: tuple[Limits, ...]
+    reach: tuple[int, ...]
+    glitches: tuple[Array, ...]
+    tally: Tally
+
+    def anew(self) -> Judge:
+        """The same with an empty tally."""
+        return replace(self, tally=Tally(self.equation.robot.n))
+
+    def of_log(self, number: int, treatment: Treatment, half: int) -> Court:
+        """Judge one log, of which rows reach `half` thinned instants beyond their filter."""
+        return Court(self, number, treatment, half)
+
+
+class Court:
+    """The judge at work on one log; carries friction states from window to window."""
+
+    def __init__(self, judge: Judge, number: int, treatment: Treatment, half: int) -> None:
+        self.judge, self.number, self.treatment = judge, number, treatment
+        self.reach = judge.reach[number]
+        filtered = treatment.cutoff is not None
+        self.row_reach = self.reach * filtered + half * treatment.thinning
+        thin = treatment.thin_filter
+        self.context = 3 * self.reach + self.row_reach + (0 if thin is None else thin.half)
+        self.friction: FrictionState | None = None
+
+    def without_glitches(self, window: Window) -> Window:
+        """Positions without single jumps."""
+        if not self.reach:
+            return window
+        q, bad = without_glitches(window.samples.q, self.judge.glitches[self.number])
+        self.judge.tally.glitches += int(bad[window.core].sum())
+        return replace(window, samples=replace(window.samples, q=q)) if bad.any() else window
+
+    def clean(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
+        """The window with bad torques replaced, and the share (N, n) of good samples around each."""
+        judge, x, motion = self.judge, window.samples, prepared.motion
+        assert x.tau is not None
+        if self.friction is None or window.starts:
+            self.friction = FrictionState(judge.equation, prepared, self.treatment.thin_rate)
+        wide = judge.equation.write(motion, self.friction.run(prepared), None)
+        tau, share = x.tau.copy(), np.ones(x.tau.shape)
+        t = x.t - self.treatment.delay
+        known = _between(t, motion.t)
+        judge.tally.samples += len(x.t[window.core])
+        for c, channel in enumerate(judge.equation.torque_channels):
+            own = channel.row(wide)
+            predicted = np.interp(t[known], motion.t, own[:, :-1] @ judge.values[c] - own[:, -1])
+            j = channel.joint
+            e = tau[known, j] - predicted
+            good = judge.limits[c].judge(e, np.abs(np.interp(t[known], motion.t, motion.v[:, j])), self.reach)
+            if not good.all():
+                tau[known, j] = np.where(good, tau[known, j], predicted + around(e, good, self.reach)[0])
+                share[known, j] = around(e, good, self.row_reach)[1]
+                bad = np.zeros(len(tau), dtype=np.bool_)
+                bad[known] = ~good
+                judge.tally.bad[j] += bad[window.core].sum()
+        return replace(window, samples=replace(x, tau=tau)), share
+
+    def counts(self, t: Array, share: Array) -> Mask:
+        """Which rows (K, n) count, by the shares at their instants."""
+        good = np.asarray(share >= HALF)
+        if self.row_reach:
+            self.judge.tally.see_contacts(self.number, t, good, 3.0 * self.row_reach / self.treatment.rate)
+        else:
+            self.judge.tally.left_out += (~good).sum(axis=0)
+        return good
+
+
+def smooth_survey(seen: Survey) -> Survey:
+    """The same without jumps of positions, which would be taken for noise where a cut-off is chosen."""
+    q, bad = without_glitches(seen.samples.q, glitch_limit(seen.samples.q))
+    return replace(seen, samples=replace(seen.samples, q=q)) if bad.mean() < GLITCHES else seen
+
+
+def find_judge(
+    equation: Equation,
+    logs: Sequence[Log],
+    surveys: Sequence[Survey],
+    treatments: Sequence[Treatment],
+    nominal: Sequence[float],
+) -> Judge:
+    """Read the logs once and fit the reference; nominal (Hz): cut-off of logs that are not filtered, 0: no series."""
+    reference = replace(equation.with_friction(REFERENCE), rigid=None, measure=TORQUE)
+    reach = tuple(
+        0 if f == 0.0 else max(1, int(0.5 * s.rate / (treatment.cutoff or f)))
+        for s, treatment, f in zip(surveys, treatments, nominal, strict=True)
+    )
+    none = Tally(equation.robot.n)
+    empty = Judge(reference, (), (), reach, tuple(glitch_limit(s.samples.q) for s in surveys), none)
+    pieces = _Pieces()
+    for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
+        found = Findings(log.name, seen.rate)
+        for task in tasks_of(reference, number, log, seen, treatment, found, empty, clean=False):
+            pieces.add(number, task.window, task.prepared, task.stops, reference, treatment, log.interval)
+    if not pieces.kept:
+        raise LogError(logs[0].name, "it is too short to tell outliers from what is right; use estimator='wls'")
+    values = _fit(reference, pieces.kept)
+    return replace(empty, values=values, limits=_limits(reference, values, pieces.kept, reach), tally=none)
+
+
+@dataclass(eq=False)
+class _Pieces:
+    """Stretches spread over the logs; every other one goes when they become too many."""
+
+    kept: list[Piece] = field(default_factory=list)
+    every: int = 1
+    seen: int = 0
+
+    def add(
+        self, log: int, window: Window, prepared: Prepared, stops: Array, equation: Equation, treatment: Treatment,
+        interval: tuple[float, float],
+    ) -> None:  # fmt: skip
+        """Cut the core of a window into stretches."""
+        x, motion = window.samples, prepared.motion
+        assert x.tau is not None
+        core = x.t[window.core]
+        begin, end = max(core[0], interval[0], motion.t[0]), min(core[-1], interval[1], motion.t[-1])
+        first, last = np.searchsorted(motion.t, [begin, end])
+        step = max(2, int(PIECE * treatment.thin_rate))
+        for start in range(first, last, step):
+            self.seen += 1
+            if self.seen % self.every:
+                continue
+            part = slice(start, min(start + step, last))
+            t = motion.t[part]
+            raw = _between(x.t - treatment.delay, t)
+            wide = equation.write(motion[part], stops[part], None)
+            self.kept.append(Piece(log, t, motion.v[part], wide, x.t[raw] - treatment.delay, x.tau[raw].copy()))
+            while len(self.kept) > 8 and sum(p.wide.nbytes for p in self.kept) > KEPT_BYTES:
+                self.kept, self.every = self.kept[::2], 2 * self.every
+
+
+def _fit(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
+    """Values of every channel's columns: Huber's M-estimate on raw samples, then without those beyond 4 deviations."""
+    unknowns = Unknowns.of(equation, equation.friction, 1)
+    count, channels = len(unknowns), equation.torque_channels
+    rows = [np.concatenate([c.row(p.wide)[:, :-1] for p in pieces]) for c in channels]
+    right = [np.concatenate([p.raw[_nearest(p), c.joint] + c.row(p.wide)[:, -1] for p in pieces]) for c in channels]
+    places = [unknowns.place[0, c.columns] for c in channels]
+    values, left = np.zeros(count), right
+    for step in range(2 * ROUNDS):
+        scales = [max(robust_scale(e), FLOOR * robust_scale(y)) + 1e-300 for e, y in zip(left, right, strict=True)]
+        gram, pull = np.zeros((count, count)), np.zeros(count)
+        for W, y, e, place, s in zip(rows, right, left, places, scales, strict=True):
+            u = np.abs(e) / s
+            weight = (K / np.maximum(u, K) if step < ROUNDS else u <= REJECTED) if step else np.ones(len(y))
+            weighted = W * (weight / s**2)[:, None]
+            gram[np.ix_(place, place)] += weighted.T @ W
+            pull[place] += weighted.T @ y
+        size = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+        before = values
+        values = np.linalg.solve(gram / size[:, None] / size + RIDGE * np.eye(count), pull / size) / size
+        left = [y - W @ values[place] for W, y, place in zip(rows, right, places, strict=True)]
+        if step > ROUNDS and np.abs((values - before) * size).max() < 1e-6 * np.abs(values * size).max():
+            break
+    return tuple(values[place] for place in places)
+
+
+def _between(t: Array, others: Array) -> slice:
+    """Which of some instants lie between the first and the last of others, with one more after these."""
+    return slice(int(np.searchsorted(t, others[0])), int(np.searchsorted(t, others[-1])) + 1)
+
+
+def _nearest(piece: Piece) -> Array:
+    """Raw samples at the instants of the rows."""
+    after = np.clip(np.searchsorted(piece.raw_t, piece.t), 0, len(piece.raw_t) - 1)
+    before = np.maximum(after - 1, 0)
+    return np.asarray(np.where(piece.t - piece.raw_t[before] < piece.raw_t[after] - piece.t, before, after))
+
+
+def _limits(
+    equation: Equation, values: tuple[Array, ...], pieces: list[Piece], reach: tuple[int, ...]
+) -> tuple[Limits, ...]:
+    limits = []
+    for c, channel in enumerate(equation.torque_channels):
+        own = [(channel.row(p.wide), p) for p in pieces]
+        left = [p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, W[:, :-1] @ values[c] - W[:, -1]) for W, p in own]
+        speeds = [np.abs(np.interp(p.raw_t, p.t, p.v[:, channel.joint])) for p in pieces]
+        size = robust_scale(np.concatenate([p.raw[:, channel.joint] for p in pieces]))
+        limits.append(Limits.of(left, speeds, [reach[p.log] for p in pieces], size))
+    return tuple(limits)
+
+
+def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[str, ...]:
+    """What was put aside, in words; judged: of the validation data too."""
+    tally, names = judge.tally, judge.equation.robot.joint_names
+    told = []
+    for channel in judge.equation.torque_channels:
+        j = channel.joint
+        share = 100.0 * tally.bad[j] / max(tally.samples, 1)
+        told.append(
+            f"joint '{names[j]}': {int(tally.bad[j]):,} of {tally.samples:,} torques ({share:.1f} %) put aside as "
+            f"outliers, {int(tally.left_out[j]):,} rows left out"
+        )
+    if tally.glitches:
+        told.append(f"{tally.glitches:,} samples with a position that jumps away and back: made continuous")
+    if tally.contacts:
+        where = "; ".join(
+            f"{f'{logs[log].name}, ' if len(logs) > 1 else ''}{start:.2f} to {stop:.2f} s "
+            f"({', '.join(names[j] for j in sorted(joints))})"
+            for log, start, stop, joints in tally.first
+        )
+        more = f", and {tally.contacts - len(tally.first)} more" if tally.contacts > len(tally.first) else ""
+        told.append(f"contacts, or torques that are wrong for longer, seen {tally.contacts} times: {where}{more}")
+    data = "judged in the same way: errors are those of the good rows" if judged else "taken as recorded"
+    told.append(f"validation data were {data}")
+    return tuple(told)

@@ -1,0 +1,231 @@
+"""Sample by sample: square-root information factors for control loops, with exponential forgetting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dynid.dynamics.friction import PLAIN, find_block, joint_scales
+from dynid.dynamics.kernels import sequential as kernel
+from dynid.dynamics.kernels.links import BASE, GRAVITY, STATE
+from dynid.dynamics.scene import Stage, standard_columns
+from dynid.errors import IdentificationError
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.identification import Identification
+from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.structure import structural_columns
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import Solution, solve
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+CODES = {
+    "viscous": kernel.VISCOUS,
+    "coulomb": kernel.COULOMB,
+    "offset": kernel.OFFSET,
+    "tanh": kernel.TANH,
+    "quadratic": kernel.QUADRATIC,
+    "asymmetry": kernel.ASYMMETRY,
+    "stribeck": kernel.STRIBECK,
+    "spring": kernel.SPRING,
+}
+"""Friction that one sample tells: blocks with a memory or a second pass are left to `identify`."""
+
+
+class Sequential:
+    """Parameters that follow the measurements of a control loop: `update` per sample, `solve` when they are wanted.
+
+    Every channel c keeps a triangular factor with R_c'R_c = sum over samples k of lambda^(K - k) [w y]'[w y]
+    (Bierman's square-root information form), fed by Givens rotations in constant time, without allocation.
+    `solve` stacks the factors, each divided by its channel's noise: `noise` (n,) where given, otherwise found
+    from the residuals as estimator="wls" does. After the same samples it equals the batch estimate on rows that
+    are not filtered.
+
+    forgetting: lambda in (0, 1]; about 1 / (1 - lambda) samples are remembered. prior: an earlier result, or
+    values with standard deviations by name; it is not forgotten. friction: blocks without a memory.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        *,
+        friction: Sequence[str] = PLAIN,
+        rotor_inertia: bool = True,
+        forgetting: float = 1.0,
+        noise: float | Sequence[float] | Array | None = None,
+        prior: Identification | Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        blocks = _checked(robot, friction, forgetting)
+        equation = Equation.of(robot, friction=blocks, rotor_inertia=rotor_inertia, scale=joint_scales(robot))
+        unknowns = Unknowns.of(equation, blocks, 1)
+        kept, _ = structural_columns(equation, unknowns)
+        self.robot, self.friction, self.forgetting, self._equation = robot, blocks, forgetting, equation
+        self._unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in kept])
+        self._noise = _noise(robot, noise)
+        self._prior = _prior_rows(self.names, prior)
+        self._solution: Solution | None = None
+        self._root = float(np.sqrt(forgetting))
+        self._lay_out(equation)
+        self.reset()
+
+    def _lay_out(self, equation: Equation) -> None:
+        """Prepare all memory that an update works on."""
+        robot, n = self.robot, self.robot.n
+        columns = standard_columns(robot, rotor_inertia=equation.base.question.rotor_inertia)
+        stage, p = Stage.of(robot, columns), len(columns)
+        codes = [CODES[name] for name in self.friction]
+        self._places, picks = [], []
+        for channel in equation.channels:
+            place = self._unknowns.place[0, channel.columns]
+            entries = [channel.joint * p + equation.base.kept[k] for k in channel.columns[: channel.base]]
+            entries += [-1 - code for code in codes]
+            picks.append(np.array(entries, dtype=np.int64)[place >= 0])
+            self._places.append(place >= 0)
+        sizes = np.array([len(pick) + 1 for pick in picks])
+        self._corner = np.concatenate([[0], np.cumsum(sizes**2)]).astype(np.int64)
+        start = np.concatenate([[0], np.cumsum(sizes - 1)]).astype(np.int64)
+        base = np.zeros((1, BASE))
+        base[0, 6:9] = -robot.gravity
+        base[0, GRAVITY : GRAVITY + 3] = robot.gravity
+        self._q, self._v, self._a, self._tau = (np.zeros((1, n)) for _ in range(4))
+        self._R, self._sums = np.zeros(self._corner[-1]), np.zeros(n + 1)
+        self._where = (*stage.geometry, stage.column, stage.rotor, p, base)
+        self._how = (joint_scales(robot), start, np.concatenate(picks), self._corner, self._root)
+        links = len(stage.geometry.parent)
+        memory = np.empty(links * STATE), np.empty(links * n * 6), np.zeros(n * p), np.empty(sizes.max())
+        self._memory = (*memory, self._R, self._sums)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        self._R[:], self._sums[:] = 0.0, 0.0
+        self.count, self._solution = 0, None
+
+    def update(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+        """Take one sample: positions, velocities, accelerations and torques, (n,) each."""
+        n = self.robot.n
+        if not len(q) == len(v) == len(a) == len(tau) == n:
+            raise IdentificationError(f"a sample needs q, v, a and tau of {n} joints")
+        self._q[0], self._v[0], self._a[0], self._tau[0] = q, v, a, tau
+        self._take(self._q, self._v, self._a, self._tau)
+
+    def update_many(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+        """Take samples in order, (N, n) each."""
+        q, v, a, tau = (np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau))
+        if not q.shape == v.shape == a.shape == tau.shape == (len(q), self.robot.n):
+            raise IdentificationError(
+                f"samples of {self.robot.n} joints disagree: q {q.shape}, v {v.shape}, a {a.shape}, tau {tau.shape}"
+            )
+        self._take(q, v, a, tau)
+
+    def _take(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+        if self._equation.sensor.spinning and np.isfinite([q, v, a]).all():  # else the kernel says which is not
+            rotors = self._equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
+            tau = tau if rotors is None else tau - rotors
+        taken = kernel.take_samples(*self._where, q, v, a, tau, *self._how, *self._memory)
+        self.count += taken
+        self._solution = None
+        if taken < len(q):
+            raise IdentificationError(
+                f"sample {self.count} is not finite; the samples before it were taken, it was not: leave it out"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters: base parameters and friction."""
+        return self._unknowns.names
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Units of the parameters."""
+        return self._unknowns.units
+
+    @property
+    def values(self) -> Array:
+        """Current values, 0 where the samples do not tell yet."""
+        return self.solve().values
+
+    @property
+    def sigma(self) -> Array:
+        """Standard deviations as of white residuals, infinite where the samples do not tell yet."""
+        solution = self.solve()
+        sigma = np.full(len(self.names), np.inf)
+        kept = slice(None) if solution.regrouping is None else list(solution.regrouping.kept)
+        sigma[kept] = np.sqrt(np.diag(solution.covariance))[kept]
+        return sigma
+
+    @property
+    def factors(self) -> tuple[ChannelFactor, ...]:
+        """Triangular factor [R | z] of every channel, on the columns that it can see; count: samples remembered."""
+        remembered = round(float(self._sums[-1]))
+        factors = []
+        for c, (at, stop) in enumerate(zip(self._corner[:-1], self._corner[1:], strict=True)):
+            size = round((stop - at) ** 0.5)
+            R = self._R[at:stop].reshape(size, size)
+            wide = np.zeros((size, len(self._places[c]) + 1))
+            wide[:, [*np.flatnonzero(self._places[c]), -1]] = R
+            factors.append(ChannelFactor(wide, remembered, float(self._sums[c])))
+        return tuple(factors)
+
+    def solve(self) -> Solution:
+        """Solve for the parameters; the result is kept until the next sample."""
+        if self._solution is None:
+            self._solution = solve(self._unknowns, {0: self.factors}, prior=self._prior, noise=self._noise)
+        return self._solution
+
+
+def _checked(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[str, ...]:
+    if robot.floating or robot.closures or robot.couplings:
+        what = "floats" if robot.floating else "has closed loops or coupled joints"
+        raise IdentificationError(f"'{robot.name}' {what}; sample by sample goes on open robots with a fixed base")
+    if robot.columns:
+        raise IdentificationError(f"'{robot.name}' has columns of its own ({robot.columns[0].name}): use identify")
+    blocks = (friction,) if isinstance(friction, str) else tuple(friction)
+    for name in blocks:
+        find_block(name)
+        if name not in CODES:
+            raise IdentificationError(
+                f"friction block '{name}' needs more than one sample; sample by sample there are {', '.join(CODES)}"
+            )
+    if len(set(blocks)) < len(blocks):
+        raise IdentificationError(f"a friction block is named twice: {', '.join(blocks)}")
+    if not 0.0 < forgetting <= 1.0:
+        raise IdentificationError(f"forgetting must lie above 0 and not above 1, got {forgetting}")
+    return blocks
+
+
+def _noise(robot: Robot, noise: float | Sequence[float] | Array | None) -> Array | None:
+    if noise is None:
+        return None
+    values = np.asarray(noise, dtype=np.float64)
+    if values.shape not in ((), (robot.n,)) or not (np.isfinite(values) & (values > 0.0)).all():
+        raise IdentificationError(f"noise must be one positive number or {robot.n} of them, got {noise!r}")
+    return np.broadcast_to(values, (robot.n,)).copy()
+
+
+def _prior_rows(
+    names: tuple[str, ...], prior: Identification | Mapping[str, tuple[float, float]] | None
+) -> tuple[Array, Array] | None:
+    """Rows A x = A x0 of a prior with information A'A.
+
+    Of a result these are its factors over its noise, whose textbook deviations are widened to the result's own.
+    """
+    if prior is None:
+        return None
+    known = prior.names if isinstance(prior, Identification) else tuple(prior)
+    unknown = [name for name in known if name not in names]
+    if unknown:
+        raise IdentificationError(f"the prior speaks of '{unknown[0]}'; parameters are {', '.join(names)}")
+    if isinstance(prior, Identification):
+        values = prior.values
+        parts = [f.R[:, :-1] / s for of_log in prior.factors for f, s in zip(of_log, prior.noise, strict=True)]
+        A: Array = np.asarray(np.linalg.qr(np.concatenate(parts))[1]) * (prior.white_sigma / prior.sigma)
+    else:
+        values, sigma = (np.array([prior[name][k] for name in known], dtype=np.float64) for k in (0, 1))
+        if not (sigma > 0.0).all():
+            raise IdentificationError("the prior's deviations must be positive")
+        A = np.diag(1.0 / sigma)
+    rows = np.zeros((len(A), len(names)))
+    rows[:, [names.index(name) for name in known]] = A
+    return rows, np.asarray(A @ values)

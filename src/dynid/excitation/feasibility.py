@@ -1,0 +1,173 @@
+"""Torque limits along a motion, with the robot's nominal parameters."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.excitation.quintics import Quintics, Slopes, hermite_values, pull_to_nodes, states_at
+from dynid.excitation.regressor_rows import BaseRows
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Limits, Robot
+from dynid.robot.transform import Array
+
+_SAFETY = 0.97
+"""The optimiser keeps this share of a torque limit, the check all of it."""
+_INSTANTS = 9
+"""Instants of a path's segment at which its torques are seen, both ends included."""
+_BASIS = hermite_values(np.linspace(0.0, 1.0, _INSTANTS))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effort:
+    """Torques of the nominal robot against their limits, effort (n,)."""
+
+    rows: BaseRows
+    XB: Array
+    limit: Array
+
+    @staticmethod
+    def of(robot: Robot, limits: Limits) -> Effort | None:
+        """None where no effort is limited or a nominal parameter that matters is unknown."""
+        if not np.isfinite(limits.effort).any():
+            return None
+        from dynid.identifiability.base_parameters import base_parameters
+
+        base = base_parameters(robot)
+        XB = base.values(robot.parameters)
+        if np.isnan(XB).any():
+            return None
+        return Effort(BaseRows.of(robot, model="torque", rotor_inertia=True, friction=()), XB, limits.effort)
+
+    def penalty(self, motion: Motion) -> tuple[float, tuple[Array, Array, Array]]:
+        """Squares of what exceeds the limits, mean over samples, and its gradient by q, v, a."""
+        rows = self.rows.along(motion)
+        tau = (rows.matrix() @ self.XB).reshape(len(motion), -1)
+        over = np.maximum(np.abs(tau) / self.limit - _SAFETY, 0.0)
+        if not over.any():
+            zero = np.zeros_like(motion.q)
+            return 0.0, (zero, zero, zero)
+        by_tau = 2.0 * over * np.sign(tau) / self.limit / len(motion)
+        weights = by_tau.reshape(-1, 1) * self.XB
+        return float((over**2).sum() / len(motion)), rows.adjoint(weights)
+
+    def excess(self, path: Quintics, share: Array) -> Slopes:
+        """Squares of what exceeds a share (n,) of the limits, summed over instants of each segment of a path."""
+        states = states_at(path, _BASIS)
+        S, n, M = states[0].shape
+        q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
+        mean, by = replace(self, limit=self.limit * share).penalty(Motion(np.arange(float(S * M)), q, v, a))
+        slopes = [S * M * g.reshape(S, M, n).transpose(0, 2, 1) for g in by]
+        return pull_to_nodes(path, _BASIS, S * M * mean, states, slopes)
+
+    def shares(self, motion: Motion) -> Array:
+        """Torque over limit at each sample, (N, n), with its sign."""
+        return np.asarray((self.rows.matrix(motion) @ self.XB).reshape(len(motion), -1) / self.limit)
+
+    def use(self, motion: Motion) -> Array:
+        """Peak torque over limit, (n,): on the samples, plus a bound on what may rise between them.
+
+        Between samples a function exceeds them by at most an eighth of its second difference; twice the largest
+        one seen is allowed for.
+        """
+        shares = self.shares(motion)
+        bend = np.abs(np.diff(shares, n=2, axis=0)).max(axis=0, initial=0.0)
+        return np.asarray(np.abs(shares).max(axis=0) + 0.25 * bend)
+
+    def holding(self, q: Array) -> Array:
+        """Share of the limits that it takes to hold the robot still at poses q (N, n), (N, n)."""
+        return np.abs(self.shares(Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))))
+
+
+# Self-collision along a motion, where the robot's URDF has collision geometry (through pinocchio and coal).
+
+
+SAFETY = 0.01
+"""Links nearer than this (m) count as colliding."""
+
+_RATE = 20.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CollisionChecker:
+    """Pairs of links that are apart in the rest pose and must stay apart."""
+
+    robot: Robot
+    model: Any
+    geometry: Any
+
+    @staticmethod
+    def of(robot: Robot) -> tuple[CollisionChecker | None, str | None]:
+        """Return a checker, or a word on why there is none although the file has collision geometry."""
+        path = Path(robot.source)
+        if path.suffix.lower() != ".urdf" or not path.is_file() or robot.couplings:
+            return None, None
+        if "<collision" not in path.read_text(encoding="utf-8", errors="replace"):
+            return None, None
+        import pinocchio as pin
+
+        try:
+            model = pin.buildModelFromUrdf(str(path))
+            folders = [str(folder) for folder in (*path.resolve().parents[:3], *_packages())]
+            geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
+        except (ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[-1]
+            return None, f"self-collision was not checked: {reason}; let ROS_PACKAGE_PATH name the meshes' package"
+        geometry.addAllCollisionPairs()
+        checker = CollisionChecker(robot, model, geometry)
+        checker._forget_touching_pairs()
+        return checker, None
+
+    def _forget_touching_pairs(self) -> None:
+        """Drop pairs on the same or neighbouring joints, and those that touch in the neutral pose already."""
+        import pinocchio as pin
+
+        objects = self.geometry.geometryObjects
+        near = self._near(pin.neutral(self.model))
+        for k in reversed(range(len(self.geometry.collisionPairs))):
+            pair = self.geometry.collisionPairs[k]
+            a, b = (objects[i].parentJoint for i in (pair.first, pair.second))
+            neighbours = a == b or self.model.parents[a] == b or self.model.parents[b] == a
+            if neighbours or near[k]:
+                self.geometry.removeCollisionPair(pair)
+
+    def _near(self, q: Array) -> list[bool]:
+        import pinocchio as pin
+
+        data, geometry_data = self.model.createData(), pin.GeometryData(self.geometry)
+        pin.computeDistances(self.model, data, self.geometry, geometry_data, q)
+        return [result.min_distance < SAFETY for result in geometry_data.distanceResults]
+
+    def first_collision(self, motion: Motion) -> str | None:
+        """Return the names of two links that come too near and when, or None."""
+        step = max(1, round(1.0 / (_RATE * float(np.median(np.diff(motion.t))))))
+        for k in range(0, len(motion), step):
+            near = self._near(self._configuration(motion.q[k]))
+            if any(near):
+                pair = self.geometry.collisionPairs[near.index(True)]
+                names = [self.geometry.geometryObjects[i].name for i in (pair.first, pair.second)]
+                return f"{names[0]} and {names[1]} at {motion.t[k]:.2f} s"
+        return None
+
+    def _configuration(self, q: Array) -> Array:
+        """Pinocchio's configuration; joints that were locked stay at neutral."""
+        import pinocchio as pin
+
+        full = np.array(pin.neutral(self.model))
+        for name, value in zip(self.robot.joint_names, q, strict=True):
+            joint = self.model.joints[self.model.getJointId(name)]
+            if joint.nq == 2:
+                full[joint.idx_q : joint.idx_q + 2] = np.cos(value), np.sin(value)
+            else:
+                full[joint.idx_q] = value
+        return full
+
+
+def _packages() -> list[Path]:
+    """Folders of ROS_PACKAGE_PATH, each a package or a folder of packages."""
+    named = [Path(word) for word in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if word]
+    return [folder for path in named for folder in (path, path.parent)]

@@ -1,0 +1,235 @@
+"""Coefficients of a Fourier series that make a criterion small, from one random start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.optimize
+
+from dynid.excitation.criteria import Criterion, find_criterion, of_more_rows
+from dynid.excitation.feasibility import Effort
+from dynid.excitation.fourier import Basis, derivative, extremes_of
+from dynid.excitation.history import Recorder
+from dynid.excitation.regressor_rows import BaseRows
+from dynid.excitation.shape import middle_and_half
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Limits
+from dynid.robot.transform import Array
+
+# A smooth map from all coefficients to those that respect the limits at every checked instant.
+#
+# Limits are linear in a joint's coefficients and symmetric about its mid-range, so dividing them by the largest use of
+# a limit makes them valid. The maximum is taken as a p-norm, which is never smaller: y = x / (1 + |use(x)|_p^p)^(1/p).
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundedCoefficients:
+    """The map for n joints; use[j] (instants of all limits, 2 H + 1) gives peak over limit of joint j."""
+
+    use: Array
+
+    @staticmethod
+    def of(basis: Basis, limits: Limits) -> BoundedCoefficients:
+        """Collect the limits of all joints; unlimited ones weigh nothing."""
+        _, half = middle_and_half(limits)
+        parts = [
+            basis.q[None] / half[:, None, None],
+            basis.v[None] / limits.velocity[:, None, None],
+            basis.a[None] / limits.acceleration[:, None, None],
+        ]
+        return BoundedCoefficients(np.concatenate(parts, axis=1))
+
+    def apply(self, x: Array, p: float) -> tuple[Array, Array]:
+        """Valid coefficients y (n, 2 H + 1) and the divisors (n,)."""
+        divisor, _ = self._divisor(x, p)
+        return x / divisor[:, None], divisor
+
+    def pull_back(self, x: Array, p: float, by_y: Array) -> Array:
+        """Gradient by x from that by y."""
+        divisor, slope = self._divisor(x, p)
+        along = (by_y * x).sum(axis=1) / divisor**2
+        return np.asarray(by_y / divisor[:, None] - along[:, None] * slope)
+
+    def _divisor(self, x: Array, p: float) -> tuple[Array, Array]:
+        """(1 + sum |use|^p)^(1/p) and its slope by x, without overflow."""
+        u = np.einsum("jic,jc->ji", self.use, x)
+        size = np.abs(u)
+        top = np.maximum(size.max(axis=1), 1.0)
+        parts = (size / top[:, None]) ** p
+        total = top**-p + parts.sum(axis=1)
+        divisor = top * total ** (1.0 / p)
+        weight = parts / np.maximum(size, 1e-300) * np.sign(u) / total[:, None]
+        return divisor, np.einsum("ji,jic->jc", weight, self.use) * divisor[:, None]
+
+
+STAGES = ((4.0, 20.0, 60), (8.0, 40.0, 80), (16.0, 80.0, 80), (40.0, 200.0, 120), (80.0, 600.0, 120))
+"""Sharpness of the criterion, sharpness of the limits, iterations: the stand-ins approach the true figures."""
+
+SAMPLES = 100
+"""Samples of a period while searching; the true figures are taken over twice as many."""
+INSTANTS = 40
+"""Instants per harmonic at which the limits are smoothed; the exact peaks are settled afterwards."""
+
+ROUNDED = 0.05
+"""Share of a joint's fastest swing over which sign(v) is rounded while searching: a jump stops a line search."""
+
+
+class OutOfTimeError(Exception):
+    """The time budget is used up; the search stops where it is."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FourierProblem:
+    """What is to be minimised: base rows of a model over one period, inside the limits."""
+
+    rows: BaseRows
+    criterion: str
+    weights: tuple[float, float]
+    noise: Array | None
+    limits: Limits
+    effort: Effort | None
+    period: float
+    harmonics: int
+
+    @property
+    def middle(self) -> Array:
+        """Middle of each joint's range, 0 where it has none, (n,)."""
+        return middle_and_half(self.limits)[0]
+
+    def judge(self, rows: int) -> Criterion:
+        """Return the criterion for a matrix of so many rows."""
+        noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.channels)
+        return find_criterion(self.criterion, weights=self.weights, mask=self.rows.mask(rows), noise=noise)
+
+    def motion(self, y: Array, basis: Basis, t: Array) -> Motion:
+        """Motion of coefficients y, positions counted from mid-range."""
+        return Motion(t, basis.q @ y.T + self.middle, basis.v @ y.T, basis.a @ y.T)
+
+    def instants(self, count: int) -> tuple[Array, Basis]:
+        """Equidistant instants of a period."""
+        t = np.arange(count, dtype=np.float64) * (self.period / count)
+        return t, Basis.at(t, self.period, self.harmonics)
+
+    def true_value(self, y: Array) -> float:
+        """The criterion itself."""
+        t, basis = self.instants(2 * SAMPLES)
+        W = self.rows.matrix(self.motion(y, basis, t))
+        return self.judge(len(W)).value(W)
+
+    def use(self, y: Array) -> Array:
+        """Exact peak over limit of each joint over all time, (n,)."""
+        v = derivative(y, self.period)
+        q_peak, v_peak, a_peak = (
+            np.abs(extremes_of(x, self.period)).max(axis=0) for x in (y, v, derivative(v, self.period))
+        )
+        use = np.maximum(q_peak / middle_and_half(self.limits)[1], v_peak / self.limits.velocity)
+        return np.asarray(np.maximum(use, a_peak / self.limits.acceleration))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundSeries:
+    """Valid coefficients y (n, 2 H + 1), positions counted from mid-range, and how the search came to them."""
+
+    seed: int
+    y: Array
+    recorder: Recorder
+
+
+def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], float]) -> tuple[float, FoundSeries]:
+    """Return the true criterion and what was found; infinity where the torque limits stop every motion."""
+    # zero crossings make S depend on the samples themselves: there the search uses those of the report
+    t, basis = problem.instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
+    bounded = BoundedCoefficients.of(problem.instants(INSTANTS * problem.harmonics)[1], problem.limits)
+    W = problem.rows.matrix(problem.motion(np.zeros((problem.rows.robot.n, 2 * problem.harmonics + 1)), basis, t))
+    judge, columns = problem.judge(len(W)), W.shape[1]
+    x = random_coefficients(problem, seed)
+    shape = x.shape
+    smooth_rows = _searchable(problem)
+    recorder = Recorder()
+
+    def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
+        if time_left() <= 0.0:
+            raise OutOfTimeError
+        x = flat.reshape(shape)
+        y, _ = bounded.apply(x, tight)
+        motion = problem.motion(y, basis, t)
+        rows = smooth_rows.along(motion)
+        value, slope, figure = judge.smooth(rows.matrix(), sharp)
+        recorder.see(of_more_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
+        gradient = rows.adjoint(slope)
+        if problem.effort is not None:
+            extra, more = problem.effort.penalty(motion)
+            value += 100.0 * extra
+            gradient = tuple(g + 100.0 * m for g, m in zip(gradient, more, strict=True))  # type: ignore[assignment]
+        by_y = sum(g.T @ B for g, B in zip(gradient, (basis.q, basis.v, basis.a), strict=True))
+        return value, bounded.pull_back(x, tight, np.asarray(by_y)).ravel()
+
+    def keep(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        nonlocal x
+        x = np.array(intermediate_result.x).reshape(shape)
+        recorder.step()
+
+    tight = STAGES[0][1]
+    for sharp, tight, steps in STAGES:
+        try:
+            found = scipy.optimize.minimize(
+                objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
+                callback=keep, options={"maxiter": steps, "maxcor": 20},
+            )  # fmt: skip
+        except OutOfTimeError:
+            break
+        x = found.x.reshape(shape)
+    value, y = settle(problem, bounded.apply(x, tight)[0])
+    if problem.effort is not None:
+        value, y = _within_effort(problem, problem.effort, value, y)
+    recorder.pause()
+    return value, FoundSeries(seed, y, recorder)
+
+
+def _searchable(problem: FourierProblem) -> BaseRows:
+    """Rows with slopes; the scaling looks at the smallest entries, which rounding would make smaller."""
+    if "scaling" in problem.criterion:
+        return problem.rows
+    fastest = np.minimum(problem.limits.velocity, problem.limits.acceleration * problem.period / (2.0 * np.pi))
+    return problem.rows.rounded(ROUNDED * fastest)
+
+
+def fine_rate(problem: FourierProblem) -> float:
+    """Samples per second at which torques are checked."""
+    return max(200.0, 100.0 * problem.harmonics / problem.period)
+
+
+def _within_effort(problem: FourierProblem, effort: Effort, value: float, y: Array) -> tuple[float, Array]:
+    """Shrink y by the largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
+    t, basis = problem.instants(round(fine_rate(problem) * problem.period))
+    if effort.use(problem.motion(y, basis, t)).max() <= 1.0:
+        return value, y
+    scale = 0.95
+    while scale > 0.02:
+        if effort.use(problem.motion(scale * y, basis, t)).max() <= 1.0:
+            return problem.true_value(scale * y), scale * y
+        scale *= 0.95
+    return np.inf, y
+
+
+def random_coefficients(problem: FourierProblem, seed: int) -> Array:
+    """Random series with falling amplitudes, around a random pose of the inner half of the range."""
+    rng = np.random.default_rng(seed)
+    H = problem.harmonics
+    falling = 1.0 / np.concatenate([[1.0], np.arange(1, H + 1), np.arange(1, H + 1)])
+    x = rng.standard_normal((problem.rows.robot.n, 2 * H + 1)) * falling
+    half = middle_and_half(problem.limits)[1]
+    x[:, 0] *= 0.25 * np.where(np.isfinite(half), half, np.pi)
+    return np.asarray(x)
+
+
+def settle(problem: FourierProblem, y: Array) -> tuple[float, Array]:
+    """Take the exact peaks to their limits: back where one is exceeded, up where it is not reached and that helps."""
+    use = problem.use(y)
+    y = y / np.maximum(use, 1.0)[:, None] * (1.0 - 1e-12)
+    value = problem.true_value(y)
+    full = y / np.maximum(problem.use(y), 1e-9)[:, None] * (1.0 - 1e-12)
+    better = problem.true_value(full)
+    return (better, full) if better < value else (value, y)

@@ -1,0 +1,154 @@
+"""The matrix that an identification would solve: a model's base columns along a motion, with their adjoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.dynamics.friction import find_block, friction_columns, friction_rows
+from dynid.dynamics.regressor import find_model
+from dynid.dynamics.scene import Scene, Stage, standard_columns
+from dynid.errors import FIX_THE_BASE, ExcitationError
+from dynid.identifiability.base_parameters import base_parameters
+from dynid.identifiability.samples import random_samples
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+MODELS = ("torque", "energy", "momentum", "reaction")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BaseRows:
+    """W (rows, b) on the base columns of a model, with friction columns last where wanted.
+
+    A declared force sensor whose offsets are not known adds a column per channel, as in the identification.
+
+    kept: columns of the standard regressor; names of all b columns; support (channels, b): entries that are not
+    structurally zero. rounding (n,): velocities over which sign(v) of Coulomb friction is rounded to tanh, for searches
+    that need slopes; None leaves it sharp.
+    """
+
+    robot: Robot
+    model: str
+    stage: Stage
+    kept: NDArray[np.int64]
+    friction: tuple[str, ...]
+    names: tuple[str, ...]
+    support: NDArray[np.bool_]
+    rounding: Array | None = None
+
+    @staticmethod
+    def of(robot: Robot, *, model: str, rotor_inertia: bool, friction: tuple[str, ...], seed: int = 0) -> BaseRows:
+        """Find the base columns and what of them can be nonzero."""
+        if model not in MODELS:
+            raise ExcitationError(f"excitation is designed for {', '.join(MODELS)}, not for '{model}'")
+        if friction and model != "torque":
+            raise ExcitationError("friction and offset columns belong to the torque model")
+        if robot.floating:
+            raise ExcitationError(
+                f"'{robot.name}' floats; a motion of its joints alone is designed on a fixed base; {FIX_THE_BASE}"
+            )
+        tared = model == "reaction" and robot.sensor is not None and robot.sensor.is_tared
+        base = base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
+        stage = Stage.of(robot, standard_columns(robot, rotor_inertia=rotor_inertia))
+        names = (*base.names, *(column.name for column in friction_columns(robot, friction)))
+        if robot.sensor is not None and tared:
+            names = (*names, *(f"O{channel}" for channel in robot.sensor.channels))
+        rows = BaseRows(robot, model, stage, np.array(base.kept), friction, names, np.zeros((0, 0), dtype=np.bool_))
+        support = rows._find_support(seed)
+        return BaseRows(robot, model, stage, rows.kept, friction, names, support)
+
+    @property
+    def channels(self) -> int:
+        """Rows of a sample."""
+        return len(find_model(self.model).channels(self.robot))
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Units of the parameters of all columns."""
+        base = (self.stage.columns.columns[k].unit for k in self.kept)
+        friction = tuple(column.unit for column in friction_columns(self.robot, self.friction))
+        offsets = self.names[len(self.kept) + len(friction) :]
+        return (*base, *friction, *("N" if name.startswith("OF") else "N m" for name in offsets))
+
+    def along(self, motion: Motion) -> RowsAlong:
+        """The rows of one motion: closed loops are solved once for W and its adjoint."""
+        return RowsAlong(self, motion, self.stage.scene(find_model(self.model).seen(motion)))
+
+    def matrix(self, motion: Motion) -> Array:
+        """W (rows, b), sample by sample."""
+        return self.along(motion).matrix()
+
+    def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
+        return self.along(motion).adjoint(weights)
+
+    def rounded(self, widths: Array) -> BaseRows:
+        """The same rows with sign(v) rounded over some velocities (n,)."""
+        return replace(self, rounding=widths)
+
+    def place(self, block: str) -> int:
+        """First column of a friction block that has one symbol."""
+        before = self.friction[: self.friction.index(block)]
+        return len(self.kept) + sum(len(find_block(name).symbols) for name in before) * self.robot.n
+
+    def warm_up(self) -> None:
+        """Run rows and adjoint once, so that they are compiled before a search counts its time or forks."""
+        along = self.along(self._some_motion(0))
+        along.adjoint(np.ones_like(along.matrix()))
+
+    def mask(self, rows: int) -> NDArray[np.bool_]:
+        """Entries of a matrix of so many rows that are not structurally zero."""
+        return np.tile(self.support, (rows // self.channels, 1))
+
+    def _some_motion(self, seed: int) -> Motion:
+        q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 40, self.robot.n))
+        if self.robot.closures:
+            q = random_samples(self.robot, 40, seed).q
+        return Motion(np.arange(40.0), q, v, a)
+
+    def _find_support(self, seed: int) -> NDArray[np.bool_]:
+        W = self.matrix(self._some_motion(seed))
+        size = np.abs(W.reshape(-1, self.channels, W.shape[1])).max(axis=0)
+        return np.asarray(size > 1e-12 * size.max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowsAlong:
+    """W along one motion and its adjoint, on the same scene."""
+
+    rows: BaseRows
+    motion: Motion
+    scene: Scene
+
+    def matrix(self) -> Array:
+        """W (rows, b), sample by sample."""
+        rows = self.rows
+        W = find_model(rows.model).rows(self.scene)[:, :, rows.kept]
+        if rows.friction:
+            W = np.concatenate([W, friction_rows(self.motion, rows.friction)], axis=2)
+        if rows.rounding is not None and "coulomb" in rows.friction:
+            joints = np.arange(rows.robot.n)
+            W[:, joints, rows.place("coulomb") + joints] = np.tanh(self.motion.v / rows.rounding)
+        offsets = len(rows.names) - W.shape[2]
+        if offsets:
+            W = np.concatenate([W, np.broadcast_to(np.eye(offsets), (len(W), offsets, offsets))], axis=2)
+        return W.reshape(-1, W.shape[2])
+
+    def adjoint(self, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
+        rows = self.rows
+        parts = weights.reshape(-1, rows.channels, weights.shape[1])
+        full = np.zeros((*parts.shape[:2], len(rows.stage.columns)))
+        full[:, :, rows.kept] = parts[:, :, : len(rows.kept)]
+        gq, gv, ga = find_model(rows.model).adjoint(self.scene, full)
+        joints = np.arange(rows.robot.n)
+        if "viscous" in rows.friction:
+            gv += parts[:, joints, rows.place("viscous") + joints]
+        if rows.rounding is not None and "coulomb" in rows.friction:
+            slope = (1.0 - np.tanh(self.motion.v / rows.rounding) ** 2) / rows.rounding
+            gv += slope * parts[:, joints, rows.place("coulomb") + joints]
+        return gq, gv, ga

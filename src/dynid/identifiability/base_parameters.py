@@ -1,0 +1,228 @@
+"""The front door: base parameters of a robot by any method, and all methods side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.errors import DynidError, ModelError
+from dynid.identifiability.checks import find_doubts, find_geometry_doubts
+from dynid.identifiability.numeric import NumericResult, find_by_qr, find_by_svd
+from dynid.identifiability.parameters import BaseParameters, rules_apply
+from dynid.identifiability.samples import Question, independent_draws
+from dynid.robot.robot import Robot
+
+METHODS = ("exact", "nullspace", "rules", "qr", "svd")
+
+
+@one_blas_thread
+def base_parameters(
+    robot: Robot,
+    *,
+    model: str = "torque",
+    method: str | None = None,
+    rotor_inertia: bool = True,
+    tared: bool = False,
+    seed: int = 0,
+    friction: tuple[str, ...] = (),
+    rows: int | None = None,
+    scaling: tuple[float, float] | None = None,
+) -> BaseParameters:
+    """Return which combinations of the standard parameters a model can reveal.
+
+    Methods: `exact` (no tolerance decides: `nullspace` for open trees, ball arithmetic with a certificate for robots
+    with couplings or closures), `nullspace` (exact recursion), `rules` (closed form), `qr` and `svd` (random
+    samples; `rows` of them, three per column by default; `scaling` weights (l1, l2) of the paper's scaling procedure);
+    None takes exact where it applies, else qr. `seed` makes random positions and samples reproducible. `tared` adds
+    six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset). `rows`
+    and `scaling` are refused by methods that take no samples; a seed is welcome everywhere.
+    """
+    _refuse_idle(method, rows, scaling)
+    question = Question(robot, model, rotor_inertia, tared, tuple(friction))
+    if method is None and exact_applies(question):
+        return _certified(question, seed)
+    finders: dict[str, Callable[[Question], BaseParameters]] = {
+        "exact": lambda q: _by_exact(q, seed),
+        "nullspace": _by_nullspace,
+        "rules": _by_rules,
+        "qr": lambda q: _by_samples(q, "qr", seed, rows, scaling),
+        "svd": lambda q: _by_samples(q, "svd", seed, rows, scaling),
+    }
+    method = method or "qr"
+    if method not in finders:
+        raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
+    return _with_doubts(finders[method](question))
+
+
+def _refuse_idle(method: str | None, rows: int | None, scaling: tuple[float, float] | None) -> None:
+    """Arguments that would change nothing."""
+    for name, value in (("rows", rows), ("scaling", scaling)):
+        if value is not None and method not in ("qr", "svd"):
+            raise ModelError(f"{name}= is for the samples of method='qr' or 'svd'; leave it out, or choose one of them")
+
+
+@lru_cache(maxsize=32)
+def remembered_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
+    """Base parameters by the default method; asked again for the same robot, the answer is there."""
+    return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
+
+
+def _with_doubts(found: BaseParameters) -> BaseParameters:
+    doubts = find_geometry_doubts(found.question)
+    return replace(found, warnings=(*found.warnings, *doubts)) if doubts else found
+
+
+def _certified(question: Question, seed: int) -> BaseParameters:
+    """By the exact method; samples decide where a frame is known to the precision of a float only and they disagree."""
+    from dynid.identifiability.exact_geometry import reads_exactly
+    from dynid.identifiability.loop_geometry import UndecidedError
+
+    try:
+        exact = _by_exact(question, seed)
+    except UndecidedError as error:
+        sampled = _with_doubts(_by_samples(question, "qr", seed, None, None))
+        return replace(sampled, warnings=(f"{error}; sampled instead", *sampled.warnings))
+    certain = exact.certificate is not None and (question.robot.closures or not exact.warnings)
+    exact = _with_doubts(exact)
+    if reads_exactly(question.robot) or certain:
+        return exact
+    sampled = _by_samples(question, "qr", seed, None, None)
+    if sampled.names == exact.names:
+        return exact
+    if exact.certificate is None and rules_apply(question) and _by_rules(question).names == sampled.names:
+        return sampled  # two independent methods that allow for rounding
+    warning = (
+        "the frames of this file are known to the precision of a float only, and the exact method keeps "
+        f"{exact.count} parameters where samples keep {sampled.count}: axes that should meet or be parallel miss by "
+        "rounding; the sampled result is given"
+    )
+    return replace(sampled, warnings=(*sampled.warnings, warning))
+
+
+def exact_applies(question: Question) -> bool:
+    """Whether only inertial and rotor columns are asked for, as seen by torques or in frame 0."""
+    return question.sees_plain_directions and not question.friction
+
+
+def _check_exact(question: Question, method: str) -> None:
+    if question.friction:
+        raise ModelError(f"method '{method}' knows inertial and rotor columns; use method='qr' with friction columns")
+    if not question.sees_plain_directions:
+        raise ModelError(f"method '{method}' knows part of a force sensor in frame 0 only; use method='qr'")
+
+
+def _by_exact(question: Question, seed: int) -> BaseParameters:
+    """By nullspace on open trees, in ball arithmetic where there are loops."""
+    from dynid.identifiability.loops import find_by_balls
+
+    robot = question.robot
+    if not (robot.couplings or robot.closures):
+        return _by_nullspace(question)
+    _check_exact(question, "exact")
+    if robot.floating and "reaction" in question.model:
+        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+    found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared, seed)
+    shown = found.certificate
+    return BaseParameters(question, "exact", found.regrouping, shown.gap, None, found.warnings, certificate=shown)
+
+
+def _by_nullspace(question: Question) -> BaseParameters:
+    from dynid.identifiability.nullspace import find_by_nullspace
+
+    _check_exact(question, "nullspace")
+    found = find_by_nullspace(
+        question.robot,
+        model=question.model,
+        rotor_inertia=question.rotor_inertia,
+        tared=question.tared,
+        channels=question.channels,
+    )
+    return BaseParameters(question, "nullspace", found, np.inf, None, ())
+
+
+def _by_rules(question: Question) -> BaseParameters:
+    from dynid.identifiability.rules import find_by_rules
+
+    if not rules_apply(question):
+        raise ModelError(
+            "method 'rules' covers the torque-like models of robots on a fixed base, without friction columns; "
+            "use method='exact', 'nullspace' or 'qr'"
+        )
+    if question.robot.couplings or question.robot.closures:
+        raise ModelError("method 'rules' covers open trees; use method='exact' for closed loops")
+    found = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
+    return BaseParameters(question, "rules", found.regrouping, np.inf, None, ())
+
+
+def _by_samples(
+    question: Question, method: str, seed: int, rows: int | None, scaling: tuple[float, float] | None
+) -> BaseParameters:
+    columns = question.columns
+    offsets = question.offsets
+    scaled = None
+    if scaling is not None:
+        from dynid.identifiability.samples import scaled_draw
+
+        scaled, *draws, offsets = scaled_draw(question, rows or len(columns), seed, scaling)
+    else:
+        draws = independent_draws(question, rows or 3 * len(columns), seed)
+    find = find_by_qr if method == "qr" else find_by_svd
+    result, *others = (find(d.matrix, left_out=question.known, offsets=offsets, noise=d.noise) for d in draws)
+    warnings = find_doubts(result, tuple(column.name for column in columns), others)
+    return replace(_numeric(question, method, result, warnings), scaled=scaled)
+
+
+def _numeric(question: Question, method: str, result: NumericResult, warnings: tuple[str, ...]) -> BaseParameters:
+    return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """What several methods said: results by method, reasons where one does not apply, and a verdict."""
+
+    results: dict[str, BaseParameters]
+    refused: dict[str, str]
+    verdict: str
+
+
+@one_blas_thread
+def compare_methods(
+    robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
+) -> Comparison:
+    """Run every method that applies; the exact one is the certificate for the others."""
+
+    def run(method: str | None) -> BaseParameters:
+        return base_parameters(
+            robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
+        )  # fmt: skip
+
+    default = run(None)
+    results, refused = {default.method: default}, dict[str, str]()
+    for method in METHODS:
+        try:
+            found = run(method)
+        except DynidError as error:
+            refused[method] = str(error)
+        else:
+            results.setdefault(found.method, found)
+    return Comparison(results, refused, _verdict(results))
+
+
+def _verdict(results: dict[str, BaseParameters]) -> str:
+    reference = results.get("exact") or results.get("nullspace") or next(iter(results.values()))
+    others = {name: set(found.names) for name, found in results.items()}
+    differing = [name for name, names in others.items() if names != set(reference.names)]
+    if not differing:
+        return f"{', '.join(results)} agree on the same {reference.count} parameters"
+    words = []
+    for name in differing:
+        more, less = sorted(others[name] - set(reference.names)), sorted(set(reference.names) - others[name])
+        parts = [f"keeps {', '.join(more)} too" if more else "", f"misses {', '.join(less)}" if less else ""]
+        words.append(f"{name} {' and '.join(p for p in parts if p)}")
+    how = "exactly" if reference.diagnostics is None else "on samples"
+    why = "samples cannot see combinations below rounding"
+    return f"{'; '.join(words)}; trust {reference.method}, which decides ranks {how}: {why}"

@@ -1,0 +1,180 @@
+"""Torques and base reactions on one robot: theta_d = S theta_r (Raucent et al. 1992, eq. 5), and when S exists.
+
+theta_d are the base parameters of the joint torques, theta_r those of the forces on the base. Zero forces on the base
+along all motions leave no momentum, hence no joint torque but those of a constant potential: with all six channels S
+exists for every tree. With fewer it may not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.identifiability.base_parameters import base_parameters, remembered_base_parameters
+from dynid.identifiability.parameters import BaseParameters
+from dynid.robot.force_sensor import CHANNELS, ForceSensor
+from dynid.robot.inertia import SYMBOLS, change_of_frame
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array, Transform
+
+# Barycentric parameters, the letters of Raucent et al. 1992, beside the standard ones.
+#
+# The augmented body of a link carries the masses of all links beyond it, each lumped at the joint that bears it. Its
+# mass m, first moments mb and inertias K are linear in the standard parameters: b = B X with B unit triangular,
+# parents first. So base parameters theta = M X are (M B^-1) b, often with fewer terms.
+
+
+LETTERS = ("Kxx", "Kxy", "Kxz", "Kyy", "Kyz", "Kzz", "mbx", "mby", "mbz", "m")
+SMALL = 1e-10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Barycentric:
+    """names (p,) of the barycentric parameters and matrix B (p, p): b = B X, X as in `robot.parameter_names`.
+
+    Rotor inertias keep their names. Prismatic joints are taken at q = 0.
+    """
+
+    robot: Robot
+    names: tuple[str, ...]
+    matrix: Array
+
+    def values(self, X: Array) -> Array:
+        """Values (p,) from the standard parameters."""
+        X = np.asarray(X, dtype=np.float64)
+        if X.shape != (len(self.names),):
+            raise DynidError(f"'{self.robot.name}' has {len(self.names)} standard parameters, got {X.shape}")
+        return np.asarray(self.matrix @ X)
+
+    def matrix_of(self, base: BaseParameters) -> Array:
+        """Matrix (count, p) that takes barycentric parameters to base parameters; friction columns follow as they are.
+
+        Known zeros make it one of several; it is the one that does without the columns of these zeros.
+        """
+        if base.robot.parameter_names != self.robot.parameter_names:
+            raise DynidError(f"these base parameters belong to '{base.robot.name}', not to '{self.robot.name}'")
+        p = len(self.names)
+        taken = np.linalg.solve(self.matrix.T, base.matrix[:, :p].T).T
+        taken[np.abs(taken) < SMALL * np.maximum(np.abs(taken).max(axis=1, keepdims=True, initial=0.0), 1e-300)] = 0.0
+        return np.hstack([taken, base.matrix[:, p:]])
+
+    def relations_of(self, base: BaseParameters) -> tuple[str, ...]:
+        """Text, one line per base parameter: `XXR2 = Kxx2 - Kyy2`; the left side is that of `base.relations`."""
+        extra = tuple(name for name in base.columns if name not in self.robot.parameter_names)
+        names = (*self.names, *extra)
+        lines = []
+        for kept, name, row in zip(base.kept, base.names, self.matrix_of(base), strict=True):
+            title = _regrouped(name) if len(base.coefficients[kept]) > 1 else name
+            terms = [(float(x), names[k]) for k, x in enumerate(row) if x != 0.0]
+            lines.append(f"{title} = {sum_text(terms)}")
+        return tuple(lines)
+
+
+def barycentric(robot: Robot) -> Barycentric:
+    """Barycentric parameters of a robot."""
+    place = {name: k for k, name in enumerate(robot.parameter_names)}
+    rows = [[place[symbol + link.label] for symbol in SYMBOLS] for link in robot.links]
+    B = np.eye(len(place))
+    for k in reversed(robot.topological_order):
+        link = robot.links[k]
+        if link.parent < 0:
+            continue
+        if link.kind == "fixed":  # one body with its parent
+            B[rows[link.parent]] += change_of_frame(link.placement) @ B[rows[k]]
+        else:
+            lumped = change_of_frame(Transform(np.eye(3), link.placement.translation))[:, 9]
+            B[rows[link.parent]] += np.outer(lumped, B[rows[k][9]])
+    names = list(robot.parameter_names)
+    for link, own in zip(robot.links, rows, strict=True):
+        for letter, index in zip(LETTERS, own, strict=True):
+            names[index] = letter + link.label
+    return Barycentric(robot, tuple(names), B)
+
+
+def sum_text(terms: list[tuple[float, str]]) -> str:
+    """Sum of named terms with their factors, `Kxx2 - 0.5*mbz3`."""
+    parts: list[str] = []
+    for x, name in terms:
+        factor = "" if abs(abs(x) - 1.0) < 1e-9 else f"{abs(x):.6g}*"
+        sign = ("-" if x < 0 else "") if not parts else (" - " if x < 0 else " + ")
+        parts.append(f"{sign}{factor}{name}")
+    return "".join(parts) or "0"
+
+
+def _regrouped(name: str) -> str:
+    """Name with an R after its symbol, as in `ZZR1`."""
+    symbol = max((s for s in (*SYMBOLS, "Ia") if name.startswith(s)), key=len, default=name)
+    return f"{symbol}R{name.removeprefix(symbol)}"
+
+
+EXACT = 1e-9
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SensorRelation:
+    """Base parameters of the torques and of the reactions, S (N_d, N_r), and what of theta_d is lost.
+
+    residual: largest entry of S M_r - M_d over that of M_d, on the parameters that are not lost. Rotor inertias, which
+    the base does not feel, are left out.
+    """
+
+    torque: BaseParameters
+    reaction: BaseParameters
+    S: Array
+    residual: float
+    lost: tuple[str, ...]
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """Text, one line per parameter of the torques, in those of the reactions: `ZZ1 (torque) = ZZ1 (reaction)`."""
+        lines = []
+        for name, row in zip(self.torque.names, self.S, strict=True):
+            if name in self.lost:
+                lines.append(f"{name}: cannot be had from these channels")
+                continue
+            terms = [(x, other) for x, other in zip(row, self.reaction.names, strict=True) if abs(x) > EXACT]
+            text = sum_text(terms)
+            lines.append(f"{name} (torque) = {text if len(terms) < 2 else f'({text})'} (reaction)")
+        return tuple(lines)
+
+
+@lru_cache(maxsize=32)
+def relate_sensors(robot: Robot, *, tared: bool = True) -> SensorRelation:
+    """Relate the parameters of the torques to those that the robot's force sensor (all channels where none) shows."""
+    return _relation(remembered_base_parameters(robot, model="torque", rotor_inertia=False), robot, tared)
+
+
+def _relation(torque: BaseParameters, robot: Robot, tared: bool) -> SensorRelation:
+    reaction = base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
+    M_d, M_r = torque.regrouping.matrix, reaction.regrouping.matrix
+    S = M_d[:, list(reaction.kept)]  # M_r is the identity there
+    off = np.abs(S @ M_r - M_d).max(axis=1, initial=0.0)
+    size = max(float(np.abs(M_d).max(initial=0.0)), 1e-300)
+    lost = tuple(name for name, x in zip(torque.names, off, strict=True) if x > EXACT * size)
+    residual = float(max((x for x in off if x <= EXACT * size), default=0.0)) / size
+    return SensorRelation(torque, reaction, S, residual, lost)
+
+
+def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
+    """Smallest sets of channels, of the robot's sensor as it sits, from which all of theta_d can be had."""
+    sensor = robot.sensor or ForceSensor()
+    if sensor.hidden:
+        return ()
+    torque = base_parameters(robot, rotor_inertia=False)
+    for count in range(1, len(CHANNELS) + 1):
+        good = tuple(
+            some
+            for some in itertools.combinations(CHANNELS, count)
+            if not _relation(torque, robot.with_sensor(_with_channels(sensor, some)), True).lost
+        )
+        if good:
+            return good
+    return ()
+
+
+def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
+    return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, gain=None)

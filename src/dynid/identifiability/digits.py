@@ -1,0 +1,173 @@
+"""Arithmetic with 120 digits: cosines, poses, and sparse rows for rank decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from decimal import Context, Decimal, localcontext
+from functools import lru_cache
+from typing import TypeAlias
+
+from dynid.identifiability.exact_geometry import FULL_TURN, Angle, Motions, O, Turn, Vector, X, Y
+
+DIGITS = 120
+ZERO = Decimal("1e-60")
+"""Numbers below this are zero (the papers' lengths and angles are far above it, rounding far below)."""
+
+Matrix: TypeAlias = tuple[Vector, Vector, Vector]
+Row: TypeAlias = dict[int, Decimal]
+"""A sparse row: column and nonzero entry."""
+
+I = Decimal(1)  # noqa: E741
+UNIT_MATRIX: Matrix = ((I, O, O), (O, I, O), (O, O, I))
+
+
+def many_digits(digits: int = DIGITS) -> AbstractContextManager[Context]:
+    """Context in which decimals have 120 digits; it leaves the caller's context alone."""
+    return localcontext(Context(prec=digits))
+
+
+@lru_cache(maxsize=4096)
+def cosine_sine(angle: Angle) -> tuple[Decimal, Decimal]:
+    """Cosine and sine, exact at multiples of 90 degrees, else to 120 digits."""
+    quarter = FULL_TURN // 4
+    with many_digits(DIGITS + 15):
+        if angle.millidegrees is None:
+            turns = (angle.radians / (_pi() / 2)).to_integral_value()
+            quarters, rest = int(turns), angle.radians - turns * (_pi() / 2)
+        else:
+            quarters, part = divmod(angle.millidegrees, quarter)
+            rest = _pi() / 2 * part / quarter
+        c, s = _series(rest) if rest else (I, O)
+        return ((c, s), (-s, c), (-c, -s), (s, -c))[quarters % 4]
+
+
+def _series(x: Decimal) -> tuple[Decimal, Decimal]:
+    """Taylor series of cosine and sine."""
+    sums = [O, O, O, O]
+    term, k = I, 0
+    while abs(term) > Decimal(10) ** -(DIGITS + 12):
+        sums[k % 4] += term
+        k += 1
+        term = term * x / k
+    return sums[0] - sums[2], sums[1] - sums[3]
+
+
+@lru_cache(maxsize=1)
+def _pi() -> Decimal:
+    """Machin: pi = 16 atan(1/5) - 4 atan(1/239)."""
+    with many_digits(DIGITS + 25):
+        return 16 * _arctangent_of_inverse(5) - 4 * _arctangent_of_inverse(239)
+
+
+def _arctangent_of_inverse(n: int) -> Decimal:
+    total, power, k = O, I / n, 1
+    while power > Decimal(10) ** -(DIGITS + 22):
+        total += power / k if k % 4 == 1 else -power / k
+        power /= n * n
+        k += 2
+    return total
+
+
+def rotation(axis: int, angle: Angle) -> Matrix:
+    """Rotation matrix about x, y or z."""
+    c, s = cosine_sine(angle)
+    if axis == X:
+        return ((I, O, O), (O, c, -s), (O, s, c))
+    if axis == Y:
+        return ((c, O, s), (O, I, O), (-s, O, c))
+    return ((c, -s, O), (s, c, O), (O, O, I))
+
+
+def pose(motions: Motions) -> tuple[Matrix, Vector]:
+    """Rotation matrix and translation of a product of elementary motions."""
+    R, p = UNIT_MATRIX, (O, O, O)
+    for motion in motions:
+        if isinstance(motion, Turn):
+            if motion.angle.millidegrees != 0:
+                R = multiply(R, rotation(motion.axis, motion.angle))
+        elif any(motion.by):
+            moved = apply(R, motion.by)
+            p = (p[0] + moved[0], p[1] + moved[1], p[2] + moved[2])
+    return R, p
+
+
+def multiply(A: Matrix, B: Matrix) -> Matrix:
+    """Matrix product (3, 3)."""
+    columns = transpose(B)
+    rows = [tuple(dot(row, column) for column in columns) for row in A]
+    return (rows[0], rows[1], rows[2])  # type: ignore[return-value]
+
+
+def apply(A: Matrix, x: Sequence[Decimal]) -> Vector:
+    """A x."""
+    return (dot(A[0], x), dot(A[1], x), dot(A[2], x))
+
+
+def transpose(A: Matrix) -> Matrix:
+    """A'."""
+    (a, b, c), (d, e, f), (g, h, i) = A
+    return ((a, d, g), (b, e, h), (c, f, i))
+
+
+def dot(x: Sequence[Decimal], y: Sequence[Decimal]) -> Decimal:
+    """X' y, skipping zeros."""
+    total = O
+    for a, b in zip(x, y, strict=True):
+        if a and b:
+            total += a * b
+    return total
+
+
+def sparse(values: Iterable[Decimal]) -> Row:
+    """Sparse row without the entries below ZERO."""
+    return {k: x for k, x in enumerate(values) if x and abs(x) >= ZERO}
+
+
+def combine(row: Row, rows: Sequence[Row] | dict[int, Row]) -> Row:
+    """Sum of row[k] * rows[k]."""
+    total: Row = {}
+    for k, x in row.items():
+        for column, y in rows[k].items():
+            total[column] = total[column] + x * y if column in total else x * y
+    return {k: x for k, x in total.items() if abs(x) >= ZERO}
+
+
+class EchelonForm:
+    """Reduced row echelon form that grows row by row; `rows` maps a pivot's column to its row."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows: dict[int, Row] = {}
+        for row in rows:
+            self.add(row)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, row: Row) -> bool:
+        """Add a row; False if it depends on the rows so far. It is tested for zero before it is normalised."""
+        rest = dict(row)
+        for pivot in [k for k in row if k in self.rows]:
+            _subtract(rest, rest[pivot], self.rows[pivot])
+        rest = {k: x for k, x in rest.items() if abs(x) >= ZERO}
+        if not rest:
+            return False
+        lead = min(rest)
+        scale = rest[lead]
+        fresh = {k: x / scale for k, x in rest.items()}
+        fresh[lead] = I
+        for pivot, other in self.rows.items():
+            if lead in other:
+                _subtract(other, other[lead], fresh)
+                self.rows[pivot] = {k: x for k, x in other.items() if abs(x) >= ZERO}
+        self.rows[lead] = fresh
+        return True
+
+    def in_order(self) -> list[tuple[int, Row]]:
+        """Pivots and their rows from left to right."""
+        return sorted(self.rows.items())
+
+
+def _subtract(row: Row, factor: Decimal, other: Row) -> None:
+    for k, x in other.items():
+        row[k] = row[k] - factor * x if k in row else -factor * x

@@ -1,0 +1,343 @@
+"""Base parameters over two finite fields: random points, ordinary Newton-Euler rows, exact ranks.
+
+In GF(p) with p = 1 mod 360000 any nonzero z is a point of the circle, cos = (z + 1/z)/2, sin = (z - 1/z)/2i with
+i^2 = -1. Whole millidegrees are powers of a 360000th root of unity, other angles powers of one generic element,
+lengths exact decimals. A rank can only come out too low, with a probability below 1e-6 per prime. Nothing is shared
+with the exact recursion but the reading of the geometry.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dynid.dynamics.scene import ColumnSet, standard_columns
+from dynid.errors import ModelError
+from dynid.identifiability.exact_geometry import read_angle, read_axis, read_gravity, read_length, read_placement
+from dynid.identifiability.field import Field, Numbers
+from dynid.robot.robot import Robot
+
+# Linear couplings with exact fractions: every joint in terms of the active ones.
+
+
+@dataclass(frozen=True, slots=True)
+class Gear:
+    """A joint in terms of the active ones: q = sum(factor * q_active) + sum(factor * offset)."""
+
+    factors: dict[str, Fraction]
+    offsets: tuple[tuple[Fraction, float], ...] = ()
+
+
+def find_gears(robot: Robot) -> dict[str, Gear]:
+    """Every moving joint in terms of the active ones, and of those that closures make passive."""
+    followers = (name for closure in robot.closures for name in closure.passive)
+    found = {name: Gear({name: Fraction(1)}) for name in (*robot.joint_names, *followers)}
+    waiting = list(robot.couplings)
+    while waiting:
+        coupling = next((c for c in waiting if all(name in found for name, _ in c.factors)), None)
+        if coupling is None:
+            raise ModelError(f"the couplings of '{robot.name}' depend on each other")
+        waiting.remove(coupling)
+        factors: dict[str, Fraction] = {}
+        offsets = [(Fraction(1), coupling.offset)] if coupling.offset else []
+        for name, value in coupling.factors:
+            k = _simple_fraction(value)
+            for active, factor in found[name].factors.items():
+                factors[active] = factors.get(active, Fraction(0)) + k * factor
+            offsets += [(k * factor, offset) for factor, offset in found[name].offsets]
+        found[coupling.passive] = Gear(factors, tuple(offsets))
+    return found
+
+
+def _simple_fraction(value: float) -> Fraction:
+    """The fraction that a float stands for: 1/3 for 0.333..., else the decimal that Python prints."""
+    simple = Fraction(value).limit_denominator(10_000)
+    return simple if float(simple) == value else Fraction(repr(value))
+
+
+PRIMES = (2305843009201080001, 2305843008991560001)
+"""p = 360000 m + 1 below 2^61 with m prime, so that powers of ten leave the generic element's order large."""
+
+BASE_CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteFieldResult:
+    """Kept columns (lexicographically first independent ones), their number, and whether both primes agree."""
+
+    kept: tuple[int, ...]
+    count: int
+    primes: tuple[int, int]
+    agree: bool
+
+
+def find_over_finite_field(
+    robot: Robot,
+    *,
+    model: str = "torque",
+    rotor_inertia: bool = True,
+    tared: bool = False,
+    channels: tuple[str, ...] | None = None,
+    seed: int = 0,
+) -> FiniteFieldResult:
+    """Kept columns of a tree, floating or not, with linear couplings; implicit closures are refused.
+
+    Models: torque, reaction, torque+reaction; `channels`: the measured ones of Fx Fy Fz Mx My Mz, None for all;
+    `tared`: six free offsets, which do not count.
+    """
+    _check(robot, model)
+    columns = standard_columns(robot, rotor_inertia=rotor_inertia)
+    found = []
+    for p in PRIMES:
+        writer = _Writer(robot, columns, Field.of(robot, p, random.Random(f"{seed} {p}")), model, channels, tared)
+        found.append(_pivots(writer))
+    best = max(found, key=len)
+    return FiniteFieldResult(best, len(best), PRIMES, found[0] == found[1])
+
+
+def _check(robot: Robot, model: str) -> None:
+    if robot.closures:
+        raise ModelError(f"'{robot.name}' has implicit closures, which have no points in a finite field; use exact")
+    if model not in ("torque", "reaction", "torque+reaction"):
+        raise ModelError(f"the finite field knows the models torque, reaction and torque+reaction, not '{model}'")
+    if robot.floating and model != "torque":
+        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+
+
+def _pivots(writer: _Writer) -> tuple[int, ...]:
+    """Left-to-right pivots; points are added until two of them bring no new rank."""
+    from flint import nmod_mat
+
+    p, offsets = writer.field.p, 6 if writer.tared else 0
+    width = offsets + len(writer.columns)
+    rows: list[int] = []
+    rank, points = -1, 4 + 3 * width // (2 * writer.height)
+    while True:
+        fresh = writer.rows(points).reshape(-1, width)
+        rows += fresh.ravel().tolist()
+        matrix, new_rank = nmod_mat(len(rows) // width, width, rows, p).rref()
+        entries = [int(x) for x in matrix.entries()[: new_rank * width]]
+        if new_rank == rank:
+            break
+        rows, rank, points = entries, new_rank, 2
+    leads = (next(k for k in range(width) if entries[i * width + k]) for i in range(rank))
+    return tuple(k - offsets for k in leads if k >= offsets)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drive:
+    """Motion of a joint at N points: its position as a number q and as a point z of the circle, v and a."""
+
+    q: Numbers
+    z: Numbers
+    v: Numbers
+    a: Numbers
+
+
+@dataclass(slots=True)
+class _State:
+    """Angular velocity and acceleration, acceleration less gravity (N, 3), and channels' twists (N, m, 3)."""
+
+    w: Numbers
+    wd: Numbers
+    a: Numbers
+    seen: list[int]
+    angular: Numbers
+    linear: Numbers
+
+
+class _Writer:
+    """Rows of the regressor at random points of the field."""
+
+    def __init__(
+        self, robot: Robot, columns: ColumnSet, field: Field, model: str, channels: tuple[str, ...] | None, tared: bool
+    ) -> None:
+        self.robot, self.columns, self.field = robot, columns, field
+        self.torques, self.reactions = "torque" in model, "reaction" in model
+        self.tared = tared and self.reactions
+        measured = BASE_CHANNELS if channels is None or not self.reactions else channels
+        self.blind = [i for i, name in enumerate(BASE_CHANNELS) if name not in measured]
+        self.known = [k for k, name in enumerate(columns.names) if name in robot.known_zeros]
+        self.gears = find_gears(robot)
+        self.poses = [(*field.pose(read_placement(x)), field.pose(read_axis(x.axis))[0]) for x in robot.links]
+
+    @property
+    def base_rows(self) -> int:
+        """Six channels of the base come first where it floats or its reactions are measured."""
+        return 6 if self.robot.floating or self.reactions else 0
+
+    @property
+    def height(self) -> int:
+        """Rows per point."""
+        return self.base_rows + (self.robot.n if self.torques else 0)
+
+    def rows(self, N: int) -> Numbers:
+        """Rows (N, channels, offsets and columns) at N fresh random points."""
+        drives = self._drives(N)
+        base = self.base_rows
+        joints = {k: base + i for i, k in enumerate(self.robot.tree_joints)} if self.torques else {}
+        out = np.zeros((N, base + len(joints), len(self.columns)), dtype=object)
+        states = {-1: self._ground(N)}
+        for k in self.robot.topological_order:
+            link = self.robot.links[k]
+            if link.kind == "floating":
+                states[k] = self._free_base(N)
+            else:
+                states[k] = self._move(k, states[link.parent], drives.get(link.joint))
+                if k in joints:
+                    self._see(k, states[k], joints[k])
+            first = self.columns.first_of_link[k]
+            out[:, states[k].seen, first : first + 10] = _link_rows(states[k], self.field.p)
+        active = self._to_active(out, joints)
+        for k, column in self.columns.rotor_of_link.items():
+            if joints:
+                active[:, base + self.robot.active_links.index(k), column] = drives[self.robot.links[k].joint].a
+        return self._with_offsets(active)
+
+    def _drives(self, N: int) -> dict[str, _Drive]:
+        """Motion of every moving joint, from random motions of the active ones."""
+        p, names = self.field.p, self.robot.joint_names
+        active = {name: _Drive(*(self.field.random(N) for _ in range(4))) for name in names}
+        common = {
+            name: math.lcm(*(g.factors[name].denominator for g in self.gears.values() if name in g.factors))
+            for name in names
+        }
+        drives: dict[str, _Drive] = {}
+        for joint, gear in self.gears.items():
+            q, v, a = (np.zeros(N, dtype=object) for _ in range(3))
+            z = np.ones(N, dtype=object)
+            for name, k in gear.factors.items():
+                x, factor, steps = active[name], self.field.number(k), int(k * common[name])
+                q, v, a = q + factor * x.q, v + factor * x.v, a + factor * x.a
+                z = z * np.array([pow(int(y), steps, p) for y in x.z], dtype=object) % p
+            for k, offset in gear.offsets:
+                q = q + self.field.number(k * Fraction(read_length(offset)))
+                z = z * self._offset_point(joint, k, offset) % p
+            drives[joint] = _Drive(q % p, z, v % p, a % p)
+        return drives
+
+    def _offset_point(self, joint: str, factor: Fraction, offset: float) -> int:
+        """Point of the circle at a coupling's offset, 1 for a joint that does not turn."""
+        turns = any(link.joint == joint and link.kind == "revolute" for link in self.robot.links)
+        return self.field.circle(read_angle(offset), factor) if turns else 1
+
+    def _ground(self, N: int) -> _State:
+        """The base at rest, with six twists where its reactions are measured."""
+        p = self.field.p
+        g = np.array([-self.field.number(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
+        still = np.zeros((N, 3), dtype=object)
+        return _State(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
+
+    def _free_base(self, N: int) -> _State:
+        """A floating base: any motion; its acceleration takes gravity in."""
+        w, wd, a = (self.field.random(N, 3) for _ in range(3))
+        return _State(w, wd, a, *_base_twists(N, 6))
+
+    def _move(self, k: int, parent: _State, drive: _Drive | None) -> _State:
+        """State of link k from its parent's (Luh, Walker & Paul), with the channels that its parent has."""
+        p = self.field.p
+        revolute = self.robot.links[k].kind == "revolute"
+        R0, t0, Q = self.poses[k]
+        axis = Q[:, 2]
+        R, t = R0[None], t0[None]
+        if drive is not None and revolute:
+            R = R0 @ (Q @ self.field.turn(2, drive.z) % p @ Q.T % p) % p
+        elif drive is not None:
+            t = (t0 + drive.q[:, None] * (R0 @ axis % p)) % p
+        w, wd = _turn_back(R, parent.w, p), _turn_back(R, parent.wd, p)
+        swept = parent.a + _cross(parent.wd, t, p) + _cross(parent.w, _cross(parent.w, t, p), p)
+        a = _turn_back(R, swept % p, p)
+        if drive is not None:
+            v, push = drive.v[:, None] * axis % p, drive.a[:, None] * axis % p
+            if revolute:
+                w, wd = (w + v) % p, (wd + _cross(w, v, p) + push) % p
+            else:
+                a = (a + 2 * _cross(w, v, p) + push) % p
+        linear = (parent.linear + _cross(parent.angular, t[:, None], p)) @ R % p
+        return _State(w, wd, a, parent.seen, parent.angular @ R % p, linear)
+
+    def _see(self, k: int, state: _State, row: int) -> None:
+        """Add the channel of joint k: its unit twist."""
+        own = np.tile(self.poses[k][2][:, 2], (len(state.w), 1, 1))
+        nothing = np.zeros_like(own)
+        angular, linear = (own, nothing) if self.robot.links[k].kind == "revolute" else (nothing, own)
+        state.seen = [*state.seen, row]
+        state.angular = np.concatenate([state.angular, angular], axis=1)
+        state.linear = np.concatenate([state.linear, linear], axis=1)
+
+    def _to_active(self, out: Numbers, joints: dict[int, int]) -> Numbers:
+        """Project the tree's rows to the active joints: Gamma_a = (dq/dq_a)' Gamma."""
+        if not self.robot.couplings or not joints:
+            return out
+        base = self.base_rows
+        G = np.zeros((base + len(joints), base + self.robot.n), dtype=object)
+        G[range(base), range(base)] = 1
+        for k, row in joints.items():
+            for name, factor in self.gears[self.robot.links[k].joint].factors.items():
+                G[row, base + self.robot.joint_names.index(name)] = self.field.number(factor)
+        return np.asarray(G.T @ out % self.field.p)
+
+    def _with_offsets(self, rows: Numbers) -> Numbers:
+        """Offset columns first where the channels are tared; channels that are not measured become zero."""
+        if self.reactions:
+            rows[:, self.blind] = 0
+        rows[:, :, self.known] = 0
+        if not self.tared:
+            return rows
+        offsets = np.zeros((*rows.shape[:2], 6), dtype=object)
+        offsets[:, range(6), range(6)] = 1
+        return np.concatenate([offsets, rows], axis=2)
+
+
+def _base_twists(N: int, m: int) -> tuple[list[int], Numbers, Numbers]:
+    """Channels 0..m-1 of the base (Fx Fy Fz Mx My Mz), and their angular and linear unit twists."""
+    angular, linear = (np.zeros((N, m, 3), dtype=object) for _ in range(2))
+    for i in range(m // 2):
+        linear[:, i, i] = 1
+        angular[:, 3 + i, i] = 1
+    return list(range(m)), angular, linear
+
+
+def _cross(x: Numbers, y: Numbers, p: int) -> Numbers:
+    out = [x[..., (i + 1) % 3] * y[..., (i + 2) % 3] - x[..., (i + 2) % 3] * y[..., (i + 1) % 3] for i in range(3)]
+    return np.asarray(np.stack(np.broadcast_arrays(*out), axis=-1) % p)
+
+
+def _turn_back(R: Numbers, x: Numbers, p: int) -> Numbers:
+    """R' x for every sample."""
+    return np.asarray((x[:, None, :] @ R)[:, 0] % p)
+
+
+def _skew(x: Numbers) -> Numbers:
+    out = np.zeros((len(x), 3, 3), dtype=object)
+    for i in range(3):
+        out[:, (i + 2) % 3, (i + 1) % 3], out[:, (i + 1) % 3, (i + 2) % 3] = x[:, i], -x[:, i]
+    return out
+
+
+def _inertia_times(x: Numbers) -> Numbers:
+    """Matrix (N, 3, 6) with J x = matrix @ (XX XY XZ YY YZ ZZ)."""
+    out = np.zeros((len(x), 3, 6), dtype=object)
+    for column, (i, k) in enumerate(((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))):
+        out[:, i, column] = x[:, k]
+        out[:, k, column] = x[:, i]
+    return out
+
+
+def _link_rows(state: _State, p: int) -> Numbers:
+    """Rows (N, m, 10): the link's Newton-Euler wrench along the channels' twists.
+
+    f = M a + (wd x + w x w x) MS; n = J wd + w x J w + MS x a.
+    """
+    W = _skew(state.w)
+    force = np.zeros((len(state.w), 3, 10), dtype=object)
+    moment = np.zeros_like(force)
+    force[:, :, 6:9] = _skew(state.wd) + W @ W
+    force[:, :, 9] = state.a
+    moment[:, :, :6] = _inertia_times(state.wd) + W @ _inertia_times(state.w)
+    moment[:, :, 6:9] = -_skew(state.a)
+    return np.asarray((state.angular @ (moment % p) + state.linear @ (force % p)) % p)

@@ -1,0 +1,440 @@
+"""Base parameters without sampling: the reduced echelon form of the exact conditions for visibility.
+
+Finite and linear in the number of links; ranks are decided with 120 digits (see `digits` for what the floats of
+a robot's geometry stand for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import numpy as np
+
+from dynid.dynamics.scene import ColumnSet, standard_columns
+from dynid.errors import ModelError
+from dynid.identifiability.digits import (
+    UNIT_MATRIX,
+    ZERO,
+    EchelonForm,
+    I,
+    Matrix,
+    Row,
+    apply,
+    combine,
+    dot,
+    many_digits,
+    multiply,
+    pose,
+    sparse,
+    transpose,
+)
+from dynid.identifiability.exact_geometry import O, Vector, read_axis, read_gravity, read_placement
+from dynid.identifiability.relations import Regrouping
+from dynid.robot.robot import JointKind, Link, Robot
+
+# The exact recursion for the changes of parameters that no measurement sees, link by link.
+#
+# After Wensing, Niemeyer & Slotine, 'A geometric characterization of observability in inertial parameter
+# identification' (2024), with the rotor inertia on the joint side and with base reactions. A change is invisible iff,
+# for every joint j and all q, s_j' I_j v = 0 for all v that gravity or the motion of j's ancestors can produce and
+# s_j' I_j s_j + Ia_j = 0, where I_j is the composite inertia of j's subtree. Hence every link carries two spaces of
+# rows on its ten parameters: Z_j must vanish on the composite, K_j must stay constant over the descendants' q. The
+# recursion runs in frames whose z is the joint's axis; its result is in the links' own frames.
+
+
+CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
+XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M, IA = range(11)
+WX, WY, WZ, VX, VY, VZ = range(6)
+
+_ELEMENT = ((XX, XY, XZ), (XY, YY, YZ), (XZ, YZ, ZZ))
+_ALL_ROWS: list[Row] = [{k: I} for k in range(10)]
+_ALL_TWISTS: list[Row] = [{k: I} for k in range(6)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is measured: the robot's own torques or not, wrench directions at the base, gravity felt or not."""
+
+    torques: bool
+    channels: tuple[str, ...] = ()
+    gravity: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Rows on the eleven parameters of link k (composite, Ia last) that vanish for invisible changes.
+
+    A[i] is row i of the (10, 10) matrix that takes the link's parameters to its parent's frame.
+    """
+
+    link: int
+    rows: EchelonForm
+    A: tuple[Row, ...]
+
+
+@dataclass(slots=True)
+class _Spaces:
+    """Twists V that reach a link and rows K that must stay constant, in a frame with z on the joint's axis."""
+
+    V: list[Row]
+    K: list[Row]
+    turn: Matrix = field(default=UNIT_MATRIX)
+
+
+def find_conditions(robot: Robot, sight: Sight, *, rotors: frozenset[int]) -> tuple[Conditions, ...]:
+    """Conditions of every link, parents first; `rotors` are the links whose joint has an Ia column."""
+    root = _root(robot, sight)
+    spaces: dict[int, _Spaces] = {}
+    found: list[Conditions] = []
+    for k in robot.topological_order:
+        link = robot.links[k]
+        if link.kind == "floating":
+            spaces[k] = _Spaces(_ALL_TWISTS, _ALL_ROWS)
+            found.append(Conditions(k, EchelonForm(_ALL_ROWS), tuple(_ALL_ROWS)))
+            continue
+        parent = root if link.parent < 0 else spaces[link.parent]
+        R, p = pose(read_placement(link))
+        turn, straight = _axis_frame(link)
+        A = parameter_map(R, p)
+        if straight and parent.turn is UNIT_MATRIX:
+            R_z, p_z, A_z = R, p, A
+        else:
+            back = transpose(parent.turn)
+            R_z, p_z = multiply(back, multiply(R, turn)), apply(back, p)
+            A_z = parameter_map(R_z, p_z)
+        spaces[k], Z = _step(link.kind, sight, _twists(parent.V, R_z, p_z), _rows(parent.K, A_z))
+        spaces[k].turn = turn
+        if sight.torques and link.moves:
+            Z = [*Z, _own_row(link.kind)]
+        to_axis = None if straight else parameter_map(transpose(turn), (O, O, O))
+        found.append(Conditions(k, _in_link_frame(Z, to_axis, k in rotors and sight.torques), A))
+    return tuple(found)
+
+
+def weight_rows(robot: Robot, sight: Sight) -> list[Row]:
+    """U' I(.) a_g: rows of the weight's wrench in the measured directions, on ten parameters in frame 0."""
+    g = read_gravity(robot.gravity)
+    rows: list[Row] = []
+    for channel in sight.channels:
+        i = CHANNELS.index(channel) % 3
+        if channel.startswith("F"):
+            rows.append(sparse([O] * 9 + [g[i]]))
+        else:  # (MS x g)_i
+            moment = [O] * 10
+            moment[MX + (i + 1) % 3], moment[MX + (i + 2) % 3] = g[(i + 2) % 3], -g[(i + 1) % 3]
+            rows.append(sparse(moment))
+    return [row for _, row in EchelonForm(rows).in_order()]
+
+
+def parameter_map(R: Matrix, p: Vector) -> tuple[Row, ...]:
+    """Rows of A (10, 10): parameters in frame b to frame a, T_a_b = (R, p).
+
+    J_a = R J R' + 2 (p.h) 1 - p h' - h p' + M (p.p 1 - p p') with h = R MS; MS_a = h + M p.
+    """
+    rows: list[Row] = []
+    pp = dot(p, p)
+    Rt = transpose(R)
+    moments = [dot(p, Rt[c]) * 2 for c in range(3)]
+    for i in range(3):
+        for k in range(i, 3):
+            row = _turned_element(R, i, k)
+            for c in range(3):
+                h = (moments[c] if i == k else O) - p[i] * R[k][c] - R[i][c] * p[k]
+                _put(row, MX + c, h)
+            _put(row, M, (pp if i == k else O) - p[i] * p[k])
+            rows.append(row)
+    for i in range(3):
+        rows.append(sparse([O] * 6 + [*R[i], p[i]]))
+    rows.append({M: I})
+    return tuple(rows)
+
+
+def _turned_element(R: Matrix, i: int, k: int) -> Row:
+    """Element (i, k) of R J R'."""
+    row: Row = {}
+    for a in range(3):
+        if R[i][a] and R[k][a]:
+            _put(row, _ELEMENT[a][a], R[i][a] * R[k][a])
+        for b in range(a + 1, 3):
+            if (R[i][a] and R[k][b]) or (R[i][b] and R[k][a]):
+                _put(row, _ELEMENT[a][b], R[i][a] * R[k][b] + R[i][b] * R[k][a])
+    return row
+
+
+def _put(row: Row, column: int, value: Decimal) -> None:
+    if abs(value) >= ZERO:
+        row[column] = value
+
+
+def _root(robot: Robot, sight: Sight) -> _Spaces:
+    """V of the base: gravity for torques, the measured directions for reactions; K: the weight's wrench."""
+    V: list[Row] = []
+    if sight.torques and sight.gravity:
+        V.append(sparse([O, O, O, *read_gravity(robot.gravity)]))
+    for channel in sight.channels:
+        V.append({(VX if channel.startswith("F") else WX) + CHANNELS.index(channel) % 3: I})
+    return _Spaces(_basis(V, 6, _ALL_TWISTS), weight_rows(robot, sight))
+
+
+def _axis_frame(link: Link) -> tuple[Matrix, bool]:
+    """Rotation Q with Q z on the joint's axis, and whether it is the identity."""
+    turns = read_axis(link.axis) if link.moves else ()
+    return (pose(turns)[0], False) if turns else (UNIT_MATRIX, True)
+
+
+def _basis(rows: Iterable[Row], size: int, everything: list[Row]) -> list[Row]:
+    """Echelon basis; a full space becomes the unit rows, which ends all rounding."""
+    form = EchelonForm()
+    for row in rows:
+        if form.add(row) and len(form) == size:
+            return everything
+    return list(form.rows.values())
+
+
+def _twists(V: list[Row], R: Matrix, p: Vector) -> list[Row]:
+    """Twists [w; v] of the parent in the child's frame: R' w, R' (v + w x p)."""
+    if len(V) == 6:
+        return _ALL_TWISTS
+    Rt = transpose(R)
+    moved: list[Row] = []
+    for twist in V:
+        x = [twist.get(k, O) for k in range(6)]
+        w, v = x[:3], x[3:]
+        swept = [v[i] + w[(i + 1) % 3] * p[(i + 2) % 3] - w[(i + 2) % 3] * p[(i + 1) % 3] for i in range(3)]
+        moved.append(sparse([*apply(Rt, w), *apply(Rt, swept)]))
+    return moved
+
+
+def _rows(K: list[Row], A: Sequence[Row]) -> list[Row]:
+    return _ALL_ROWS if len(K) == 10 else [combine(f, A) for f in K]
+
+
+def _step(kind: JointKind, sight: Sight, V: list[Row], K: list[Row]) -> tuple[_Spaces, list[Row]]:
+    """V_j, K_j and Z_j from the parent's spaces as the joint's frame sees them at q_j = 0."""
+    if kind == "fixed":
+        return _Spaces(V, K), []
+    swept, constant = (_swept_by_turn, _turned_rows) if kind == "revolute" else (_swept_by_slide, _slid_rows)
+    Va = _basis((x for v in V for x in swept(v)), 6, _ALL_TWISTS)
+    out = _moment_out if kind == "revolute" else _force_out
+    form = EchelonForm()
+    most = 7 if kind == "revolute" else 4
+    for row in (*(out(v) for v in Va), *(x for f in K for x in constant(f))):
+        if form.add(row) and len(form) == most:
+            break
+    Z = list(form.rows.values())
+    own: list[Row] = [_own_row(kind)] if sight.torques else []
+    twist: list[Row] = [{WZ if kind == "revolute" else VZ: I}] if sight.torques else []
+    V_j = _basis((*Va, *twist), 6, _ALL_TWISTS)
+    return _Spaces(V_j, _basis((*Z, *own, *K), 10, _ALL_ROWS)), Z
+
+
+def _own_row(kind: JointKind) -> Row:
+    """e_j: the parameter that the joint's own motion meets."""
+    return {ZZ if kind == "revolute" else M: I}
+
+
+def _swept_by_turn(v: Row) -> tuple[Row, ...]:
+    """Span of v, ad v, ad^2 v for a turn about z: what stays, and what turns, in both phases."""
+    still = {k: x for k, x in v.items() if k in (WZ, VZ)}
+    turning = {k: x for k, x in v.items() if k not in (WZ, VZ)}
+    ahead = {WX: WY, WY: WX, VX: VY, VY: VX}
+    return still, turning, {ahead[k]: x if k in (WX, VX) else -x for k, x in turning.items()}
+
+
+def _swept_by_slide(v: Row) -> tuple[Row, ...]:
+    """V and ad v = (0; wy, -wx, 0) for a slide along z."""
+    return v, {k: x for k, x in ((VX, v.get(WY, O)), (VY, -v.get(WX, O))) if x}
+
+
+def _moment_out(v: Row) -> Row:
+    """Z' of the angular momentum: XZ wx + YZ wy + ZZ wz - MY vx + MX vy."""
+    pairs = ((XZ, v.get(WX)), (YZ, v.get(WY)), (ZZ, v.get(WZ)), (MX, v.get(VY)))
+    row = {k: x for k, x in pairs if x is not None}
+    return row | ({MY: -v[VX]} if VX in v else {})
+
+
+def _force_out(v: Row) -> Row:
+    """Z' of the linear momentum: MY wx - MX wy + M vz."""
+    row = {k: x for k, x in ((MY, v.get(WX)), (M, v.get(VZ))) if x is not None}
+    return row | ({MX: -v[WY]} if WY in v else {})
+
+
+def _turned_rows(f: Row) -> tuple[Row, ...]:
+    """Span of f D^k, k = 1..4, for a turn: D has the frequencies 0, 1 and 2, and each part spans by itself."""
+    ahead = {XZ: YZ, YZ: XZ, MX: MY, MY: MX}
+    once = {k: f[k] for k in ahead if k in f}
+    shifted = {ahead[k]: -x if k in (XZ, MX) else x for k, x in once.items()}
+    if abs(f.get(XX, O) - f.get(YY, O)) >= ZERO or XY in f:
+        return once, shifted, {XX: I, YY: -I}, {XY: I}
+    return once, shifted
+
+
+def _slid_rows(f: Row) -> tuple[Row, ...]:
+    """F D and f D^2 for a slide: MX -XZ, MY -YZ, MZ 2(XX + YY), M MZ; then M 2(XX + YY)."""
+    trace = 2 * (f.get(XX, O) + f.get(YY, O))
+    first = {MX: -f.get(XZ, O), MY: -f.get(YZ, O), MZ: trace, M: f.get(MZ, O)}
+    return {k: x for k, x in first.items() if abs(x) >= ZERO}, ({M: trace} if abs(trace) >= ZERO else {})
+
+
+def _in_link_frame(Z: list[Row], to_axis: Sequence[Row] | None, rotor: bool) -> EchelonForm:
+    """Echelon form of [Z 0; e 1] on the link's own parameters; e is the last row where torques are seen."""
+    rows = Z if to_axis is None else [combine(f, to_axis) for f in Z]
+    if rotor:
+        rows = [*rows[:-1], rows[-1] | {IA: I}]
+    return EchelonForm(rows)
+
+
+TORQUE_LIKE = ("torque", "static", "energy", "power")
+"""Models that see the same combinations of parameters (Gautier 1991)."""
+
+
+def find_by_nullspace(
+    robot: Robot,
+    *,
+    model: str = "torque",
+    rotor_inertia: bool = True,
+    tared: bool = False,
+    channels: tuple[str, ...] | None = None,
+) -> Regrouping:
+    """Kept columns and regrouping matrix of an open tree, exactly.
+
+    Models: torque (static, energy and power see the same), momentum (torque without gravity), reaction and
+    torque+reaction. `channels`: which of Fx Fy Fz Mx My Mz are measured, None for all; `tared`: each with a free
+    offset. Known zeros are never kept.
+    """
+    sight = _sight(robot, model, channels)
+    columns = standard_columns(robot, rotor_inertia=rotor_inertia)
+    known = frozenset(robot.known_zeros)
+    left_out = frozenset(k for k, name in enumerate(columns.names) if name in known)
+    with many_digits():
+        conditions = find_conditions(robot, sight, rotors=frozenset(columns.rotor_of_link))
+        weights = [] if tared else weight_rows(robot, sight)
+        roots = [c for c in conditions if robot.links[c.link].parent < 0]
+        if weights and len(roots) == 1:
+            for f in weights:
+                roots[0].rows.add(combine(f, roots[0].A))
+            weights = []
+        if not left_out and not weights and all(link.parent < k for k, link in enumerate(robot.links)):
+            rows = _regroup_link_by_link(robot, conditions, columns)
+        else:
+            rows = _regroup_at_once(robot, conditions, columns, weights, left_out)
+    return _regrouping(rows, len(columns))
+
+
+def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
+    if robot.couplings or robot.closures:
+        raise ModelError(
+            f"'{robot.name}' has couplings or closed loops, to which the method nullspace does not apply; "
+            "use method='exact'"
+        )
+    unknown = [name for name in channels or () if name not in CHANNELS]
+    if unknown:
+        raise ModelError(f"there is no channel {', '.join(unknown)}; channels are {', '.join(CHANNELS)}")
+    measured = CHANNELS if channels is None else tuple(name for name in CHANNELS if name in channels)
+    if model in TORQUE_LIKE:
+        return Sight(torques=True)
+    if model == "momentum":
+        return Sight(torques=True, gravity=False)
+    if model not in ("reaction", "torque+reaction"):
+        raise ModelError(
+            f"the method nullspace does not know the model '{model}'; it knows {', '.join(TORQUE_LIKE)}, momentum, "
+            "reaction and torque+reaction"
+        )
+    if robot.floating:
+        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+    return Sight(torques=model != "reaction", channels=measured)
+
+
+def _regroup_link_by_link(robot: Robot, conditions: tuple[Conditions, ...], columns: ColumnSet) -> dict[int, Row]:
+    """Rows by kept column where parents stand before children: each link keeps the pivots of its own conditions.
+
+    With G the link's echelon form, x = G P are its base parameters; what G leaves of the composite P (the
+    entries y of the columns that are not kept) flows to the parent: A (P - S x) = T y.
+    """
+    kept: dict[int, Row] = {}
+    inflow: dict[int, list[dict[int, Row]]] = {c.link: [] for c in conditions}
+    for c in reversed(conditions):
+        place = _places(columns, c.link)
+        composite: dict[int, Row] = {i: {column: I} for i, column in place.items()}
+        for flow in inflow.pop(c.link):
+            for i, row in flow.items():
+                _accumulate(composite[i], row)
+        for pivot, g in c.rows.in_order():
+            kept[place[pivot]] = combine(g, composite)
+        parent = robot.links[c.link].parent
+        if parent >= 0:
+            inflow[parent].append(_flow(c, composite))
+    return kept
+
+
+def _flow(c: Conditions, composite: dict[int, Row]) -> dict[int, Row]:
+    """Rows, by the parent's parameter, of what the link hands on."""
+    rest = {i: row for i, row in composite.items() if i not in c.rows.rows}
+    T: dict[int, Row] = {i: {} for i in range(10)}
+    for i, a in enumerate(c.A):
+        for k, x in a.items():
+            for m, y in _hand_on(c.rows, k).items():
+                T[i][m] = T[i].get(m, O) + x * y
+    return {i: combine(t, rest) for i, t in T.items() if t}
+
+
+def _hand_on(G: EchelonForm, k: int) -> Row:
+    """Parameter k of P - S G P, on the columns that are not kept."""
+    if k not in G.rows:
+        return {k: I}
+    return {m: -x for m, x in G.rows[k].items() if m != k}
+
+
+def _regroup_at_once(
+    robot: Robot,
+    conditions: tuple[Conditions, ...],
+    columns: ColumnSet,
+    weights: Iterable[Row],
+    left_out: frozenset[int],
+) -> dict[int, Row]:
+    """Rows by kept column, from one echelon form of all conditions."""
+    children: dict[int, list[Conditions]] = {link: [] for link in (-1, *(c.link for c in conditions))}
+    for c in conditions:
+        children[robot.links[c.link].parent].append(c)
+    form = EchelonForm()
+
+    def spread(f: Row, link: int, total: Row) -> Row:
+        """Add a row on the composite of a link, as a row on all columns."""
+        if link >= 0:
+            place = _places(columns, link)
+            total.update((place[i], x) for i, x in f.items() if place[i] not in left_out)
+        f = {i: x for i, x in f.items() if i != IA}
+        for child in children[link]:
+            spread(combine(f, child.A), child.link, total)
+        return total
+
+    for c in reversed(conditions):
+        for f in c.rows.rows.values():
+            form.add(spread(f, c.link, {}))
+    for f in weights:
+        form.add(spread(f, -1, {}))
+    return form.rows
+
+
+def _places(columns: ColumnSet, link: int) -> dict[int, int]:
+    """Column of each of a link's ten or eleven parameters."""
+    first = columns.first_of_link[link]
+    place = {i: first + i for i in range(10)}
+    rotor = columns.rotor_of_link.get(link)
+    return place if rotor is None else place | {IA: rotor}
+
+
+def _accumulate(total: Row, row: Row) -> None:
+    for k, x in row.items():
+        total[k] = total.get(k, Decimal(0)) + x
+
+
+def _regrouping(rows: dict[int, Row], size: int) -> Regrouping:
+    kept = tuple(sorted(rows))
+    matrix = np.zeros((len(kept), size))
+    for i, pivot in enumerate(kept):
+        for column, x in rows[pivot].items():
+            matrix[i, column] = float(x)
+    return Regrouping(kept, matrix)

@@ -1,0 +1,247 @@
+"""Base parameters in closed form: the direct rules of Khalil & Bennis 1994.
+
+Links are taken from the tips to the base. Each rule eliminates columns of one link and says which columns take
+them over (Khalil & Bennis 1994, relation 3). Beyond the paper: trees, fixed joints, rotor inertias, no gravity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from dynid.dynamics.scene import standard_columns
+from dynid.errors import ModelError
+from dynid.identifiability.axes import ELEMENTS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, Ledger, M, Row, add_multiple
+from dynid.identifiability.digits import ZERO, many_digits
+from dynid.identifiability.exact_numbers import Number, Numbers, Vector, dot, numbers_for
+from dynid.identifiability.relations import Coefficient, Regrouping
+from dynid.robot.expression import Expression
+from dynid.robot.inertia import change_of_frame
+from dynid.robot.mdh import mdh_transform
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Transform, freeze
+
+FRAME_ROUNDING = Decimal("1e-12")
+"""Zero for a robot that is not given as a table: its frames come from floating-point poses."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleResult:
+    """Regrouping by rules over `standard_columns`, and what became of the columns that were not kept.
+
+    coefficients: by kept column, the coefficient of every column in it (its own is 1): floats, or forms in the
+    symbols of the table. Known zeros are neither without effect nor regrouped.
+    """
+
+    regrouping: Regrouping
+    no_effect: tuple[int, ...]
+    regrouped: tuple[int, ...]
+    coefficients: dict[int, dict[int, Coefficient]]
+
+
+def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = False) -> RuleResult:
+    """Regroup the standard parameters of the open tree; couplings and closures are left to the caller."""
+    if robot.floating:
+        raise ModelError(f"the rules need a fixed base, and '{robot.name}' floats; use method='nullspace'")
+    columns = standard_columns(robot, rotor_inertia=rotor_inertia)
+    table = robot.to_mdh()
+    zero = ZERO if table is robot else FRAME_ROUNDING
+    with many_digits():
+        ledger = Ledger(table, columns, numbers_for(table, symbolic=symbolic, smallest=zero))
+        apply_rules(ledger)
+        rows = ledger.rows if table is robot else _rows_in_own_frames(robot, table, ledger)
+        known = {k for k, name in enumerate(columns.names) if name in robot.known_zeros}
+        rows = choose_first_columns({k: _without(row, known) for k, row in rows.items()}, zero)
+    return _result(rows, len(columns), known)
+
+
+def apply_rules(ledger: Ledger) -> None:
+    """All rules, link by link from the tips to the base; inside a link, rule 2 comes before rule 3."""
+    for j in reversed(ledger.robot.topological_order):
+        for rule in _RULES[ledger.robot.links[j].kind]:
+            rule(ledger, j)
+
+
+def rule_fixed(ledger: Ledger, j: int) -> None:
+    """A fixed link is part of its parent: all ten parameters join it."""
+    for symbol in range(10):
+        ledger.eliminate(ledger.column(j, symbol), ledger.carried(j, symbol))
+
+
+def rule_rotor_revolute(ledger: Ledger, j: int) -> None:
+    """Ia joins ZZ at r1, and at r2 where a_r2 is perpendicular to a_r1 (not in the paper)."""
+    facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
+    if rotor is not None and (facts.is_r1 or (facts.is_r2 and facts.perpendicular)):
+        ledger.eliminate(rotor, [(ledger.column(j, ZZ), ledger.numbers.one)])
+
+
+def rule_rotor_prismatic(ledger: Ledger, j: int) -> None:
+    """Ia joins M, less a point mass on the parent, where nothing else pulls along a still axis (not in the paper)."""
+    facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
+    if rotor is not None and facts.still_slide:
+        mass = [(column, -x) for column, x in ledger.carried(j, M)]
+        ledger.eliminate(rotor, [(ledger.column(j, M), ledger.numbers.one), *mass])
+
+
+def rule_1a(ledger: Ledger, j: int) -> None:
+    """YY, MZ, M of a revolute link join its parent (Khalil & Bennis 1994, rule 1a; Gautier & Khalil 1990, 15)."""
+    minus = -ledger.numbers.one
+    ledger.eliminate(ledger.column(j, YY), [(ledger.column(j, XX), minus), *ledger.carried(j, XX, YY)])
+    ledger.eliminate(ledger.column(j, MZ), ledger.carried(j, MZ))
+    ledger.eliminate(ledger.column(j, M), ledger.carried(j, M))
+
+
+def rule_1b(ledger: Ledger, j: int) -> None:
+    """The inertia of a prismatic link joins its parent (Khalil & Bennis 1994, rule 1b; Gautier & Khalil 1990, 16)."""
+    for symbol in ELEMENTS:
+        ledger.eliminate(ledger.column(j, symbol), ledger.carried(j, symbol))
+
+
+def rule_2(ledger: Ledger, j: int) -> None:
+    """A slide parallel to a_r1: MZ goes, MX and MY join parent and ZZ_i (Khalil & Bennis 1994, rule 2)."""
+    facts = ledger.facts[j]
+    if not (facts.between and facts.parallel):
+        return
+    ledger.drop(j, MZ)
+    pose, i = ledger.poses[j], facts.revolute
+    for symbol, axis in ((MX, pose.x), (MY, pose.y)):
+        ledger.eliminate(ledger.column(j, symbol), _relation_6(ledger, j, i, axis, pose.origin))
+
+
+def _relation_6(ledger: Ledger, j: int, i: int, axis: Vector, origin: Vector) -> list[tuple[int, Number]]:
+    """First moment along an axis of link j: the same on the parent, 2 p.axis on ZZ_i (relation 6, for trees)."""
+    parent = ledger.robot.links[j].parent
+    moments = [(ledger.column(parent, MX + k), x) for k, x in enumerate(axis) if x]
+    return [*moments, (ledger.column(i, ZZ), ledger.numbers.two * dot(origin, axis))]
+
+
+def rule_3(ledger: Ledger, j: int) -> None:
+    """A slide not parallel to a_r1: the last moment that has a part along a_r1 goes (rule 3, Table 1)."""
+    facts = ledger.facts[j]
+    if not facts.between or facts.parallel or facts.axis is None:
+        return
+    axis = facts.axis
+    last = max(k for k in range(3) if not ledger.numbers.is_zero(axis[k]))
+    heirs = [(ledger.column(j, MX + k), -(axis[k] / axis[last])) for k in range(last) if axis[k]]
+    ledger.eliminate(ledger.column(j, MX + last), heirs)
+
+
+def rule_4(ledger: Ledger, j: int) -> None:
+    """A revolute link parallel to r1 turns about z only (Khalil & Bennis 1994, rule 4); YY went by rule 1."""
+    if ledger.facts[j].between:
+        ledger.drop(j, XX, XY, XZ, YZ)
+
+
+def rule_5(ledger: Ledger, j: int) -> None:
+    """MX, MY of a revolute link on a line that stays, along gravity (Khalil & Bennis 1994, rule 5)."""
+    if ledger.facts[j].on_still_line:
+        ledger.drop(j, MX, MY)
+
+
+def rule_6(ledger: Ledger, j: int) -> None:
+    """First moments of a link that never turns (Khalil & Bennis 1994, rule 6)."""
+    if ledger.facts[j].before_r1:
+        ledger.drop(j, MX, MY, MZ)
+
+
+def rule_concurrent(ledger: Ledger, j: int) -> None:
+    """Without gravity, all axes through one point: MX, MY join XZ, YZ (not in the paper)."""
+    height = ledger.facts[j].height
+    if height is not None:
+        ledger.eliminate(ledger.column(j, MX), [(ledger.column(j, XZ), -height)])
+        ledger.eliminate(ledger.column(j, MY), [(ledger.column(j, YZ), -height)])
+
+
+_RULES: Mapping[str, tuple[Callable[[Ledger, int], None], ...]] = {
+    "fixed": (rule_fixed,),
+    "revolute": (rule_rotor_revolute, rule_1a, rule_concurrent, rule_4, rule_5),
+    "prismatic": (rule_rotor_prismatic, rule_1b, rule_2, rule_3, rule_6),
+}
+
+
+def _rows_in_own_frames(robot: Robot, table: Robot, ledger: Ledger) -> dict[int, Row]:
+    """Rows over the columns in the robot's own link frames: X_mdh = A X_own, link by link."""
+    images: dict[int, Row] = {k: {k: ledger.numbers.one} for k in ledger.columns.rotor_of_link.values()}
+    for k, T in _own_frames(robot, table).items():
+        A = change_of_frame(T)
+        first = ledger.columns.first_of_link[k]
+        for i in range(10):
+            images[first + i] = {first + int(c): _plain(A[i, c], ledger.numbers) for c in np.flatnonzero(A[i])}
+    rows: dict[int, Row] = {}
+    for kept, row in ledger.rows.items():
+        rows[kept] = {}
+        for column, x in row.items():
+            add_multiple(rows[kept], x, images[column])
+    return rows
+
+
+def _plain(x: float, numbers: Numbers) -> Number:
+    """Number of a float, cleaned of the rounding of frames."""
+    return numbers.length(Expression(0.0 if abs(x) < float(FRAME_ROUNDING) else float(x)))
+
+
+def _own_frames(robot: Robot, table: Robot) -> dict[int, Transform]:
+    """Pose T_mdh_own of every link's own frame in its modified Denavit-Hartenberg frame."""
+    T_mdh_own = {-1: Transform.identity()}
+    for k in robot.topological_order:
+        row, parent = table.links[k].mdh, robot.links[k].parent
+        assert row is not None
+        T_mdh_own[k] = mdh_transform(row).inverse() @ T_mdh_own[parent] @ robot.links[k].placement
+    del T_mdh_own[-1]
+    return T_mdh_own
+
+
+def _without(row: Row, gone: set[int]) -> Row:
+    return {column: x for column, x in row.items() if column not in gone} if gone else row
+
+
+def choose_first_columns(rows: dict[int, Row], zero: Decimal) -> dict[int, Row]:
+    """Reduced echelon form: the lexicographically first columns of the same span, by kept column.
+
+    Where every row already starts with its own column (parents before children, no known zeros), nothing is done.
+    """
+    if all(_starts(kept, row, rows) for kept, row in rows.items()):
+        return dict(sorted(rows.items()))
+    waiting, chosen = list(map(dict, rows.values())), dict[int, Row]()
+    for column in sorted({c for row in waiting for c in row}):
+        sizes = [abs(row[column].value) if column in row else Decimal(0) for row in waiting]
+        largest = max(sizes, default=Decimal(0))
+        if largest <= zero:
+            for row in waiting:
+                row.pop(column, None)
+            continue
+        pivot = waiting.pop(sizes.index(largest))
+        scale = pivot[column]
+        chosen[column] = {c: x / scale for c, x in pivot.items()}
+        for row in (*waiting, *(chosen[c] for c in chosen if c != column)):
+            if column in row:
+                add_multiple(row, -row[column], chosen[column])
+                row.pop(column, None)
+    return {kept: {c: x for c, x in row.items() if abs(x.value) > zero} for kept, row in chosen.items()}
+
+
+def _starts(kept: int, row: Row, rows: Mapping[int, Row]) -> bool:
+    """Whether a row begins with 1 in its own column and has no other row's column."""
+    return bool(row) and min(row) == kept and row[kept].value == 1 and sum(c in rows for c in row) == 1
+
+
+def _result(rows: dict[int, Row], p: int, known: set[int]) -> RuleResult:
+    """Result of the final rows."""
+    matrix = np.zeros((len(rows), p))
+    for i, row in enumerate(rows.values()):
+        for column, x in row.items():
+            matrix[i, column] = float(x.value)
+    seen = set(np.flatnonzero(matrix.any(axis=0)).tolist())
+    free = [k for k in range(p) if k not in known and k not in rows]
+    return RuleResult(
+        Regrouping(tuple(rows), freeze(matrix)),
+        tuple(k for k in free if k not in seen),
+        tuple(k for k in free if k in seen),
+        {
+            kept: {c: x.form if x.form is not None else float(x.value) for c, x in sorted(row.items())}
+            for kept, row in rows.items()
+        },
+    )

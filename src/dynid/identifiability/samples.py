@@ -1,0 +1,355 @@
+"""Random samples of a model, drawn inside the joint limits, as the matrix W of Gautier 1991, eq. 6, 9 and 12."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.optimize
+
+from dynid.dynamics.energy import rows_adjoint, write_rows
+from dynid.dynamics.friction import friction_columns, friction_rows
+from dynid.dynamics.kernels.closing import REACHED, SINGULAR
+from dynid.dynamics.kernels.loops import loop_map
+from dynid.dynamics.kernels.rows import ENERGY
+from dynid.dynamics.model import to_active
+from dynid.dynamics.reaction import Reaction
+from dynid.dynamics.regressor import find_model, regressor_adjoint
+from dynid.dynamics.scene import Column, Stage, standard_columns
+from dynid.errors import LoopError, ModelError
+from dynid.identifiability.numeric import ZERO
+from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+REGULAR = 0.02
+"""Least regularity of samples in closed loops, or 0.3 of what it is at the assembly if that is less."""
+
+GAP = 1e-7
+ROUNDING = float(np.finfo(np.float64).eps) / GAP
+"""By how much loops are left open to see what rounding does to a column, and rounding's share of that."""
+
+NUMERICAL_MODELS = ("torque", "static", "energy", "power", "momentum", "reaction", "torque+reaction")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """Whose base parameters are asked for, and in which columns."""
+
+    robot: Robot
+    model: str
+    rotor_inertia: bool
+    tared: bool
+    friction: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if self.model not in NUMERICAL_MODELS:
+            raise ModelError(f"base parameters exist for {', '.join(NUMERICAL_MODELS)}, not for '{self.model}'")
+        if self.friction and self.model not in ("torque", "static"):
+            raise ModelError("friction and offset columns belong to the torque model")
+        if self.tared and "reaction" not in self.model:
+            raise ModelError("tared=True (six free offsets) belongs to the reaction model")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns in question, friction last."""
+        standard = standard_columns(self.robot, rotor_inertia=self.rotor_inertia).columns
+        return (*standard, *friction_columns(self.robot, self.friction))
+
+    @property
+    def channels(self) -> tuple[str, ...] | None:
+        """Channels of the base that are measured, None for all six."""
+        return None if self.robot.sensor is None else self.robot.sensor.channels
+
+    @property
+    def sees_plain_directions(self) -> bool:
+        """Whether what is measured at the base, if anything, are forces and moments of frame 0, or all six."""
+        sensor = self.robot.sensor
+        return "reaction" not in self.model or sensor is None or sensor.is_plain or len(sensor.channels) == 6
+
+    @property
+    def offsets(self) -> int:
+        """How many columns of free offsets come after all others."""
+        return len(Reaction().channels(self.robot)) if self.tared else 0
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """Columns of parameters known to be zero."""
+        zeros = set(self.robot.known_zeros)
+        return tuple(k for k, column in enumerate(self.columns) if column.name in zeros)
+
+
+def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
+    """Positions inside the limits (a turn, or 1 m, where there are none), velocities and accelerations likewise.
+
+    For implicit loops, samples that do not close, or only through or near a singular position, are moved towards the
+    stated assembly until they do: all of them are of one assembly mode.
+    """
+    rng = np.random.default_rng(seed)
+    unit = rng.uniform(-1.0, 1.0, (3, samples, robot.n))
+    turns = np.array([robot.links[k].kind == "revolute" for k in robot.active_links])
+    lower, upper = robot.limits.position.T
+    reach = np.where(turns, math.pi, 1.0)
+    limited = np.isfinite(lower) & np.isfinite(upper)
+    at = next((c.at for c in robot.closures if c.at is not None), np.zeros(robot.n))
+    middle = np.where(limited, 0.5 * (np.where(limited, lower, 0.0) + np.where(limited, upper, 0.0)), at)
+    half = np.where(limited, 0.5 * (np.where(limited, upper, 0.0) - np.where(limited, lower, 0.0)), reach)
+    q = _in_one_mode(robot, middle + unit[0] * half)
+    v = unit[1] * np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 2.0)
+    a = unit[2] * np.where(np.isfinite(robot.limits.acceleration), robot.limits.acceleration, 5.0)
+    t = np.arange(samples, dtype=np.float64)
+    if robot.floating:
+        quaternion = rng.standard_normal((samples, 4))
+        quaternion /= np.linalg.norm(quaternion, axis=1)[:, None]
+        pose = np.hstack([rng.uniform(-1.0, 1.0, (samples, 3)), quaternion])
+        twist, rate = rng.uniform(-2.0, 2.0, (2, samples, 6))
+        return Motion(t, q, v, a, pose, twist, rate)
+    return Motion(t, q, v, a)
+
+
+def _in_one_mode(robot: Robot, q: Array) -> Array:
+    """Positions q (N, n), moved towards the assembly where paths from there come near a singular position."""
+    loop = loop_map(robot)
+    if loop is None or not robot.closures:
+        return q
+    waiting = np.arange(len(q))
+    for _ in range(40):
+        paths = loop.paths(q[waiting], REGULAR)
+        if not paths.regularity > SINGULAR:
+            break
+        waiting = waiting[paths.end != REACHED]
+        if not len(waiting):
+            return q
+        closer = np.where(paths.scales.reach > 0.0, 0.6, 1.0)
+        q[waiting] = loop.at + closer * (q[waiting] - loop.at)
+    raise ModelError(
+        f"the loops of '{robot.name}' do not close around the stated assembly, or are at a dead point there; "
+        "correct start and at"
+    )
+
+
+def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
+    """Rows of the model in question, tare columns (one per channel of the base) at the end where asked for."""
+    if question.model == "torque+reaction":
+        torque = model_matrix(replace(question, model="torque", tared=False), motion, gap)
+        reaction = model_matrix(replace(question, model="reaction"), motion, gap)
+        silent = np.zeros((len(torque), reaction.shape[1] - torque.shape[1]))
+        return np.concatenate([np.hstack([torque, silent]), reaction])
+    robot, model = question.robot, find_model(question.model)
+    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_gap(gap)
+    rows = model.rows(stage.scene(model.seen(motion)))
+    if question.friction:
+        own = friction_rows(motion, question.friction)
+        if robot.floating:
+            own = np.concatenate([np.zeros((len(own), 6, own.shape[2])), own], axis=1)
+        rows = np.concatenate([rows, own], axis=2)
+    if question.tared:
+        tare = np.broadcast_to(np.eye(rows.shape[1]), (len(rows), rows.shape[1], rows.shape[1]))
+        rows = np.concatenate([rows, tare], axis=2)
+    return np.asarray(rows.reshape(-1, rows.shape[2]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draw:
+    """Random rows W (rows, columns), and how rounding in closed loops may change them; None without such loops."""
+
+    matrix: Array
+    noise: Array | None
+
+
+def draw(question: Question, rows: int, seed: int) -> Draw:
+    """At least `rows` random rows."""
+    channels = _channels(question)
+    samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
+    motion = random_samples(question.robot, max(samples, 2), seed)
+    W = model_matrix(question, motion)
+    if not question.robot.closures:
+        return Draw(W, None)
+    return Draw(W, ROUNDING * np.abs(model_matrix(question, motion, GAP) - W))
+
+
+def independent_draws(question: Question, rows: int, seed: int) -> list[Draw]:
+    """Draws whose base parameters must agree: one, and a second one for closed loops, where rounding is amplified."""
+    seeds = (seed, seed + 7919) if question.robot.closures else (seed,)
+    return [draw(question, rows, s) for s in seeds]
+
+
+def _channels(question: Question) -> int:
+    if question.model == "reaction":
+        return len(Reaction().channels(question.robot))
+    if question.model in ("energy", "power"):
+        return 1
+    return question.robot.n + (6 if question.robot.floating else 0)
+
+
+# The scaling procedure of Gautier 1991: samples for which all entries of W have about the same size.
+#
+# Criterion J = l1 |W|_F + l2 S with S = max|Wij| / min|Wij| over the entries that are not structurally zero; rows are
+# optimised one by one from random starts and stacked. Maximum and minimum are replaced by p-norms with a growing p, so
+# that the adjoint kernel gives exact gradients; the reported S is the true one.
+
+
+WALL = 1e10
+"""Value of the criterion where a loop cannot close; the line search steps back from there."""
+
+_STARTS = 8
+_STAGES = (2.0, 6.0, 20.0)
+_STEPS = 60
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScaledRows:
+    """Rows with entries of similar size: matrix (rows, columns), and S of the random and the optimised rows.
+
+    noise: how rounding in closed loops may change the entries, or None.
+    """
+
+    matrix: Array
+    before: float
+    after: float
+    noise: Array | None = None
+
+
+def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, float]) -> ScaledRows:
+    """Optimise samples of the energy, torque or static model; energy rows are the functions h themselves."""
+    if question.model not in ("energy", "torque", "static") or question.friction or question.robot.floating:
+        raise ModelError("scaling is for the energy, torque and static models of robots on a fixed base")
+    model = _Rows(question)
+    channels = len(model(random_samples(question.robot, 2, seed))[0])
+    samples = -(-rows // channels)
+    starts = random_samples(question.robot, samples * _STARTS, seed)
+    mask = model.mask(random_samples(question.robot, 50, seed + 1))
+    best = _optimise(model, mask, starts, weights)
+    W = model(best)
+    chosen = _most_alike(W, mask, samples)
+    random_rows = model(starts)[:samples]
+    noise = None
+    if question.robot.closures:
+        noise = ROUNDING * np.abs(model(best, GAP) - W)[chosen].reshape(-1, W.shape[2])
+    return ScaledRows(W[chosen].reshape(-1, W.shape[2]), _spread(random_rows, mask), _spread(W[chosen], mask), noise)
+
+
+class _Rows:
+    """Rows of a model (N, channels, columns) and their adjoint, energy as functions instead of differences."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        columns = standard_columns(question.robot, rotor_inertia=question.rotor_inertia)
+        self.stage = Stage.of(question.robot, columns)
+
+    def __call__(self, motion: Motion, gap: float = 0.0) -> Array:
+        stage = self.stage.with_gap(gap)
+        if self.question.model == "energy":
+            return write_rows(stage.scene(motion), ENERGY)[:, None, :]
+        model = find_model(self.question.model)
+        return model.rows(stage.scene(model.seen(motion)))
+
+    def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
+        q = self.question
+        if q.model == "energy":
+            scene = self.stage.scene(motion)
+            return to_active(scene, rows_adjoint(scene, ENERGY, weights[:, 0]))
+        flat = weights.reshape(-1, weights.shape[2])
+        return regressor_adjoint(q.robot, motion, flat, model=q.model, rotor_inertia=q.rotor_inertia)
+
+    def mask(self, motion: Motion) -> Array:
+        """Entries that are not structurally zero (nor constant, for energy functions)."""
+        W = self(motion)
+        size = np.ptp(W, axis=0) if self.question.model == "energy" else np.abs(W).max(axis=0)
+        mask = size > ZERO * size.max()
+        mask[:, list(self.question.known)] = False
+        return np.asarray(mask)
+
+
+def _optimise(model: _Rows, mask: Array, start: Motion, weights: tuple[float, float]) -> Motion:
+    """All rows at once: they are independent, so the sum of their criteria has a separable gradient."""
+    shape = start.q.shape
+    uses_a = model.question.model != "energy"
+    x = np.stack([start.q, start.v, start.a])
+
+    def objective(flat: Array, p: float) -> tuple[float, Array]:
+        q, v, a = flat.reshape(3, *shape)
+        motion = Motion(start.t, q, v, a)
+        try:
+            W = model(motion)
+        except LoopError:
+            return WALL, np.zeros_like(flat)
+        value, slope = _criterion(W, mask, weights, p)
+        gradient = np.stack(model.adjoint(motion, slope))
+        if not uses_a:
+            gradient[2] = 0.0
+        return value, gradient.ravel()
+
+    bounds = _bounds(model.question, len(start))
+    for p in _STAGES:
+        found = scipy.optimize.minimize(
+            objective, x.ravel(), args=(p,), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS}
+        )
+        x = found.x.reshape(3, *shape)
+    return Motion(start.t, *x)
+
+
+def _bounds(question: Question, samples: int) -> scipy.optimize.Bounds:
+    """Joint limits where there are some."""
+    limits = question.robot.limits
+    low = [np.tile(x, (samples, 1)) for x in (limits.position[:, 0], -limits.velocity, -limits.acceleration)]
+    high = [np.tile(x, (samples, 1)) for x in (limits.position[:, 1], limits.velocity, limits.acceleration)]
+    return scipy.optimize.Bounds(np.stack(low).ravel(), np.stack(high).ravel())
+
+
+def _criterion(W: Array, mask: Array, weights: tuple[float, float], p: float) -> tuple[float, Array]:
+    """Sum over samples of log(l1 |W|_F + l2 S_p), and its slope by W."""
+    l1, l2 = weights
+    A = np.where(mask, np.maximum(np.abs(W), 1e-12), 1.0)
+    logs = np.where(mask, np.log(A), 0.0)
+    up, up_share = _soft_maximum(logs, mask, p)
+    down, down_share = _soft_maximum(-logs, mask, p)
+    S = np.exp(up + down)
+    norm = np.sqrt((np.where(mask, A, 0.0) ** 2).sum(axis=(1, 2)))
+    J = l1 * norm + l2 * S
+    by_log = (l2 * S / J)[:, None, None] * (up_share - down_share)
+    by_log += (l1 / (norm * J))[:, None, None] * np.where(mask, A**2, 0.0)
+    return float(np.log(J).sum()), np.where(mask, by_log / A * np.sign(W), 0.0)
+
+
+def _soft_maximum(x: Array, mask: Array, p: float) -> tuple[Array, Array]:
+    """p-norm maximum of each sample's entries, and each entry's share in it."""
+    y = np.where(mask, p * x, -np.inf)
+    top = y.max(axis=(1, 2), keepdims=True)
+    parts = np.exp(y - top)
+    total = parts.sum(axis=(1, 2), keepdims=True)
+    return ((top + np.log(total)) / p)[:, 0, 0], parts / total
+
+
+def _most_alike(W: Array, mask: Array, count: int) -> list[int]:
+    """The samples that give the smallest S when stacked: for each lower bound, those with the smallest maxima."""
+    entries = np.abs(W[:, mask])
+    low, high = entries.min(axis=1), entries.max(axis=1)
+    best, chosen = np.inf, list(range(count))
+    for bound in np.sort(low)[: len(low) - count + 1]:
+        candidates = np.flatnonzero(low >= bound)
+        picked = candidates[np.argsort(high[candidates])[:count]]
+        spread = float(high[picked].max() / low[picked].min())
+        if spread < best:
+            best, chosen = spread, [int(k) for k in picked]
+    return chosen
+
+
+def _spread(W: Array, mask: Array) -> float:
+    """S of the stacked rows."""
+    entries = np.abs(W[:, mask])
+    return float(entries.max() / max(float(entries.min()), 1e-300))
+
+
+def scaled_draw(question: Question, rows: int, seed: int, weights: tuple[float, float]) -> tuple[ScaledRows, Draw, int]:
+    """Scaled rows, the matrix to factor, and how many free constant columns it ends in.
+
+    Energy functions contain constants, so a column of ones takes part; differences would undo the scaling.
+    """
+    scaled = scale_rows(question, rows, seed, weights)
+    if question.model != "energy":
+        return scaled, Draw(scaled.matrix, scaled.noise), 0
+    ones = np.ones((len(scaled.matrix), 1))
+    noise = None if scaled.noise is None else np.hstack([scaled.noise, 0.0 * ones])
+    return scaled, Draw(np.hstack([scaled.matrix, ones]), noise), 1

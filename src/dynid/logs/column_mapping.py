@@ -1,0 +1,158 @@
+"""The user's own mapping of channels to columns, which overrides all matching by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dynid.errors import LogError
+from dynid.logs.column_names import LABELS, Meaning, Names, reaction_channels, tokens_of
+from dynid.logs.readers.table import Field, shortened
+from dynid.robot.robot import Robot
+
+KEYS = ("t", "q", "v", "a", "tau", "reaction")
+_SINGLE = re.compile(r"^(?P<channel>q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
+_SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the numbers of one slot are: a field, and the column of it where it is a matrix."""
+
+    field: str
+    column: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """The mapping, checked: whole channels (a field or one place per joint), single slots, and what is left out."""
+
+    whole: Mapping[str, str | tuple[Place, ...]] = field(default_factory=dict)
+    single: Mapping[tuple[str, int], Place] = field(default_factory=dict)
+    absent: frozenset[str] = frozenset()
+
+
+def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
+    """Return the place that a name in a mapping means: a column, `array`, `array[:, 2]` or `array[2, :]`."""
+    if not isinstance(name, str):
+        raise LogError(log, f"columns must map to names of columns, got {name!r}")
+    dotted = name.strip("/").replace("/", ".")
+    for spelling in (name, dotted):
+        if spelling in fields:
+            return Place(_usable(log, fields[spelling]).name)
+    part = _SLICE.match(name)
+    if part and (part["name"] in fields):
+        shape = _usable(log, fields[part["name"]]).shape
+        axis = 1 if part["row"] is None else 0
+        index = int(part["column"] if part["row"] is None else part["row"])
+        if len(shape) == 2 and index < shape[axis]:
+            return Place(part["name"], index)
+    raise LogError(log, f"columns names '{name}', which is not in the file; found {shortened(list(fields))}")
+
+
+def _usable(log: str, found: Field) -> Field:
+    if found.problem:
+        raise LogError(log, f"'{found.name}' {found.problem}")
+    return found
+
+
+def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, fields: Mapping[str, Field]) -> Mapped:
+    """Check a mapping such as {"t": "time", "q": "rec.pos", "tau": ["i1", "i2"], "q3": "x", "v.elbow": "y"}."""
+    if columns is not None and not isinstance(columns, Mapping):
+        raise LogError(log, "columns must be a mapping from channels to names of columns, such as {'t': 'clock'}")
+    whole: dict[str, str | tuple[Place, ...]] = {}
+    single: dict[tuple[str, int], Place] = {}
+    absent: set[str] = set()
+    for key, value in (columns or {}).items():
+        if key in KEYS:
+            if value is None and key not in ("t", "q"):
+                absent.add(key)
+            elif isinstance(value, (list, tuple)):
+                whole[key] = _several(log, key, value, robot, fields)
+            else:
+                place = find_place(log, value, fields)
+                whole[key] = place.field if place.column is None else (place,)
+        else:
+            single[_slot(log, key, robot)] = find_place(log, value, fields)
+    return Mapped(whole, single, frozenset(absent))
+
+
+def _several(
+    log: str, key: str, names: list[object] | tuple[object, ...], robot: Robot, fields: Mapping[str, Field]
+) -> tuple[Place, ...]:
+    count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
+    if len(names) != count:
+        raise LogError(log, f"columns gives {len(names)} columns for {key}, which needs {count}")
+    return tuple(find_place(log, name, fields) for name in names)
+
+
+def _slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
+    match = _SINGLE.match(key) if isinstance(key, str) else None
+    if match is not None:
+        if match["name"] in robot.joint_names:
+            return match["channel"], robot.joint_names.index(match["name"])
+        text = match["number"] or match["name"]
+        if text.isdigit() and 1 <= int(text) <= robot.n:
+            return match["channel"], int(text) - 1
+    joints = ", ".join(robot.joint_names)
+    raise LogError(
+        log,
+        f"columns has no key {key!r}; use {', '.join(KEYS)}, q1 to q{robot.n}, or q.<joint> with the joints {joints}",
+    )
+
+
+# Recordings in a folder of their file: a group of HDF5, a struct of MAT, a common beginning of the names.
+
+
+def read_names(log: str, fields: Iterable[str], names: Names, given: str | None) -> dict[str, Meaning]:
+    """Return what the names of fields say, those in the folder of the time as if they stood outside.
+
+    given: the time, where the user names it; it decides between recordings where a file holds several.
+    """
+    fields = tuple(fields)
+    plain = {entry: meaning for entry in fields if (meaning := names.read(entry)) is not None}
+    if given is None:
+        if any(meaning.channel == "t" for meaning in plain.values()):
+            return plain
+        times = [entry for entry in fields if _folder(entry, names)]
+        if len(times) > 1:
+            raise LogError(
+                log, f"there are several recordings in it, with the times {shortened(times)}; "
+                "say which with columns={'t': ...}"
+            )  # fmt: skip
+        given = times[0] if times else ""
+    folder = _folder(given, names) or given[: len(given) - len(_parts(given)[-1])]
+    return _inside(plain, fields, names, folder) if folder else plain
+
+
+def _parts(name: str) -> list[str]:
+    """Endings of a name that begin after a dot or a slash, and the name itself, longest first."""
+    return [name, *(name[place.end() :] for place in re.finditer(r"[./]+(?=[^./])", name) if place.start())]
+
+
+def _folder(name: str, names: Names) -> str:
+    """The folder in which a field is the time, '' where it is none."""
+    for part in _parts(name)[1:]:
+        meaning = names.read(part)
+        if meaning is not None and meaning.channel == "t":
+            return name[: len(name) - len(part)]
+    return ""
+
+
+def _inside(plain: Mapping[str, Meaning], fields: tuple[str, ...], names: Names, folder: str) -> dict[str, Meaning]:
+    """Meanings with those of a folder read without its name; they hide the same channels outside of it."""
+    found: dict[str, Meaning] = {}
+    if not LABELS.isdisjoint(tokens_of(folder)):  # the folder of one joint
+        return dict(plain)
+    for entry in fields:
+        whole = plain.get(entry)
+        if not entry.startswith(folder) or (whole is not None and whole.joint is not None):
+            continue
+        short = names.read(entry[len(folder) :], entry)
+        if short is not None:
+            found[entry] = short
+    hidden = {meaning.channel for meaning in found.values()}
+    return found | {
+        entry: meaning for entry, meaning in plain.items() if entry not in found and meaning.channel not in hidden
+    }

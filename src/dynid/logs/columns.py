@@ -1,0 +1,375 @@
+"""Matching of a file's columns to the channels of a log: by name, or by the user's mapping; never by guess."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dynid.errors import LogError
+from dynid.logs.column_mapping import Mapped, Place, read_mapping, read_names
+from dynid.logs.column_names import REACTION, Meaning, Names, reaction_channels, split_unit
+from dynid.logs.readers.table import Field, Wanted, shortened
+from dynid.robot.robot import Robot
+
+# Which of the columns of one channel belongs to which joint.
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The column of each joint that has one, by the joint's place, and what was decided on the way."""
+
+    fields: Mapping[int, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def choose_joints(
+    log: str, channel: str, columns: Sequence[Meaning], robot: Robot, taken: frozenset[int] = frozenset()
+) -> Choice:
+    """Give every column of a channel to its joint: by name, else by number, else by number after a common label.
+
+    Joints that are `taken` by a mapping get none; two columns for one joint are an error.
+    """
+    notes: list[str] = []
+    named = [m for m in columns if m.joint is not None]
+    numbered = [m for m in columns if m.number is not None and not m.words and not (named and m.label)]
+    found = [(m.joint, m) for m in named if m.joint is not None]
+    found += _count(log, channel, numbered, robot, notes)
+    if robot.n == 1 and not found:
+        found = [(0, m) for m in columns if m.number is None and not m.words]
+    if not found:
+        found = _labelled(log, channel, columns, robot, notes)
+    slots: dict[int, str] = {}
+    for place, meaning in found:
+        if place in taken:
+            continue
+        if place in slots:
+            both = shortened([slots[place], meaning.field])
+            key = f"{channel}{place + 1}"
+            raise LogError(
+                log, f"{channel} of joint '{robot.joint_names[place]}' could be any of {both}; "
+                f"say which with columns={{'{key}': ...}}"
+            )  # fmt: skip
+        slots[place] = meaning.field
+    used = {meaning.field for _, meaning in found}
+    extra = [m.field for m in columns if m.field not in used and (m.number is not None or m.words)]
+    if slots and extra:
+        notes.append(f"ignored for {channel}, being of no joint of the robot: {shortened(extra)}")
+    return Choice(slots, tuple(notes))
+
+
+def _count(
+    log: str, channel: str, numbered: Sequence[Meaning], robot: Robot, notes: list[str]
+) -> list[tuple[int, Meaning]]:
+    """Places of bare numbers: they count the robot's joints from 1, or from 0 where there is a 0."""
+    numbers = {m.number for m in numbered}
+    first = 0 if 0 in numbers else 1
+    counted = set(range(first, first + robot.n))
+    if first == 0:
+        notes.append(f"the numbers of {channel} count the joints from 0")
+    names = {int(name): place for place, name in enumerate(robot.joint_names) if name.isdigit()}
+    if len(names) == robot.n and set(names) != counted and numbers >= set(names):
+        if numbers >= counted:
+            raise LogError(
+                log, f"the numbers of {channel} could count the joints or be the names {', '.join(robot.joint_names)}; "
+                f"say which with columns={{'{channel}': [...]}}"
+            )  # fmt: skip
+        notes.append(f"the numbers of {channel} are the names of the joints: {', '.join(robot.joint_names)}")
+        return [(names[m.number], m) for m in numbered if m.number in names]
+    return [(m.number - first, m) for m in numbered if m.number is not None and m.number in counted]
+
+
+def _labelled(
+    log: str, channel: str, columns: Sequence[Meaning], robot: Robot, notes: list[str]
+) -> list[tuple[int, Meaning]]:
+    """Places of names like `fer_joint1`, whose label is not the robot's: the one label that counts all joints."""
+    groups: dict[tuple[str, ...], list[Meaning]] = {}
+    for m in columns:
+        if m.words and m.label and m.number is not None:
+            groups.setdefault(m.words, []).append(m)
+    whole = {}
+    for words, group in groups.items():
+        numbers = {m.number for m in group}
+        if numbers >= set(range(1, robot.n + 1)) or numbers >= set(range(robot.n)):
+            whole[words] = group
+    if len(whole) > 1:
+        firsts = shortened([group[0].field for group in whole.values()])
+        raise LogError(
+            log, f"{channel} could be that of any of {firsts}; say which with columns={{'{channel}': [...]}}"
+        )  # fmt: skip
+    for group in whole.values():
+        notes.append(f"the joints of {channel} are taken by their numbers: '{group[0].field}', ...")
+        return _count(log, channel, group, robot, notes)
+    return []
+
+
+CHANNELS = ("q", "v", "a", "tau")
+_NANOSECONDS = re.compile(r"^(.*?)(?:nanosecs?|nsecs?)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Where each channel is in the file: places per joint, units that the header gives (None: not said).
+
+    nanoseconds: the column to be added to t, which is in s, where a stamp has two columns as in ROS.
+    """
+
+    t: Place
+    t_unit: str | None
+    nanoseconds: str | None
+    channels: Mapping[str, tuple[Place, ...]]
+    units: Mapping[str, tuple[str | None, ...]]
+    turned: frozenset[str]
+    in_current: bool
+    notes: tuple[str, ...]
+
+    @property
+    def wanted(self) -> tuple[Wanted, ...]:
+        """The fields to read, each once."""
+        fine = [] if self.nanoseconds is None else [self.nanoseconds]
+        names = [self.t.field, *fine, *(place.field for places in self.channels.values() for place in places)]
+        return tuple(Wanted(name, name in self.turned) for name in dict.fromkeys(names))
+
+
+def match_columns(
+    log: str,
+    fields: Sequence[Field],
+    robot: Robot,
+    columns: Mapping[str, object] | None = None,
+    *,
+    motor_side: bool = False,
+) -> Plan:
+    """Find the channels of a robot's log among the fields of a file.
+
+    Joint names decide where they are given, a bare number counts the robot's joints from 1; what is missing or
+    ambiguous is an error that lists what was found.
+    """
+    return _Matching(log, fields, robot, columns, motor_side).plan()
+
+
+class _Matching:
+    """One matching: the fields by name, what their names say, the user's mapping, and the notes on the way."""
+
+    def __init__(
+        self, log: str, fields: Sequence[Field], robot: Robot, columns: Mapping[str, object] | None, motor_side: bool
+    ) -> None:
+        self.log, self.robot, self.fields = log, robot, {entry.name: entry for entry in fields}
+        self.mapped: Mapped = read_mapping(log, columns, robot, self.fields)
+        given = self.mapped.whole.get("t")
+        time = given if given is None or isinstance(given, str) else given[0].field
+        self.meanings = read_names(log, self.fields, Names(robot, motor_side=motor_side), time)
+        self.notes: list[str] = []
+        self.turned: set[str] = set()
+        self.nanoseconds: str | None = None
+
+    def plan(self) -> Plan:
+        t = self._time()
+        length = self._length(t)
+        channels: dict[str, tuple[Place, ...]] = {}
+        for channel in CHANNELS:
+            places = self._joint_channel(channel, length)
+            if places:
+                channels[channel] = places
+        if "q" not in channels:
+            useless = [self.fields[m.field] for m in self._of("q") if not m.words and self.fields[m.field].problem]
+            if useless:
+                raise LogError(self.log, f"there are no positions: '{useless[0].name}' {useless[0].problem}")
+            columns = [m for m in self._of("q") if self.fields[m.field].is_column]
+            strange = [m.field for m in columns if m.words or m.number is not None]
+            if strange:
+                raise LogError(
+                    self.log, f"its positions are of other joints ({shortened(strange, 6)}) than those of "
+                    f"'{self.robot.name}' ({', '.join(self.robot.joint_names)}): is this the log of another robot? "
+                    "if not, name them with columns={'q': ...}"
+                )  # fmt: skip
+            raise LogError(
+                self.log, f"there are no positions for the joints {', '.join(self.robot.joint_names)}; "
+                f"found {shortened(list(self.fields))}; name them with columns={{'q': ...}}"
+            )  # fmt: skip
+        reaction = self._reaction(length)
+        if reaction:
+            channels["reaction"] = reaction
+        for places in channels.values():
+            for place in places:
+                self._check(place, length)
+        units = {name: tuple(self._unit(place) for place in places) for name, places in channels.items()}
+        current = any(self._is_current(place) for place in channels.get("tau", ()))
+        notes = tuple(dict.fromkeys(self.notes))
+        return Plan(t, self._unit(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes)
+
+    def _fail(self, problem: str, key: str) -> LogError:
+        return LogError(self.log, f"{problem}; say which with columns={{'{key}': ...}}")
+
+    def _of(self, channel: str) -> list[Meaning]:
+        return [meaning for meaning in self.meanings.values() if meaning.channel == channel]
+
+    def _unit(self, place: Place) -> str | None:
+        return self.fields[place.field].unit or split_unit(place.field)[1]
+
+    def _is_current(self, place: Place) -> bool:
+        meaning = self.meanings.get(place.field)
+        return meaning is not None and (meaning.is_current or meaning.unit in ("A", "mA"))
+
+    def _time(self) -> Place:
+        given = self.mapped.whole.get("t")
+        if given is not None:
+            return Place(given) if isinstance(given, str) else given[0]
+        found = self._of("t")
+        if len(found) > 1:
+            bare = [meaning for meaning in found if not meaning.words]
+            if len(bare) != 1:
+                names = shortened([meaning.field for meaning in found])
+                raise self._fail(f"the time could be any of {names}", "t")
+            self.notes.append(f"the time is '{bare[0].field}'")
+            found = bare
+        pairs = [] if found else self._stamps()
+        if len(pairs) == 1:
+            seconds, self.nanoseconds = pairs[0]
+            self.notes.append(f"the time is '{seconds}' and '{self.nanoseconds}' together, from the first sample on")
+            return Place(seconds)
+        if not found:
+            raise LogError(
+                self.log, "there is no column of time; name it with columns={'t': ...}; "
+                f"found {shortened(list(self.fields))}"
+            )  # fmt: skip
+        return Place(found[0].field)
+
+    def _stamps(self) -> list[tuple[str, str]]:
+        """Pairs of columns with seconds and nanoseconds, such as header.stamp.sec and header.stamp.nanosec."""
+        pairs = []
+        for name in self.fields:
+            match = _NANOSECONDS.match(name)
+            if match:
+                pairs += [(match[1] + end, name) for end in ("sec", "secs") if match[1] + end in self.fields]
+        return pairs
+
+    def _length(self, t: Place) -> int | None:
+        """Samples of the file where the format tells, from the time."""
+        entry = self.fields[t.field]
+        self._check_numbers(entry)
+        if len(entry.shape) == 2 and t.column is None:
+            raise self._fail(f"the time '{t.field}' has shape {entry.shape}", "t")
+        if len(entry.shape) == 2 and entry.shape[0] < entry.shape[1]:
+            self.turned.add(entry.name)
+        return max(entry.shape) if entry.shape else None
+
+    def _joint_channel(self, channel: str, length: int | None) -> tuple[Place, ...]:
+        if channel in self.mapped.absent:
+            return ()
+        given = self.mapped.whole.get(channel)
+        n = self.robot.n
+        single = {place: where for (name, place), where in self.mapped.single.items() if name == channel}
+        if isinstance(given, str):
+            return self._spread(given, n, length, channel)
+        if given is not None:
+            if len(given) != n:
+                raise self._fail(f"{channel} needs {n} columns, got {len(given)}", channel)
+            return given
+        if len(single) == n:
+            return tuple(single[place] for place in range(n))
+        candidates = [m for m in self._of(channel) if not self.fields[m.field].problem]
+        columns = [m for m in candidates if self.fields[m.field].is_column]
+        arrays = [
+            m.field for m in candidates if not self.fields[m.field].is_column and m.number is None and not m.words
+        ]
+        choice = choose_joints(self.log, channel, columns, self.robot, frozenset(single))
+        self.notes += choice.notes
+        if len(arrays) > 1 or (arrays and (choice.fields or single)):
+            names = shortened([*arrays, *choice.fields.values()])
+            raise self._fail(f"{channel} could be any of {names}", channel)
+        if arrays:
+            return self._spread(arrays[0], n, length, channel)
+        return self._slots(channel, choice, single)
+
+    def _slots(self, channel: str, choice: Choice, single: Mapping[int, Place]) -> tuple[Place, ...]:
+        found = {**{place: Place(entry) for place, entry in choice.fields.items()}, **single}
+        if not found:
+            alike = [meaning.field for meaning in self._of(channel)]
+            if alike:
+                self.notes.append(f"no {channel} was found, though these look alike: {shortened(alike, 5)}")
+            self.notes += [f"'{name}' {self.fields[name].problem}" for name in alike if self.fields[name].problem][:1]
+            return ()
+        missing = [name for place, name in enumerate(self.robot.joint_names) if place not in found]
+        if missing:
+            names = shortened([place.field for _, place in sorted(found.items())])
+            problem = f"{channel} is there as {names}, but missing for the joints {', '.join(missing)}"
+            remedy = f"leave {channel} out with columns={{'{channel}': None}}"
+            if channel in ("q", "tau"):
+                held = ", ".join(f"'{name}': 0.0" for name in missing)
+                words = " ".join(f"--lock {name}=0" for name in missing)
+                remedy = f"hold them, if they stood still, with lock={{{held}}} ({words})"
+            raise LogError(self.log, f"{problem}; say which with columns={{'{channel}': ...}}, or {remedy}")
+        return tuple(found[place] for place in range(self.robot.n))
+
+    def _spread(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:
+        """One place per column of a matrix, turned where the samples run along its second axis."""
+        shape = self.fields[name].shape
+        if len(shape) < 2:
+            if count == 1:
+                return (Place(name),)
+            raise self._fail(f"{channel} needs {count} columns, '{name}' is one", channel)
+        if len(shape) == 2 and shape[0] != length and shape[1] == length:
+            self.turned.add(name)
+            self.notes.append(f"'{name}' was transposed: its samples run along the second axis")
+            shape = (shape[1], shape[0])
+        if len(shape) != 2 or shape[0] != length:
+            raise self._fail(f"'{name}' has shape {self.fields[name].shape}, the time has {length} samples", channel)
+        named = self._named_columns(shape[1]) if channel in CHANNELS else None
+        if named is not None:
+            return tuple(Place(name, column) for column in named)
+        if shape[1] != count:
+            raise LogError(
+                self.log, f"'{name}' has {shape[1]} columns, {channel} needs {count}; pick them with "
+                f"columns={{'{channel}': ['{name}[:, 0]', ...]}}"
+            )  # fmt: skip
+        return tuple(Place(name, column) for column in range(count))
+
+    def _named_columns(self, width: int) -> list[int] | None:
+        """Columns of the robot's joints in matrices so wide, where the file lists the names of these columns."""
+        for entry in self.fields.values():
+            if len(entry.words) == width and set(self.robot.joint_names) <= set(entry.words):
+                columns = [entry.words.index(joint) for joint in self.robot.joint_names]
+                if columns != list(range(width)):
+                    self.notes.append(f"the columns of arrays are taken by the names in '{entry.name}'")
+                return columns
+        return None
+
+    def _reaction(self, length: int | None) -> tuple[Place, ...]:
+        if "reaction" in self.mapped.absent:
+            return ()
+        wanted = reaction_channels(self.robot)
+        given = self.mapped.whole.get("reaction")
+        if given is not None:
+            return self._spread(given, len(wanted), length, "reaction") if isinstance(given, str) else given
+        found: dict[int, str] = {}
+        for meaning in self._of("reaction"):
+            if meaning.number in found:
+                both = shortened([found[meaning.number], meaning.field])
+                raise self._fail(f"{REACTION[meaning.number]} of the force plate could be any of {both}", "reaction")
+            found[meaning.number or 0] = meaning.field
+        missing = [name for name in wanted if REACTION.index(name) not in found]
+        if found and missing:
+            self.notes.append(
+                f"the force plate lacks {', '.join(missing)}: its other columns are not used (a sensor may be declared "
+                "with fewer channels)"
+            )
+        return () if missing else tuple(Place(found[REACTION.index(name)]) for name in wanted)
+
+    def _check_numbers(self, entry: Field) -> None:
+        if entry.problem:
+            raise LogError(self.log, f"'{entry.name}' {entry.problem}")
+
+    def _check(self, place: Place, length: int | None) -> None:
+        """The field of a place holds numbers, as many as the time has samples."""
+        entry = self.fields[place.field]
+        self._check_numbers(entry)
+        if not entry.shape:
+            return
+        if place.column is None and not entry.is_column:
+            raise LogError(
+                self.log, f"'{entry.name}' has shape {entry.shape}; pick a column of it as '{entry.name}[:, 0]'"
+            )
+        if len(entry.shape) == 2 and entry.shape[0] != length and entry.shape[1] == length:
+            self.turned.add(entry.name)
+        elif entry.shape[0] != length:
+            raise LogError(self.log, f"'{entry.name}' has shape {entry.shape}, the time has {length} samples")

@@ -1,0 +1,287 @@
+"""The cut-off chosen from the data: where the motion is, where the noise is, and the reason in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.logs.log import Samples
+from dynid.logs.survey import Survey
+from dynid.robot.transform import Array
+
+HARMONICS = 15.0
+"""Cut-off over the frequency below which 99 % of the velocity's power lies: room for friction and harmonics."""
+
+LEAST = 4.0
+SIMPSON = 24.0
+"""Pieces of the band's period over which recorded derivatives are integrated to check them."""
+
+NOISE_SHARE = 0.05
+"""Noise that a derived acceleration may have, as a share of the acceleration itself."""
+
+MOTION = 4.0
+"""Cut-off of the motion over that of the rows, at most."""
+
+CLEAN = 1e-3
+"""Share by which recorded derivatives of a motion without noise may differ from its differences."""
+
+LONGEST = 32_768
+"""Rows from which spectra are taken."""
+
+AT_FLOOR = 10.0
+"""Power of positions over their noise floor below which there is no motion in them."""
+
+FEWEST_PIECES = 8
+"""Pieces of eight periods of the cut-off from which a coherence is told."""
+
+FEWEST = 16
+"""Samples below which a spectrum says nothing."""
+
+
+LoopNoise = tuple[Array, Array]
+"""What `loop_noise` finds."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A cut-off in Hz, why, and what the rows are.
+
+    clean: recorded velocities and accelerations are free of noise and can be taken as they are. series: the rows
+    follow one another in time; where they do not (random postures with the row's number as time) a filter makes no
+    sense, and velocities and accelerations have to be taken as given. bound: cut-off (Hz) at which noise makes up 5 %
+    of a derived acceleration, at most 0.3 times the rate; noise: that cut-off without a limit; order: how the power
+    of the noise grows with the cut-off. band: frequency (Hz) below which 99 % of the velocity's power lies, 0 where
+    unknown. sigma (3, n): standard deviations of the white noise of recorded positions, velocities and accelerations
+    (NaN for what is not recorded); None where the rows are too few to tell, or free of noise.
+    """
+
+    cutoff: float
+    reason: str
+    clean: bool
+    series: bool = True
+    bound: float = 0.0
+    band: float = 0.0
+    noise: float = np.inf
+    order: int = 3
+    sigma: Array | None = None
+
+    def noise_share(self, cutoff: float) -> float:
+        """Noise of a derived acceleration as a share of the acceleration, for the median joint."""
+        return 0.0 if self.clean else NOISE_SHARE * (cutoff / self.noise) ** (0.5 * self.order)
+
+    def motion_cutoff(self, cutoff: float) -> float:
+        """Cut-off of the motion for a cut-off of the rows: as high as noise allows, up to four times.
+
+        Where both are the same, columns are filtered twice and torques once.
+        """
+        return float(np.clip(self.bound, cutoff, MOTION * cutoff))
+
+
+def choose_cutoff(seen: Survey) -> Choice:
+    """Choose from the spectra of the first rows of a log: of its piece without gaps that moves most.
+
+    The band of the motion ends where 99 % of the velocity's power lies below. The cut-off is 15 times that, less
+    where noise would be felt in accelerations or where the sampling rate forbids it, but at least 4 times.
+
+    Rows are no time series where positions jump about at random (steps from row to row are as large as between any
+    two rows) and recorded velocities have nothing to do with the jumps. A motion is clean where integrals of the
+    recorded velocities and accelerations, by Simpson's rule over 1/24 of the band's period, agree to 1e-3 with the
+    differences of positions and velocities: exact derivatives do, measured and filtered ones do not.
+    """
+    x, rate = _longest_travel(seen), seen.rate
+    if _is_random(x):
+        given = x.v is not None and x.a is not None
+        reason = "rows are postures in no order of time: nothing can be filtered"
+        return Choice(_rounded(rate / 5.0), reason, given, series=False)
+    highest = rate / 5.0
+    if len(x) < FEWEST:
+        reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
+        return Choice(_rounded(highest), reason, _is_clean(x, highest / LEAST, rate))
+    spectra = [None if y is None else spectrum(x.t, y, rate) for y in (x.q, x.v, x.a)]
+    assert spectra[0] is not None
+    f, S = spectra[0]
+    floor = _floor(f, S)
+    band = _fastest(f, S, floor)
+    wanted = min(HARMONICS * band, highest)
+    derivative, noise = (4, floor) if spectra[1] is None else (2, _floor(*spectra[1]))
+    bound = _noise_bound(f, S, floor, band, derivative, noise)
+    cutoff = max(min(LEAST * band, highest), min(wanted, bound))
+    reason = f"99 % of the velocity's power lies below {band:.2g} Hz"
+    if cutoff < 0.99 * wanted:
+        what = "positions" if x.v is None else "velocities"
+        reason += f"; noise of the {what} would reach 5 % of the acceleration above {cutoff:.2g} Hz"
+    elif wanted == highest:
+        reason += f"; a fifth of the sampling rate of {rate:.4g} Hz is the limit"
+    else:
+        reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
+    clean = _is_clean(x, band, rate)
+    return Choice(
+        _rounded(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
+        order=derivative + 1, sigma=None if clean else _white_noise(x, rate, spectra),
+    )  # fmt: skip
+
+
+def _longest_travel(seen: Survey) -> Samples:
+    """The piece without gaps along which the joints travel most, each measured by its range; 32,768 rows at most."""
+    x = seen.samples
+    gaps = np.flatnonzero(np.diff(x.t) > max(5.0 / seen.rate, 0.025)) + 1
+    gaps = np.union1d(gaps, np.arange(LONGEST, len(x) - LONGEST // 2, LONGEST))
+    if not len(gaps):
+        return x
+    span = x.q.max(axis=0) - x.q.min(axis=0)
+    steps = np.abs(np.diff(x.q, axis=0, prepend=x.q[:1])) @ (1.0 / np.where(span > 0.0, span, np.inf))
+    steps[gaps] = 0.0
+    bounds = np.concatenate([[0], gaps, [len(x)]])
+    best = int(np.argmax(np.add.reduceat(steps, bounds[:-1]) + 1e-9 * np.diff(bounds)))
+    return x.take(slice(int(bounds[best]), int(bounds[best + 1])))
+
+
+def _is_random(x: Samples) -> bool:
+    """Whether rows do not follow one another in time."""
+    spread = x.q.var(axis=0)
+    moving = spread > 0.0
+    if len(x) < 4 or not moving.any():
+        return False
+    jumps = (np.diff(x.q, axis=0) ** 2).mean(axis=0)[moving] / (2.0 * spread[moving])  # 1 - autocorrelation at lag 1
+    if np.median(jumps) < 0.5:
+        return False
+    return x.v is None or bool(np.median(_disagreement(x.t, x.q, x.v, 1)[moving]) > 0.5)
+
+
+def _is_clean(x: Samples, band: float, rate: float) -> bool:
+    """Whether recorded velocities and accelerations carry no noise to speak of."""
+    if x.v is None or x.a is None:
+        return False
+    stride = max(1, min(int(rate / (2.0 * SIMPSON * band)), (len(x) - 1) // 4))
+    if len(x) < 2 * stride + 1:
+        return False
+    error = (2.0 * np.pi * band * stride / rate) ** 4 / 90.0  # of Simpson's rule, for what is twice the mean square
+    worst = max(_disagreement(x.t, *pair, stride).max() for pair in ((x.q, x.v), (x.v, x.a)))
+    return bool(worst <= max(CLEAN, min(error, 0.05)))
+
+
+def _disagreement(t: Array, x: Array, slope: Array, stride: int) -> Array:
+    """How much integrals of the slope differ from differences of x, as a share (n,), over twice `stride` samples.
+
+    By the 80 % quantile: a few jumps of the slope are allowed. Simpson's rule for unequal steps.
+    """
+    first, second = (t[stride:-stride] - t[: -2 * stride])[:, None], (t[2 * stride :] - t[stride:-stride])[:, None]
+    whole = first + second
+    mean = ((2.0 - second / first) * slope[: -2 * stride] + (2.0 - first / second) * slope[2 * stride :]) / 6.0
+    mean += whole**2 / (6.0 * first * second) * slope[stride:-stride]
+    rise = (x[2 * stride :] - x[: -2 * stride]) / whole
+    size = np.sqrt((mean**2).mean(axis=0) + (rise**2).mean(axis=0))
+    moving = np.abs(rise) + np.abs(mean) > 0.01 * size  # standstill says nothing
+    off = np.where(moving, np.abs(mean - rise), np.nan)
+    share = np.zeros(x.shape[1])
+    for j in np.flatnonzero(moving.any(axis=0)):
+        share[j] = np.nanquantile(off[:, j], 0.8) / size[j]
+    return share
+
+
+def _rounded(cutoff: float) -> float:
+    """Two digits are enough."""
+    return float(f"{cutoff:.2g}")
+
+
+def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
+    """Power, above the cut-off and per joint, of torques that follow the positions and of the positions themselves.
+
+    Torques as impulses (N m s)^2 and positions as velocities (rad/s)^2, (frequencies, n) each. A controller that feeds
+    noise of its encoders back shows it in torques that are coherent with the recorded positions where these are at
+    their noise floor; noise of torque sensors is not, and motion is above it. None where the rows are too few to tell.
+    """
+    x = _longest_travel(seen)
+    length = int(8.0 * seen.rate / cutoff)
+    if x.tau is None or len(x) < FEWEST_PIECES * length:
+        return None
+    q, tau = (_transforms(_even(x.t, y, seen.rate), length) for y in (x.q, x.tau))
+    f = np.asarray(np.fft.rfftfreq(length, 1.0 / seen.rate), dtype=np.float64)
+    unit = 2.0 / (seen.rate * (np.hanning(length) ** 2).sum())
+    power, positions = (unit * (np.abs(y) ** 2).mean(axis=0) for y in (tau, q))
+    chance = 1.3 / len(q)  # coherence of signals that have nothing to do with one another
+    shared = (unit * np.abs((q.conj() * tau).mean(axis=0))) ** 2 / np.maximum(power * positions, 1e-300)
+    floor = _floor(f, np.asarray(positions, dtype=np.float64))
+    above = f > cutoff
+    w, step = 2.0 * np.pi * f[above, None], f[1] - f[0]
+    shared = np.clip((shared[above] - chance) / (1.0 - chance), 0.0, 1.0)
+    shared = np.where(positions[above] < AT_FLOOR * floor, shared, 0.0)
+    return shared * power[above] / w**2 * step, positions[above] * w**2 * step
+
+
+def spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
+    """Power density (frequencies, joints) of samples on a regular grid."""
+    from scipy.signal import welch
+
+    even = _even(t, x, rate)
+    length = min(len(even), max(16, int(8.0 * rate)))
+    f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
+    return np.asarray(f, dtype=np.float64), np.asarray(S, dtype=np.float64)
+
+
+def _even(t: Array, x: Array, rate: float) -> Array:
+    """Samples at regular instants."""
+    grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
+    return np.column_stack([np.interp(grid, t, column) for column in x.T])
+
+
+def _transforms(x: Array, length: int) -> NDArray[np.complex128]:
+    """Fourier transforms (pieces, frequencies, columns) of pieces that overlap by half, detrended."""
+    from scipy.signal import detrend
+
+    pieces = np.lib.stride_tricks.sliding_window_view(x, length, axis=0)[:: max(1, length // 2)]
+    return np.asarray(np.fft.rfft(detrend(pieces) * np.hanning(length), axis=-1)).swapaxes(1, 2)
+
+
+def _floor(f: Array, S: Array) -> Array:
+    """Noise level of every joint: the median of the upper half of the band."""
+    return np.asarray(np.median(S[f >= 0.5 * f[-1]], axis=0))
+
+
+def _white_noise(x: Samples, rate: float, spectra: Sequence[tuple[Array, Array] | None]) -> Array:
+    """Standard deviation (3, n) of white noise in q, v and a: by the upper half of the band or by sixth differences.
+
+    Both are too large where a short or fast motion leaks into them, so the smaller one counts; the noise of rounding
+    to the steps of an encoder, which is slow where a joint is, is the least.
+    """
+    sigma = np.full((3, x.q.shape[1]), np.nan)
+    for k, (y, own) in enumerate(zip((x.q, x.v, x.a), spectra, strict=True)):
+        if y is not None and own is not None:
+            f, S = own
+            floor = np.sqrt(0.5 * rate * S[f >= 0.5 * f[-1]].mean(axis=0))
+            differences = np.diff(y, n=6, axis=0).std(axis=0) / np.sqrt(924.0)  # binomial(12, 6)
+            steps = np.abs(np.diff(y, axis=0))
+            smallest = np.where(steps > 0.0, steps, np.inf).min(axis=0)
+            rounding = np.where(np.isfinite(smallest), smallest, 0.0) / np.sqrt(12.0)
+            sigma[k] = np.maximum(np.minimum(floor, differences), rounding)
+    return sigma
+
+
+def _fastest(f: Array, S: Array, floor: Array) -> float:
+    """Frequency below which the fastest joint has 99 % of its velocity's power, noise taken off."""
+    power = np.maximum(S - 2.0 * floor, 0.0) * (2.0 * np.pi * f[:, None]) ** 2
+    for j in range(S.shape[1]):
+        places = np.flatnonzero(S[1:, j] < 4.0 * floor[j])
+        if len(places):  # beyond the first dip into the noise only lines count that noise does not have by chance
+            beyond = slice(places[0] + 1, None)
+            power[beyond, j] *= S[beyond, j] > 20.0 * floor[j]
+    total = power.sum(axis=0)
+    moving = total > 1e-6 * total.max()
+    if total.max() == 0.0:
+        return float(f[1])
+    share = np.cumsum(power[:, moving], axis=0) / total[moving]
+    return float(max(f[np.argmax(share >= 0.99, axis=0)].max(), f[1]))
+
+
+def _noise_bound(f: Array, S: Array, floor: Array, band: float, derivative: int, noise: Array) -> float:
+    """Cut-off at which noise makes up 5 % of a derived acceleration, for the median joint."""
+    signal = np.where(f[:, None] <= LEAST * band, np.maximum(S - floor, 0.0) * (2.0 * np.pi * f[:, None]) ** 4, 0.0)
+    power = signal.sum(axis=0) * (f[1] - f[0])
+    order = derivative + 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        bounds = (order * NOISE_SHARE**2 * power / (noise * (2.0 * np.pi) ** derivative)) ** (1.0 / order)
+    moving = power > 1e-6 * power.max()
+    return float(np.median(bounds[moving])) if moving.any() else np.inf

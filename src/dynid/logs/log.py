@@ -1,0 +1,353 @@
+"""A recording of a robot: raw samples in SI units, in memory or read from a file chunk by chunk."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.concurrency import cached_property
+from dynid.errors import LogError
+from dynid.logs.stray_times import times_that_belong
+from dynid.robot.transform import Array
+
+# Reading ahead: the next chunks are read by a thread while the last ones are worked on.
+
+
+T = TypeVar("T")
+CHUNKS = 4
+
+
+def read_ahead(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
+    """Yield the same items in order; at most `most` of them wait. Errors arrive where they would have."""
+    waiting: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(most)
+    enough = threading.Event()
+
+    def work() -> None:
+        try:
+            for item in items:
+                waiting.put(("item", item))
+                if enough.is_set():
+                    return
+            waiting.put(("end", None))
+        except BaseException as error:  # handed over, not lost
+            waiting.put(("error", error))
+
+    threading.Thread(target=work, name="dynid reads ahead", daemon=True).start()
+    try:
+        while True:
+            kind, item = waiting.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                assert isinstance(item, BaseException)
+                raise item
+            yield item  # type: ignore[misc]
+    finally:
+        enough.set()
+        while not waiting.empty():  # a reader that waits for room goes on, sees that it is enough, and ends
+            waiting.get_nowait()
+
+
+CHANNELS = ("v", "a", "tau", "reaction")
+CHUNK = 16_384
+AFTER = 10.0
+SMALL = 131_072
+"""Rows of a file that are kept in memory once they have been read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Samples:
+    """Consecutive samples as recorded: t (N,) in s; q, v, a, tau (N, n), reaction (N, channels), None where missing.
+
+    Nothing is repaired here: times may jitter, repeat or run backwards, values may be NaN.
+    """
+
+    t: Array
+    q: Array
+    v: Array | None = None
+    a: Array | None = None
+    tau: Array | None = None
+    reaction: Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def take(self, part: slice | NDArray[np.int64]) -> Samples:
+        """Return some of the samples."""
+        return Samples(
+            self.t[part],
+            self.q[part],
+            *(None if x is None else x[part] for x in (self.v, self.a, self.tau, self.reaction)),
+        )
+
+
+class Source(Protocol):
+    """Where samples come from; it can be read again from its beginning as often as needed."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it: a file's name, or what it was made by."""
+        ...
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Which of v, a, tau, reaction there are."""
+        ...
+
+    def chunks(self, rows: int) -> Iterator[Samples]:
+        """Yield all samples in order, at most `rows` at a time."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArraySource:
+    """Samples that are in memory."""
+
+    name: str
+    samples: Samples
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Which of v, a, tau, reaction there are."""
+        return frozenset(name for name in CHANNELS if getattr(self.samples, name) is not None)
+
+    def chunks(self, rows: int) -> Iterator[Samples]:
+        """Views of the arrays."""
+        for start in range(0, len(self.samples), rows):
+            yield self.samples.take(slice(start, start + rows))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Samples of another source between two instants, the second one left out."""
+
+    whole: Source
+    start: float
+    stop: float
+    origin: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.whole.name} ({self.start - self.origin:.4g} s to {self.stop - self.origin:.4g} s)"
+
+    @property
+    def channels(self) -> frozenset[str]:
+        return self.whole.channels
+
+    def chunks(self, rows: int) -> Iterator[Samples]:
+        for samples in self.whole.chunks(rows):
+            inside = (samples.t >= self.start) & (samples.t < self.stop)
+            if inside.all():
+                yield samples
+            elif inside.any():
+                yield samples.take(np.flatnonzero(inside))
+
+
+class Log:
+    """A recording: `.t .q .v .a .tau .reaction`, None for channels that were not recorded.
+
+    A log that was read from a file stays there until an array is asked for; `chunks` reads it piece by piece.
+    `coupling` (n, n) is the transmission with motor positions = coupling @ joint positions, both scaled to the
+    joint side, where one is known: friction acts there. `notes` say what the reader decided by itself.
+    """
+
+    def __init__(
+        self,
+        t: Array,
+        q: Array,
+        *,
+        v: Array | None = None,
+        a: Array | None = None,
+        tau: Array | None = None,
+        reaction: Array | None = None,
+        name: str = "log",
+    ) -> None:
+        samples = Samples(
+            _checked(name, "t", t, None, 1),
+            _checked(name, "q", q, len(t), 2),
+            *(_optional(name, key, x, len(t)) for key, x in (("v", v), ("a", a), ("tau", tau), ("reaction", reaction))),
+        )
+        for key in ("v", "a", "tau"):
+            value = getattr(samples, key)
+            if value is not None and value.shape != samples.q.shape:
+                raise LogError(name, f"{key} has shape {value.shape}, q has {samples.q.shape}")
+        self._fill(ArraySource(name, samples), None, ())
+
+    @classmethod
+    def of(cls, source: Source, *, coupling: Array | None = None, notes: tuple[str, ...] = ()) -> Log:
+        """Return a log that reads from a source."""
+        log = cls.__new__(cls)
+        log._fill(source, coupling, notes)
+        return log
+
+    def _fill(self, source: Source, coupling: Array | None, notes: tuple[str, ...]) -> None:
+        self.source, self.coupling, self.notes = source, coupling, notes
+        self._memory: list[Samples] | None = None
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Instants between which samples count, in the log's own time: all of them, or those of a part."""
+        return (self.source.start, self.source.stop) if isinstance(self.source, _Part) else (-np.inf, np.inf)
+
+    def surroundings(self) -> Iterator[Samples]:
+        """Yield the chunks of the whole recording, up to a little after the part that counts.
+
+        Filters and friction states of a part go on from what was recorded before it.
+        """
+        if not isinstance(self.source, _Part):
+            yield from self._remembered(self.source)
+            return
+        for samples in self._remembered(self.source.whole):
+            yield samples
+            t = samples.t[np.isfinite(samples.t)]
+            if len(t) and t.min() > self.source.stop + AFTER:
+                return
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return self.source.name
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Which of v, a, tau, reaction were recorded."""
+        return self.source.channels
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """What else is in the file of the log, for messages."""
+        return tuple(getattr(self._whole, "unused", ()))
+
+    @property
+    def _whole(self) -> Source:
+        return self.source.whole if isinstance(self.source, _Part) else self.source
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the reader of the file left out, as far as it was read."""
+        return tuple(getattr(self._whole, "left_out", ()))
+
+    def check_unchanged(self) -> None:
+        """Raise where the file of the log is not the one that was opened."""
+        if check := getattr(self._whole, "check_unchanged", None):
+            check()
+
+    def places(self, rows: Sequence[int]) -> str:
+        """Where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
+        lines = getattr(self._whole, "lines", None)
+        if not rows or lines is None:
+            return f"row {', '.join(str(row + 1) for row in rows)}" if rows else ""
+        return str(lines(rows))
+
+    def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
+        """Yield the samples in order, at most `rows` at a time, in bounded memory."""
+        return self.source.chunks(rows)
+
+    def _remembered(self, source: Source) -> Iterator[Samples]:
+        """Chunks of a source; a file is read ahead, and a small one only once."""
+        if isinstance(source, ArraySource):
+            yield from source.chunks(CHUNK)
+            return
+        if self._memory is not None:
+            yield from self._memory
+            return
+        seen: list[Samples] | None = []
+        for samples in read_ahead(source.chunks(CHUNK)):
+            if seen is not None:
+                seen = [*seen, samples] if sum(map(len, seen)) + len(samples) <= SMALL else None
+            yield samples
+        self._memory = seen
+
+    @cached_property
+    def _all(self) -> Samples:
+        if isinstance(self.source, ArraySource):
+            return self.source.samples
+        pieces = list(self.chunks())
+        if not pieces:
+            raise LogError(self.name, "there are no samples in it")
+        columns = ("t", "q", *(name for name in CHANNELS if name in self.channels))
+        return Samples(**{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in columns})
+
+    @property
+    def t(self) -> Array:
+        """Time (N,) in s."""
+        return self._all.t
+
+    @property
+    def q(self) -> Array:
+        """Positions (N, n)."""
+        return self._all.q
+
+    @property
+    def v(self) -> Array | None:
+        """Velocities (N, n)."""
+        return self._all.v
+
+    @property
+    def a(self) -> Array | None:
+        """Accelerations (N, n)."""
+        return self._all.a
+
+    @property
+    def tau(self) -> Array | None:
+        """Joint torques or forces (N, n)."""
+        return self._all.tau
+
+    @property
+    def reaction(self) -> Array | None:
+        """Forces and moments on the base (N, 6)."""
+        return self._all.reaction
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @cached_property
+    def span(self) -> tuple[float, float]:
+        """First and last instant, in the log's own time; times that are no part of the recording do not count."""
+        first, last = np.inf, -np.inf
+        for t in times_that_belong(samples.t for samples in self.chunks()):
+            first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))
+        if not first <= last:
+            raise LogError(self.name, "there are no samples in it")
+        return first, last
+
+    def between(self, start: float | None = None, stop: float | None = None) -> Log:
+        """Return the part from `start` to before `stop`, in s after the first sample; negative: before the end."""
+        first, last = self.span
+        end = float(np.nextafter(last, np.inf))
+        begin = first if start is None else (last if start < 0 else first) + start
+        finish = end if stop is None else (last if stop < 0 else first) + stop
+        if not begin < finish or begin > last or finish <= first:
+            raise LogError(
+                self.name, f"there is nothing between {begin - first:.6g} s and {finish - first:.6g} s; "
+                f"it lasts {last - first:.6g} s"
+            )  # fmt: skip
+        origin = self.source.origin if isinstance(self.source, _Part) else first
+        return Log.of(_Part(self._whole, begin, finish, origin), coupling=self.coupling, notes=self.notes)
+
+    def part(self, start: float = 0.0, stop: float = 1.0) -> Log:
+        """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two."""
+        first, last = self.span
+        length = last - first
+        return self.between(start * length if start > 0.0 else None, stop * length if stop < 1.0 else None)
+
+
+def _checked(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:
+    try:
+        array = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LogError(name, f"{key} is not an array of numbers: {error}") from error
+    if array.ndim != dimensions or (length is not None and len(array) != length):
+        wanted = "(N,)" if dimensions == 1 else f"({length}, n)"
+        raise LogError(name, f"{key} must have shape {wanted}, got {array.shape}")
+    return array
+
+
+def _optional(name: str, key: str, value: Array | None, length: int) -> Array | None:
+    return None if value is None else _checked(name, key, value, length, 2)

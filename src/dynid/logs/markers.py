@@ -1,0 +1,287 @@
+"""Joint positions from outside: markers on the links seen by cameras (Raucent et al. 1992, section 2b)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.errors import DynidError
+from dynid.logs.log import Log
+from dynid.logs.marker_fit import (
+    FRAMES,
+    NEAR,
+    UNSEEN,
+    Carried,
+    Rows,
+    Shared,
+    adjust,
+    chunks,
+    damped,
+    follow,
+    local_positions,
+    marker_rows,
+    names_of,
+    solve_frames,
+    visible,
+)
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array, Transform
+
+# What speaks against a fit of markers.
+
+
+ODD = 4.0
+"""What fits this many times worse than the rest is named."""
+
+
+def refuse_undetermined(carried: Carried, hidden: NDArray[np.bool_]) -> None:
+    """Raise where a joint is hidden in every frame."""
+    never = np.asarray(hidden.all(axis=0))
+    if never.any():
+        raise DynidError(
+            f"the markers never tell joints {names_of(carried, never)} apart; put markers on more links, "
+            "or three that do not lie on a line on the last one"
+        )
+
+
+def find_warnings(
+    carried: Carried, q: Array, hidden: NDArray[np.bool_], each: Array, shared: Shared, unjudged: bool
+) -> tuple[str, ...]:
+    """Sentences on joints, frames and markers that do not fit in."""
+    notes = []
+    every = np.sqrt((each**2).mean())
+    blank = np.asarray(hidden.any(axis=0))
+    if not carried.free.all():
+        notes.append(f"no marker shows joint {names_of(carried, ~carried.free)}: it is taken to stay at its start")
+    if hidden.any():
+        count = int(hidden.any(axis=1).sum())
+        notes.append(f"{count} of {len(q)} frames show too few markers for joint {names_of(carried, blank)}: NaN there")
+    turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
+    jumps = (np.abs(np.diff(q, axis=0)) > NEAR) & turns & ~hidden[1:] & ~hidden[:-1]
+    if jumps.any():
+        frame = int(np.flatnonzero(jumps.any(axis=1))[0]) + 1
+        joints = names_of(carried, np.asarray(jumps.any(axis=0)))
+        notes.append(f"joint {joints} jumps at frame {frame}: swapped markers, or a long gap")
+    if shared.misfit > ODD * every + 1e-6:
+        notes.append(
+            f"the known posture fits worse ({1e3 * shared.misfit:.2g} mm) than the motion "
+            f"({1e3 * every:.2g} mm): is start right?"
+        )
+    odd = np.flatnonzero(each > ODD * np.median(each) + 1e-9)
+    if len(odd):
+        text = ", ".join(f"{k} ({1e3 * each[k]:.2g} mm)" for k in odd)
+        notes.append(f"marker {text} fits worse than the others ({1e3 * np.median(each):.2g} mm): is its link right?")
+    if unjudged:
+        notes.append("there are just enough markers to find the joints, none to judge the fit: deviations are unknown")
+    return tuple(notes)
+
+
+BASE = "base"
+HELD = 50
+"""Frames of the known posture that are adjusted with the others, at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarkerFit:
+    """Joint positions q (N, n) that put the markers where they were seen, NaN where too few markers were visible.
+
+    offsets (m, 3): markers in the frames of their links, m. camera: pose of the measuring frame in frame 0. sigma
+    (N, n): standard deviations of q, that of the offsets included, which all frames share; infinite where no marker
+    shows a joint, NaN where there are too few markers to judge. residual: root mean square distance per coordinate, m;
+    marker_residual (m,): of each marker.
+    """
+
+    t: Array
+    q: Array
+    offsets: Array
+    camera: Transform
+    residual: float
+    marker_residual: Array
+    sigma: Array
+    warnings: tuple[str, ...]
+
+    def log(self, *, tau: ArrayLike | None = None, reaction: ArrayLike | None = None, name: str = "markers") -> Log:
+        """Return a log of these positions with torques (N, n) or forces on the base (N, channels) beside them."""
+        beside = {key: None if x is None else np.asarray(x) for key, x in (("tau", tau), ("reaction", reaction))}
+        return Log(self.t, self.q, tau=beside["tau"], reaction=beside["reaction"], name=name)
+
+
+@one_blas_thread
+def angles_from_markers(
+    robot: Robot,
+    t: ArrayLike,
+    markers: ArrayLike,
+    links: Sequence[str],
+    *,
+    start: ArrayLike,
+    at: int | slice | Sequence[int] = 0,
+    offsets: ArrayLike | None = None,
+    camera: Transform | None = None,
+    refine_camera: bool = False,
+) -> MarkerFit:
+    """Find joint positions from marker positions by least squares, with unknown places of the markers on the links.
+
+    markers (N, m, 3) in m, NaN where hidden; links: the link or joint that carries each, or "base". start (n,): joint
+    positions in the frames `at` (the first one, or all in which the robot stood so). Unknown offsets leave the zero of
+    some joints open, always that of a last joint: only this posture fixes it, with the error of the markers in these
+    frames, so let the robot stand there for a while. offsets (m, 3): those that are known, NaN elsewhere. camera: pose
+    of the measuring frame in frame 0, the same frame where missing; refine_camera adjusts it too, from a pose that is
+    right within some degrees. Open trees only.
+    """
+    times, seen, x, posture, known = _checked(robot, t, markers, links, start, offsets)
+    carried = Carried.of(robot, _carriers(robot, links))
+    held = _frames(at, len(x))
+    pose = camera or Transform.identity()
+    first = int(np.flatnonzero(held)[0])
+    shared = Shared(known, pose.rotation, pose.translation, ~visible(known), refine_camera,
+                    np.zeros((0, 0)), np.nan, 0.0)  # fmt: skip
+    in_base = x @ shared.turn.T + shared.shift
+    guess = _first_offsets(carried, posture, in_base, held, known, links)
+    q = follow(carried, in_base, guess, posture, first)
+    guess = _late_offsets(carried, q, in_base, guess)
+    shared = replace(shared, offsets=guess)
+    if shared.unknown.any() or refine_camera:
+        some = _adjusted_frames(held, seen)
+        start_q = np.where(held[some, None], posture, q[some])
+        shared = adjust(carried, start_q, x[some], held[some], shared)
+    return _all_frames(carried, times, x, q, shared)
+
+
+def _checked(
+    robot: Robot, t: ArrayLike, markers: ArrayLike, links: Sequence[str], start: ArrayLike, offsets: ArrayLike | None
+) -> tuple[Array, NDArray[np.bool_], Array, Array, Array]:
+    if robot.floating or robot.couplings or robot.closures:
+        raise DynidError(f"'{robot.name}' floats or has loops; markers are fitted to open trees on a fixed base")
+    times, x = _numbers("t", t), _numbers("markers", markers)
+    if x.ndim != 3 or x.shape[2] != 3 or times.shape != x.shape[:1] or not len(x):
+        raise DynidError(f"markers must have shape (N, m, 3) with t (N,), got {x.shape} and {times.shape}")
+    if isinstance(links, str) or len(links) != x.shape[1]:
+        raise DynidError(f"links must name the link of each of the {x.shape[1]} markers, got {links!r:.80}")
+    posture = _numbers("start", start)
+    if posture.shape != (robot.n,) or not np.isfinite(posture).all():
+        raise DynidError(f"start must be the {robot.n} joint positions of '{robot.name}' in a known posture")
+    if np.isinf(x).any():
+        raise DynidError("markers must be finite, or NaN where hidden")
+    known = np.full((x.shape[1], 3), np.nan) if offsets is None else _numbers("offsets", offsets)
+    if known.shape != (x.shape[1], 3):
+        raise DynidError(f"offsets must have shape ({x.shape[1]}, 3), NaN where unknown, got {known.shape}")
+    x = np.where(visible(x)[..., None], x, np.nan)
+    return times, np.isfinite(x[..., 0]), x, posture, known
+
+
+def _numbers(name: str, values: ArrayLike) -> Array:
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DynidError(f"{name} is not an array of numbers: {error}") from error
+
+
+def _carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
+    places = {BASE: -1} | {link.joint: k for k, link in enumerate(robot.links)}
+    places |= {link.name: k for k, link in enumerate(robot.links)}
+    strangers = [str(name) for name in links if str(name) not in places]
+    if strangers:
+        raise DynidError(f"'{robot.name}' has no link or joint '{strangers[0]}'; they are {', '.join(places)}")
+    return tuple(places[str(name)] for name in links)
+
+
+def _frames(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_]:
+    held = np.zeros(count, dtype=np.bool_)
+    try:
+        held[at if isinstance(at, int | slice) else list(at)] = True
+    except (IndexError, TypeError) as error:
+        raise DynidError(f"at must name frames between 0 and {count - 1}, got {at!r:.60}") from error
+    if not held.any():
+        raise DynidError("at names no frame; one posture must be known")
+    return held
+
+
+def _first_offsets(
+    carried: Carried, posture: Array, x: Array, held: NDArray[np.bool_], known: Array, links: Sequence[str]
+) -> Array:
+    """Offsets as the known posture shows them, NaN for markers hidden there."""
+    local = local_positions(carried, np.tile(posture, (int(held.sum()), 1)), x[held])
+    there = visible(local)
+    mean = np.where(there[..., None], local, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]
+    guess = np.where(visible(known)[:, None], known, np.where(there.sum(axis=0)[:, None] > 0, mean, np.nan))
+    if not np.isfinite(guess).any():
+        raise DynidError("no marker is visible in the known posture; choose other frames in `at`")
+    never = np.flatnonzero(~visible(x).any(axis=0))
+    if len(never):
+        raise DynidError(f"marker {never[0]} on '{links[never[0]]}' is never visible; leave it out")
+    return np.asarray(guess)
+
+
+def _late_offsets(carried: Carried, q: Array, x: Array, guess: Array) -> Array:
+    """Offsets of markers that were hidden in the known posture, from the frames that show them."""
+    late = ~visible(guess)
+    if not late.any():
+        return guess
+    shown = tuple(link for link, hidden in zip(carried.links, late, strict=True) if not hidden)
+    blind = carried.free & ~Carried.of(carried.robot, shown).free
+    if blind.any():
+        raise DynidError(
+            f"no marker beyond joint {names_of(carried, blind)} is visible in the known posture, "
+            "so its zero stays open; choose other frames in `at`, or give offsets"
+        )
+    total, count = np.zeros_like(guess), np.zeros(len(guess))
+    for part in chunks(len(x)):
+        local = local_positions(carried, q[part], x[part])
+        there = visible(local)
+        total += np.where(there[..., None], local, 0.0).sum(axis=0)
+        count += there.sum(axis=0)
+    return np.where(late[:, None], total / np.maximum(count, 1.0)[:, None], guess)
+
+
+def _adjusted_frames(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Frames to adjust together: some of the known posture, others spread over the motion, well visible ones."""
+    fixed = np.flatnonzero(held)
+    fixed = fixed[np.unique(np.linspace(0, len(fixed) - 1, min(len(fixed), HELD)).round().astype(int))]
+    others = np.flatnonzero(~held & seen.any(axis=1))
+    spread = np.unique(np.linspace(0, len(others) - 1, min(len(others), FRAMES)).round().astype(int))
+    return np.sort(np.concatenate([fixed, others[spread]]))
+
+
+def _all_frames(carried: Carried, t: Array, x: Array, q: Array, shared: Shared) -> MarkerFit:
+    """Every frame by itself with what is shared held, and the deviations of both."""
+    q, sigma = q.copy(), np.empty_like(q)
+    squares, counts = np.zeros(x.shape[1]), np.zeros(x.shape[1])
+    hidden = np.zeros(q.shape, dtype=np.bool_)
+    for part in chunks(len(x)):
+        in_base = x[part] @ shared.turn.T + shared.shift
+        q[part] = solve_frames(carried, q[part], in_base, shared.offsets)
+        rows = marker_rows(carried, q[part], in_base, shared.offsets)
+        squares += (rows.e**2).sum(axis=(0, 2))
+        counts += 3 * rows.seen.sum(axis=0)
+        sigma[part], hidden[part] = _deviations(carried, rows, shared)
+    total = np.sqrt(squares.sum() / max(counts.sum(), 1.0))
+    freedom = counts.sum() - (carried.free & ~hidden).sum()
+    variance = shared.variance if shared.covariance.size else squares.sum() / freedom if freedom > 0 else np.nan
+    sigma = np.where(carried.free, sigma * np.sqrt(variance), np.inf)
+    refuse_undetermined(carried, hidden)
+    each = np.sqrt(squares / np.maximum(counts, 1.0))
+    warnings = find_warnings(carried, q, hidden, each, shared, bool(np.isnan(variance)))
+    q[hidden], sigma[hidden] = np.nan, np.inf
+    camera = Transform(shared.turn, shared.shift)
+    return MarkerFit(t, q, shared.offsets, camera, float(total), each, sigma, warnings)
+
+
+def _deviations(carried: Carried, rows: Rows, shared: Shared) -> tuple[Array, NDArray[np.bool_]]:
+    """Deviations (N, n) per unit deviation of a coordinate, and which joints a frame does not show."""
+    A = rows.information
+    size = np.sqrt(np.einsum("nii->ni", A)).max(axis=0)
+    largest = np.where(size > 0.0, size, 1.0)
+    values, V = np.linalg.eigh(A / largest[:, None] / largest)
+    lost = values < UNSEEN * np.maximum(values[:, -1:], 1e-300)
+    hidden = ((V**2 * lost[:, None]).sum(axis=2) > 1e-6) & carried.free
+    inverse = np.linalg.inv(damped(A) + np.where(carried.free, 0.0, 1.0) * np.eye(len(carried.free)))
+    variance = np.einsum("nii->ni", inverse)
+    if shared.covariance.size:
+        B = rows.J.reshape(len(A), -1, A.shape[1]).transpose(0, 2, 1) @ rows.shared(shared.unknown, shared.camera)
+        back = inverse @ B
+        variance = variance + np.einsum("njs,st,njt->nj", back, shared.covariance, back, optimize=True)
+    return np.sqrt(variance), hidden

@@ -1,0 +1,225 @@
+"""Rows of a log in order of time: what cannot be used is left out, late rows are sorted in, equal stamps are spread."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.logs.findings import Findings
+from dynid.logs.log import Samples
+from dynid.logs.stray_times import FEW, LATE, StrayTimes, are_times
+from dynid.robot.transform import Array
+
+MOST = 65_536
+"""Rows that may share one time stamp; a clock that stands longer gives no time at all."""
+
+
+def in_order(
+    chunks: Iterator[Samples], step: float, saturation: Array, found: Findings
+) -> Iterator[tuple[bool, Samples]]:
+    """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s."""
+    queue = _Queue(step, found)
+    restarted = False
+    for samples in without_strays(chunks, step, found):
+        for restart, part in split_at_restarts(_unsaturated(samples, saturation, found), queue.newest, step):
+            if restart:
+                found.restarts += 1
+                ready = queue.flush()
+                if len(ready):
+                    yield restarted, ready
+                restarted = True
+            ready = queue.put(part)
+            if len(ready):
+                yield restarted, ready
+                restarted = False
+    ready = queue.flush()
+    if len(ready):
+        yield restarted, ready
+
+
+def finite(samples: Samples) -> NDArray[np.bool_]:
+    """Which rows have a finite time and nothing but finite values."""
+    good = are_times(samples.t)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for x in channels(samples):
+            if x is not None and not np.isfinite(x.sum()):  # an infinity or NaN anywhere shows in the sum
+                good &= np.isfinite(x.sum(axis=1))
+    return good
+
+
+def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> Iterator[Samples]:
+    """Yield the rows that are finite and whose times belong to the recording; the others are counted."""
+    strays = StrayTimes(step)
+    held: list[Samples] = []
+    places: list[NDArray[np.int64]] = []  # in the file, of the rows that are held
+    row = 0
+
+    def decide(final: bool) -> Samples:
+        nonlocal held, places
+        samples, rows = join(held), np.concatenate(places)
+        good = strays.find(samples.t, final=final)
+        found.strays.add(rows[: len(good)][~good])
+        rest = slice(len(good), None)
+        held, places = ([], []) if len(good) == len(rows) else ([samples.take(rest)], [rows[rest]])
+        return samples.take(slice(0, len(good)) if good.all() else np.flatnonzero(good))
+
+    for samples in chunks:
+        good, huge = finite(samples), np.isfinite(samples.t) & ~are_times(samples.t)
+        found.strays.add(row + np.flatnonzero(huge))
+        found.missing.add(row + np.flatnonzero(~good & ~huge & found.counts(samples.t)))
+        places.append(row + np.flatnonzero(good))
+        held.append(samples if good.all() else samples.take(np.flatnonzero(good)))
+        row += len(samples)
+        found.samples += found.count(samples.t)
+        if sum(map(len, places)) > LATE + FEW:
+            yield decide(False)
+    if held:
+        yield decide(True)
+
+
+def _unsaturated(samples: Samples, saturation: Array, found: Findings) -> Samples:
+    if samples.tau is None or not np.isfinite(saturation).any():
+        return samples
+    good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
+    found.saturated += found.count(samples.t[~good])
+    return samples if good.all() else samples.take(np.flatnonzero(good))
+
+
+def split_at_restarts(samples: Samples, newest: float, step: float) -> Iterator[tuple[bool, Samples]]:
+    """Yield (the clock was set back before these, samples): back by more than 1 s and 100 steps."""
+    if not len(samples):
+        return
+    places = np.flatnonzero(np.diff(samples.t, prepend=newest) < -max(1.0, 100.0 * step)).tolist()
+    if not places:
+        yield False, samples
+        return
+    for start, stop in itertools.pairwise(sorted({0, *places, len(samples)})):
+        yield start in places, samples.take(slice(start, stop))
+
+
+class _Queue:
+    """Rows on their way: the last ones wait for rows that come late, and for the next time stamp."""
+
+    def __init__(self, step: float, found: Findings) -> None:
+        self.step, self.found = step, found
+        self._start()
+
+    def _start(self) -> None:
+        self.held: Samples | None = None
+        self.newest = self.given = -np.inf  # time of the last row that came, and that was handed out
+        self.position: Array | None = None
+
+    def put(self, part: Samples) -> Samples:
+        """Take the next rows, which are not empty, and return those that are ready."""
+        self.found.out_of_order += self.found.count(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
+        self.newest = float(part.t[-1])
+        rows = part if self.held is None else join([self.held, part])
+        if np.any(np.diff(rows.t) < 0.0):
+            rows = rows.take(np.argsort(rows.t, kind="stable"))
+        late = int(np.searchsorted(rows.t, self.given, side="right"))
+        self.found.late += self.found.count(rows.t[:late])
+        stop = max(late, int(np.searchsorted(rows.t, rows.t[-LATE]))) if len(rows) > LATE else late
+        self.held = rows.take(slice(stop, None))
+        if len(self.held) > MOST:
+            self.found.repeated_times += self.found.count(self.held.t[1:])
+            self.held = self.held.take(slice(-1, None))
+        return self._ready(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
+
+    def flush(self) -> Samples:
+        """Return what was held and begin anew."""
+        rows = _NOTHING if self.held is None else self._ready(self.held, np.inf)
+        self._start()
+        return rows
+
+    def _ready(self, rows: Samples, following: float) -> Samples:
+        if not len(rows):
+            return rows
+        rows = spread(rows, following, self.step, self.found)
+        self.given = float(rows.t[-1])
+        same = np.flatnonzero(rows.q[1:, 0] == rows.q[:-1, 0])  # few, as a rule: the other joints of these only
+        repeated = rows.t[same + 1][(rows.q[same + 1] == rows.q[same]).all(axis=1)]
+        before = self.position is not None and bool((rows.q[0] == self.position).all())
+        self.found.repeated_positions += self.found.count(repeated) + self.found.count(rows.t[:before])
+        self.position = rows.q[-1].copy()
+        return rows
+
+
+def spread(rows: Samples, following: float, step: float, found: Findings) -> Samples:
+    """Sorted rows with strictly increasing time: a clock that was rounded gives several rows one stamp.
+
+    Where positions are the same too, the row is a repetition and left out; else the rows are spread evenly up to
+    the next stamp (`following` after the last one), at most the usual step apart.
+    """
+    same = np.diff(rows.t) <= 0.0
+    if not same.any():
+        return rows
+    again = np.append(False, same & (rows.q[1:] == rows.q[:-1]).all(axis=1))
+    found.repeated_times += found.count(rows.t[again])
+    rows = rows.take(np.flatnonzero(~again))
+    stamps, starts, counts = np.unique(rows.t, return_index=True, return_counts=True)
+    found.spread_times += found.count(rows.t) - found.count(stamps)
+    apart = np.minimum(np.diff(stamps, append=following) / counts, step)
+    rank = np.arange(len(rows)) - np.repeat(starts, counts)
+    return changed(rows, rows.t + rank * np.repeat(apart, counts), lambda x: x)
+
+
+def channels(samples: Samples) -> tuple[Array | None, ...]:
+    """All channels but time."""
+    return samples.q, samples.v, samples.a, samples.tau, samples.reaction
+
+
+def changed(samples: Samples, t: Array, change: Callable[[Array], Array]) -> Samples:
+    """Samples with another time, and `change` made to every channel."""
+    rest = (samples.v, samples.a, samples.tau, samples.reaction)
+    return Samples(t, change(samples.q), *(None if x is None else change(x) for x in rest))
+
+
+def join(pieces: list[Samples]) -> Samples:
+    """One run of samples from several."""
+    if len(pieces) == 1:
+        return pieces[0]
+    t, q = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("t", "q"))
+    rest = zip(*((p.v, p.a, p.tau, p.reaction) for p in pieces), strict=True)
+    return Samples(t, q, *(None if any(x is None for x in xs) else np.concatenate([*xs]) for xs in rest))
+
+
+_NOTHING = Samples(np.zeros(0), np.zeros((0, 0)))
+
+
+# Positions that were recorded modulo a turn, made continuous again.
+
+
+SLOWEST = 10.0
+"""Sampling rate (Hz) below which a joint may really move half a turn between two samples."""
+
+
+class Turns:
+    """Unwraps positions chunk by chunk: a jump of more than half a turn is a turn of the counter."""
+
+    def __init__(self, turning: NDArray[np.bool_], rate: float) -> None:
+        self.turning = np.flatnonzero(turning) if rate >= SLOWEST else np.zeros(0, dtype=np.int64)
+        self.last: Array | None = None
+        self.added = np.zeros(len(self.turning))
+
+    def unwrap(self, q: Array, found: Findings | None = None, t: Array | None = None) -> Array:
+        """Continuous positions (N, n); q itself where nothing jumps. found: where turns, at instants t, are counted."""
+        if not len(self.turning) or not len(q):
+            return q
+        angles = q[:, self.turning]
+        steps = np.diff(angles, axis=0, prepend=angles[:1] if self.last is None else self.last)
+        self.last = angles[-1:].copy()
+        jumps = np.abs(steps).max() > np.pi
+        if not jumps and not self.added.any():
+            return q
+        whole = np.round(steps / (2.0 * np.pi))
+        if found is not None:
+            rows = np.nonzero(whole)[0]
+            found.unwrapped += len(rows) if t is None else found.count(t[rows])
+        added = self.added - 2.0 * np.pi * np.cumsum(whole, axis=0)
+        self.added = added[-1]
+        out = q.copy()
+        out[:, self.turning] += added
+        return out

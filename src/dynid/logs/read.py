@@ -1,0 +1,424 @@
+"""Logs from files: the format by the suffix, the channels by the columns' names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+
+import numpy as np
+
+from dynid.errors import LogError
+from dynid.logs.column_mapping import Place
+from dynid.logs.column_names import asked_units, factor, split_unit
+from dynid.logs.columns import Plan, match_columns
+from dynid.logs.log import CHANNELS, Log, Samples
+from dynid.logs.readers.table import Batch, Numbers, Table
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+from dynid.storage.files import near
+
+# The format of a log file, by its suffix, and what its first bytes say where the two disagree.
+
+
+TEXT = (".csv", ".txt", ".tsv")
+_MAGIC = (
+    (b"\x1f\x8b", "gzip"),
+    (b"PK\x03\x04", "a zip archive such as NPZ"),
+    (b"PAR1", "Parquet"),
+    (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    (b"SQLite format 3\x00", "a rosbag2 database (.db3)"),
+    (b"\x89MCAP0\r\n", "MCAP"),
+    (b"MATLAB", "MAT"),
+)
+FORMATS = "CSV (.csv .txt .tsv, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
+
+
+def content_hint(path: Path) -> str:
+    """Return '; its content looks like ...' where the first bytes of a file are those of a known format."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(16)
+    except OSError:
+        return ""
+    if not head:
+        return "; the file is empty"
+    return next((f"; its content looks like {kind}" for magic, kind in _MAGIC if head.startswith(magic)), "")
+
+
+def _openers() -> dict[str, Callable[[Path], Table]]:
+    from dynid.logs.readers.csv_text import open_text
+    from dynid.logs.readers.hdf5 import open_hdf5, open_mat
+    from dynid.logs.readers.npz import open_npz
+    from dynid.logs.readers.parquet import open_parquet
+
+    return {
+        **dict.fromkeys((*TEXT, ".gz"), open_text),
+        **dict.fromkeys((".parquet", ".pq"), open_parquet),
+        ".npz": open_npz,
+        ".mat": open_mat,
+        **dict.fromkeys((".h5", ".hdf5"), open_hdf5),
+    }
+
+
+def open_table(path: Path, topic: str | None = None) -> Table:
+    """Open a log file for reading, after a look at its name only."""
+    from dynid.logs.readers.rosbag import open_bag
+
+    name = str(path)
+    try:
+        is_folder = path.is_dir()
+        if not is_folder and not path.is_file():
+            raise LogError(name, "this is not a file" if path.exists() else f"there is no such file{near(path)}")
+        if is_folder:
+            if not (path / "metadata.yaml").is_file():
+                raise LogError(name, "this folder is no rosbag2: there is no metadata.yaml in it; name a file")
+        else:
+            with path.open("rb"):
+                pass
+    except OSError as error:
+        raise LogError(name, f"cannot be opened: {error.strerror or error}") from error
+    suffix = path.suffix.lower()
+    if is_folder or suffix in (".db3", ".mcap"):
+        return open_bag(path, topic)
+    if topic is not None:
+        raise LogError(name, "topic= is for bags only; pick columns with columns=")
+    inner = Path(path.stem).suffix.lower()
+    openers = _openers()
+    if suffix not in openers or (suffix == ".gz" and inner not in ("", *TEXT)):
+        raise LogError(
+            name, f"the suffix '{inner + suffix if suffix == '.gz' else suffix}' is no known format; use {FORMATS}"
+        )
+    return openers[suffix](path)
+
+
+# Motor-side logs: drive gains, gear ratios and couplings between motors and joints.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transmission:
+    """Motor positions = gear @ joint positions, so joint torques = gear' @ motor torques: the power is the same.
+
+    `gear` (n, n) and `gain` (n,) in Nm/A, None where the log is on the joint side or in torques already.
+    """
+
+    gear: Array | None = None
+    gain: Array | None = None
+
+    @property
+    def coupling(self) -> Array | None:
+        """The transmission scaled to the joint side, diag(1/d) gear; None where every motor moves one joint."""
+        if self.gear is None or np.array_equal(self.gear, np.diag(np.diag(self.gear))):
+            return None
+        return self.gear / np.diag(self.gear)[:, None]
+
+    def motion(self, motor: Array) -> Array:
+        """Positions, velocities or accelerations (N, n) of the joints."""
+        if self.gear is None:
+            return motor
+        if self.coupling is None:
+            return motor / np.diag(self.gear)
+        return np.ascontiguousarray(np.linalg.solve(self.gear, motor.T).T)
+
+    def torque(self, motor: Array) -> Array:
+        """Joint torques (N, n) of drive signals."""
+        if self.gain is not None:
+            motor = motor * self.gain
+        if self.gear is None:
+            return motor
+        return motor * np.diag(self.gear) if self.coupling is None else motor @ self.gear
+
+
+def _numbers(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], ...]) -> Array:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    n = shapes[-1][0]
+    if array.shape not in shapes or not np.isfinite(array).all():
+        matrix = f" or a ({n}, {n}) matrix" if len(shapes) == 3 else ""
+        raise LogError(log, f"{key} must be a finite number, {n} numbers{matrix}, got {str(value)[:60]!r}")
+    return array
+
+
+def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmission:
+    """Return the transmission of `gear` (number, n ratios or (n, n) matrix) and `gain` (number or n)."""
+    ratios, gains = None, None
+    if gain is not None:
+        gains = np.broadcast_to(_numbers(log, "gain", gain, ((), (n,))), (n,))
+        if not gains.all():
+            raise LogError(log, "gain has a zero; give Nm per A")
+    if gear is not None:
+        value = _numbers(log, "gear", gear, ((), (n,), (n, n)))
+        ratios = value if value.ndim == 2 else np.diag(np.broadcast_to(value, (n,)))
+        if not np.diag(ratios).all():
+            place = int(np.flatnonzero(np.diag(ratios) == 0)[0]) + 1
+            raise LogError(log, f"gear has a zero ratio on the diagonal, at joint {place}; motor k must move joint k")
+        scaled = ratios / np.diag(ratios)[:, None]
+        if np.linalg.cond(scaled) > 1e12:
+            raise LogError(log, "gear is singular: the motors' positions do not determine the joints'")
+    return Transmission(ratios, gains)
+
+
+# Units of a stamp since 1970 and sizes from which on it is in them: 1973 in ms, us and ns. In the next larger unit it
+# would be thousands of years later.
+EPOCHS = (("ns", 1e17), ("us", 1e14), ("ms", 1e11))
+PROBE = 64
+"""Rows that tell the unit of time and where it begins."""
+
+# No position, velocity, torque or force of a robot is as large: such numbers stand for missing ones (1e30, DBL_MAX).
+LARGEST = 1e12
+
+
+Stamp = tuple[tuple[str, int, int, int], ...]
+"""Name, inode, size and time of the last change (ns) of the files of a log: another stamp, another content."""
+
+
+def find_stamp(path: Path) -> Stamp:
+    """Look at a file, or those in the folder of a bag; nothing where there is none."""
+    try:
+        inside = (".yaml", ".db3", ".mcap")
+        files = [path] if not path.is_dir() else sorted(file for file in path.iterdir() if file.suffix in inside)
+        looks = [(file.name, file.stat()) for file in files]
+    except OSError:
+        return ()
+    return tuple((name, look.st_ino, look.st_size, look.st_mtime_ns) for name, look in looks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scale:
+    """Factors to SI: of the time, and per joint of each channel; `first` is the stamp from which time counts."""
+
+    t: float
+    channels: Mapping[str, Array | None]
+    first: int | float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSource:
+    """A log file that is read again, batch by batch, whenever its samples are asked for."""
+
+    table: Table
+    plan: Plan
+    scale: Scale
+    transmission: Transmission
+    stamp: Stamp = ()
+
+    def check_unchanged(self) -> None:
+        """Raise where the file is another one than was opened: nothing may be said of a mixture."""
+        now = find_stamp(Path(self.name))
+        if now != self.stamp:
+            changed = "the file has changed since it was opened; read it again once it is complete"
+            raise LogError(self.name, changed if now else "cannot be opened: No such file or directory any more")
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return self.table.name
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """Which of v, a, tau, reaction there are."""
+        return frozenset(name for name in CHANNELS if name in self.plan.channels)
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """What else is in the file, with the reason where it holds no numbers."""
+        used = {field.name for field in self.plan.wanted}
+        return tuple(
+            f"'{field.name}'" + (f" ({field.problem})" if field.problem else "")
+            for field in self.table.fields
+            if field.name not in used
+        )
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What the reader could not use, as far as the file was read."""
+        return tuple(getattr(self.table, "left_out", ()))
+
+    @property
+    def lines(self) -> Callable[[Sequence[int]], str] | None:
+        """What says where rows are in a file of text."""
+        return getattr(self.table, "lines", None)
+
+    def chunks(self, rows: int) -> Iterator[Samples]:
+        """Read the file from its beginning, at most `rows` samples at a time; it must stay as it is meanwhile."""
+        self.check_unchanged()
+        try:
+            for batch in self.table.batches(self.plan.wanted, rows):
+                t = _times(_stamps(batch, self.plan), self.scale.t, self.scale.first)
+                yield Samples(t, *(self._channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
+        except LogError:
+            self.check_unchanged()
+            raise
+        self.check_unchanged()
+
+    def _channel(self, batch: Batch, name: str) -> Array | None:
+        places = self.plan.channels.get(name)
+        if places is None:
+            return None
+        block = _block(batch, places)
+        factors = self.scale.channels.get(name)
+        if factors is not None:
+            block *= factors
+        block[np.abs(block) > LARGEST] = np.nan
+        if name == "tau":
+            return self.transmission.torque(block)
+        return block if name == "reaction" else self.transmission.motion(block)
+
+
+def _stamps(batch: Batch, plan: Plan) -> Numbers:
+    """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
+    t = _column(batch, plan.t)
+    if plan.nanoseconds is None:
+        return t
+    seconds, fine = np.asarray(t, dtype=np.float64), np.asarray(batch[plan.nanoseconds], dtype=np.float64)
+    if not (np.abs(seconds) + np.abs(fine) < 1e9 * LARGEST).all() or np.abs(seconds).max(initial=0.0) > 9e9:
+        with np.errstate(over="ignore"):
+            return np.asarray(1e9 * seconds + fine)  # rounded to 0.3 us, but what is missing stays missing
+    return np.asarray(seconds.astype(np.int64) * 10**9 + fine.astype(np.int64))
+
+
+def _column(batch: Batch, place: Place) -> Numbers:
+    values = batch[place.field]
+    return values if place.column is None else values[:, place.column]
+
+
+def _block(batch: Batch, places: tuple[Place, ...]) -> Array:
+    """Return the columns side by side as a fresh (rows, n) array; infinite values are NaN."""
+    whole = batch[places[0].field]
+    if whole.ndim == 2 and places == tuple(Place(places[0].field, k) for k in range(whole.shape[1])):
+        block = np.array(whole, dtype=np.float64, order="C")
+    else:
+        block = np.empty((len(whole), len(places)))
+        for k, place in enumerate(places):
+            block[:, k] = _column(batch, place)
+    return _finite_or_nan(block)
+
+
+def _finite_or_nan(values: Array) -> Array:
+    with np.errstate(all="ignore"):
+        suspicious = not np.isfinite(values.sum())
+    if suspicious:
+        values[np.isinf(values)] = np.nan
+    return values
+
+
+def _times(stamps: Numbers, factor: float, first: int | float | None) -> Array:
+    """Return stamps in s; integers are taken from the first one before they become floating."""
+    if first is not None:
+        stamps = (_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)) - first
+    t = _finite_or_nan(np.array(stamps, dtype=np.float64))
+    if factor != 1.0:
+        t *= factor
+    return t
+
+
+def _integers(stamps: Numbers) -> Numbers:
+    """Integers with a sign, or floating numbers where these are too small for them."""
+    if stamps.dtype.kind == "u" and stamps.max(initial=0) > np.iinfo(np.int64).max:
+        return stamps.astype(np.float64)
+    return stamps.astype(np.int64)
+
+
+def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, int | float | None, tuple[str, ...]]:
+    """Return the unit of time, the stamp to count from (None: 0), and notes: asked for, in the header, or by size.
+
+    The first rows decide, not the first alone, which may be unset or wrong. Raises where there is not one sample.
+    """
+    batch = next((batch for batch in table.batches(plan.wanted, PROBE) if len(_column(batch, plan.t))), None)
+    if batch is None:
+        raise LogError(table.name, "there are no samples in it")
+    first = _first(_stamps(batch, plan))
+    if plan.nanoseconds is not None:
+        return "ns", first, ()
+    size = abs(float(first))
+    notes: tuple[str, ...] = ()
+    unit = asked or plan.t_unit
+    if asked is None and split_unit(plan.t.field)[1] not in (None, "s"):
+        notes = (f"the time '{plan.t.field}' is in {plan.t_unit}",)
+    if unit is None:
+        unit = next((word for word, least in EPOCHS if size > least), "s")
+        if unit != "s":
+            notes = (f"the time '{plan.t.field}' is in {unit} since 1970, by its size; t counts from the first sample",)
+    return unit, first if unit != "s" and size > EPOCHS[-1][1] else None, notes
+
+
+def _first(stamps: Numbers) -> int | float:
+    """The first of some stamps that lies among the others; 0 where there is no finite one."""
+    known = _integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)
+    known = known[np.abs(known) < 1e300] if known.dtype.kind == "f" else known
+    if not len(known):
+        return 0
+    away = np.abs(known - np.sort(known)[len(known) // 2].item()).astype(np.float64)
+    return known[int(np.argmax(away <= 100.0 * np.median(away)))].item()  # type: ignore[no-any-return]
+
+
+UnitsLike = str | Sequence[str]
+GearLike = float | Sequence[float] | Sequence[Sequence[float]] | Array
+
+
+IN_CURRENT = "tau is a current, used as it is: parameters come in units of current; gain= gives Nm per A"
+"""Note on a log without torques."""
+
+
+def read_log(
+    path: str | PathLike[str],
+    robot: Robot,
+    *,
+    columns: Mapping[str, str | Sequence[str] | None] | None = None,
+    units: Mapping[str, UnitsLike] | None = None,
+    gear: GearLike | None = None,
+    gain: float | Sequence[float] | Array | None = None,
+    topic: str | None = None,
+) -> Log:
+    """Open a log: CSV (also .gz), Parquet, NPZ, MAT, HDF5, a rosbag2 or an MCAP file.
+
+    Columns are matched by their names; `columns` overrides that, with keys t, q, v, a, tau, reaction (a column, an
+    array or a list in the order of the joints; None leaves a channel out), or q1, tau3, v.elbow for single ones.
+    `units` tells other units than SI per channel, as one unit or one per joint. `gear` (a ratio, n ratios or the
+    matrix G with motor positions = G @ joint positions) and `gain` (Nm per A) bring a motor-side log to the joints:
+    units first, then gain, then gear. `topic` picks a bag's JointState. Nothing but the beginning is read here;
+    the samples stay in the file until they are asked for.
+    """
+    file = Path(fspath(path))
+    name = str(file)
+    stamp = find_stamp(file)
+    table = open_table(file, topic)
+    transmission = read_transmission(name, gear, gain, robot.n)
+    motor_side = transmission.gear is not None
+    asked = asked_units(name, units, robot, motor_side)
+    plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
+    if gain is not None and "tau" not in plan.channels:
+        raise LogError(name, "gain is given, but there are no torques or currents that it would scale")
+    unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
+    factors, unit_notes = _factors(name, plan, asked)
+    scale = Scale(factor(name, "t", unit, plan.t.field), factors, first)
+    notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
+    if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
+        notes.append(IN_CURRENT)
+    source = FileSource(table, plan, scale, transmission, stamp)
+    return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
+
+
+def _factors(name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, Array | None], list[str]]:
+    """Return factors to SI per channel, None where all are 1: units asked for, else those of the header."""
+    factors: dict[str, Array | None] = {}
+    notes: list[str] = []
+    for channel, places in plan.channels.items():
+        header = plan.units[channel]
+        if channel in asked:
+            values = [factor(name, channel, unit) for unit in asked[channel]]
+        else:
+            values = [
+                1.0 if unit is None else factor(name, channel, unit, place.field)
+                for unit, place in zip(header, places, strict=True)
+            ]
+            said = list(dict.fromkeys(unit for unit in header if unit is not None))
+            if said:
+                notes.append(f"{channel} is in {', '.join(said)}, by the names of its columns")
+        factors[channel] = None if all(value == 1.0 for value in values) else np.array(values)
+    if unknown := set(asked) - set(plan.channels) - {"t"}:
+        raise LogError(name, f"units are given for {', '.join(sorted(unknown))}, which the file does not have")
+    return factors, notes

@@ -1,0 +1,529 @@
+"""CSV files, plain or gzipped: blocks of whole lines that polars parses, two at a time."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from gzip import BadGzipFile
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+import numpy as np
+
+from dynid.concurrency import polars_lost_its_threads
+from dynid.errors import LogError
+from dynid.logs.read import content_hint
+from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
+
+if TYPE_CHECKING:
+    import polars as pl
+    from _typeshed import WriteableBuffer
+
+# Gzip files as streams, in larger steps than Python's own reader takes: a fifth less time for a large log.
+
+
+_STEP = 1 << 18
+_BUFFER = 1 << 20
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class _Inflated(io.RawIOBase):
+    """The content of a gzip file of one or several members; no more is inflated than is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._file = path.open("rb")
+        self._inflate = zlib.decompressobj(_GZIP)
+        self._rest = b""
+        self._begun = False
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+        super().close()
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Inflate into a buffer; a file that ends too early is an EOFError, a damaged one a zlib.error."""
+        view = memoryview(buffer).cast("B")
+        while True:
+            data = self._rest or self._file.read(_STEP)
+            if self._inflate.eof:
+                data = data.lstrip(b"\x00")
+                self._begun = False
+                if data:
+                    self._inflate = zlib.decompressobj(_GZIP)
+            if not data:
+                if self._begun:
+                    raise EOFError("the gzip data end too early")
+                return 0
+            if not self._begun and not data.startswith(b"\x1f"):
+                raise BadGzipFile("no gzip file")
+            self._begun = True
+            part = self._inflate.decompress(data, len(view))
+            self._rest = self._inflate.unused_data if self._inflate.eof else self._inflate.unconsumed_tail
+            if part:
+                view[: len(part)] = part
+                return len(part)
+
+
+def open_gzip(path: Path) -> BinaryIO:
+    """Open a gzip file for reading."""
+    make = cast(Callable[[io.RawIOBase, int], BinaryIO], io.BufferedReader)
+    return make(_Inflated(path), _BUFFER)
+
+
+# The beginning of a CSV file: comments, delimiter, header, and how its numbers are written.
+
+
+HEAD = 1 << 20
+_PREAMBLE = 200
+# What stands for a missing number, besides nan and an empty cell.
+MISSING = ("null", "NULL", "Null", "None", "NA", "N/A", "n/a", "#N/A", "-nan(ind)", "nan(ind)")
+_STAMP = re.compile(rb"^[+-]?\d{17,19}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The columns of a text file; `delimiter` ' ' is any white space. `lines` come before the first sample.
+
+    `stamps` are the columns most of whose first numbers are integers too long for a float.
+    """
+
+    columns: tuple[str, ...]
+    delimiter: str
+    lines: int
+    decimal_comma: bool = False
+    quoted: bool = False
+    stamps: frozenset[int] = frozenset()
+    notes: tuple[str, ...] = ()
+
+
+def is_number(text: str) -> bool:
+    """Whether a cell is a number, or stands for a missing one."""
+    text = text.strip()
+    if not text or text in MISSING:
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text
+
+
+def read_header(log: str, file: BinaryIO, hint: str) -> Header:
+    """Read the header and look at the first sample; leaves the file somewhere after them."""
+    head = file.read(HEAD)
+    if not head:
+        raise LogError(log, "the file is empty")
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise LogError(log, "this text is in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 does it)")
+    if b"\x00" in head:
+        raise LogError(log, f"this is no text but binary data{hint}")
+    if b"\n" not in head and len(head) == HEAD:
+        raise LogError(log, f"there is no end of a line in the first megabyte: no table of text{hint}")
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    skipped = 0
+    while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith(b"#")):
+        skipped += 1
+    if skipped == len(lines):
+        raise LogError(log, "there is no header and no sample in it")
+    skipped = _after_preamble(lines, skipped)
+    first = _decode(log, lines[skipped])
+    delimiter = find_delimiter(first)
+    columns = split_line(first, delimiter)
+    used, notes = skipped + 1, []
+    if all(is_number(name) for name in columns):
+        columns = _commented_header(log, lines[:skipped], len(columns))
+        used, notes = skipped, ["the header is the last line of comment before the numbers"]
+    _check_unique(log, columns)
+    sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
+    comma = delimiter == ";" and b"," in sample and b"." not in sample
+    if comma:
+        notes.append("decimal commas")
+    mark = delimiter.encode() if delimiter != " " else None
+    samples = [line.strip().split(mark) for line in lines[used : used + _PREAMBLE] if not line.startswith(b"#")]
+    whole = [cells for cells in samples if len(cells) == len(columns)]
+    long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
+    stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
+    return Header(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
+
+
+def _after_preamble(lines: list[bytes], first: int) -> int:
+    """Return the line of the header: the first one, or the last before the numbers where lines of text come before it.
+
+    These are told from a header by their number of cells, which is not that of the numbers.
+    """
+    before = first
+    for k in range(first + 1, min(first + _PREAMBLE, len(lines))):
+        if not lines[k].strip() or lines[k].startswith(b"#"):
+            continue
+        top, names, row = (lines[i].decode("latin-1").replace("\r", " ").strip() for i in (first, before, k))
+        delimiter = find_delimiter(names)
+        cells = split_line(row, delimiter)
+        if len(cells) > 1 and all(is_number(cell.replace(",", ".")) for cell in cells):
+            counts = [len(split_line(text, delimiter)) for text in (names, top)]
+            return before if counts[0] == len(cells) != counts[1] else first
+        before = k
+    return first
+
+
+def _decode(log: str, line: bytes) -> str:
+    for encoding in ("utf-8", "latin-1"):
+        try:
+            text = line.decode(encoding).strip("\r\n ")
+        except UnicodeDecodeError:
+            continue
+        if all(letter.isprintable() or letter == "\t" for letter in text):
+            return text
+    raise LogError(log, "the first line is no text: this is no CSV file, or not in UTF-8")
+
+
+def find_delimiter(line: str) -> str:
+    """Return the most frequent of comma, semicolon and tab, else a space for any white space."""
+    counts = {mark: line.count(mark) for mark in (",", ";", "\t")}
+    best = max(counts, key=lambda mark: counts[mark])
+    return best if counts[best] else " "
+
+
+def split_line(line: str, delimiter: str) -> list[str]:
+    """Return the cells of a line without their quotes."""
+    cells = line.split() if delimiter == " " else next(csv.reader([line], delimiter=delimiter, skipinitialspace=True))
+    return [cell.strip().strip('"').strip() for cell in cells]
+
+
+def _commented_header(log: str, comments: list[bytes], count: int) -> list[str]:
+    for line in reversed(comments):
+        if line.strip():
+            text = _decode(log, line).lstrip("# ")
+            names = split_line(text, find_delimiter(text))
+            if len(names) == count and not any(is_number(name) for name in names):
+                return names
+            break
+    raise LogError(log, "the first line is all numbers: the columns have no names; write a header such as t,q1,q2,...")
+
+
+def _check_unique(log: str, columns: list[str]) -> None:
+    seen: set[str] = set()
+    for name in columns:
+        if name in seen and name:
+            raise LogError(log, f"the header names the column '{name}' twice")
+        seen.add(name)
+
+
+BLOCK = 8 << 20
+NEWLINE = b"\n"
+NO_STAMP = -(2**63)
+_DATE = re.compile(r"\d{1,4}[-:/]\d{1,2}[-:/ T]")
+_ROW_BYTES = 512
+_WORKERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """A CSV file; its header was read, its samples are read again for every call of `batches`."""
+
+    path: Path
+    header: Header
+    left_out: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The named columns."""
+        return tuple(Field(name) for name in self.header.columns if name)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the header needed."""
+        return self.header.notes
+
+    def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
+        """Parse the file block by block: at most four blocks of 8 MiB are in memory."""
+        size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
+        parser = _parse_without_polars if polars_lost_its_threads() else _parse
+        parse = partial(parser, self, tuple(column.name for column in wanted), size)
+        waiting: deque[Future[pl.DataFrame | Batch]] = deque()
+        with _opened(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
+            for number, (block, is_last) in enumerate(_blocks(self.name, file, self.header, size)):
+                if is_last:
+                    block = self._without_stump(block, size, number)
+                if not block:
+                    continue
+                waiting.append(pool.submit(parse, number, block))
+                if len(waiting) > _WORKERS:
+                    yield from _sliced(waiting.popleft().result(), rows)
+            while waiting:
+                yield from _sliced(waiting.popleft().result(), rows)
+
+    def first_line(self, size: int, number: int) -> int:
+        """Return the line that a block begins with, counting from 1; only errors need it."""
+        with _opened(self.path) as file:
+            before = islice(_blocks(self.name, file, self.header, size), number)
+            return self.header.lines + 1 + sum(block.count(NEWLINE) for block, _ in before)
+
+    def lines(self, rows: Sequence[int]) -> str:
+        """Say in which lines rows are, both in increasing order; rows count from 0."""
+        found: list[str] = []
+        with _opened(self.path) as file:
+            row = -1
+            for number, line in enumerate(file, start=1):
+                row += number > self.header.lines and bool(line.strip()) and not line.startswith(b"#")
+                if row == rows[len(found)]:
+                    found.append(str(number))
+                if len(found) == len(rows):
+                    break
+        return f"line {', '.join(found)}"
+
+    def _without_stump(self, block: bytes, size: int, number: int) -> bytes:
+        """Leave out the last line of a file where it was cut off: too few cells, or a number that is none or short."""
+        before, newline, last = block.rpartition(NEWLINE)
+        header, count = self.header, len(self.header.columns)
+        cells = _cells(last, header)
+        if not last.strip() or last.startswith(b"#") or len(cells) > count:
+            return block
+        lines = (_cells(line, header) for line in before[-64 * len(last) :].split(NEWLINE)[1:])
+        above = [line for line in lines if len(line) == count]
+        is_cut = above and _is_cell(above[-1][-1], header) and not _is_cell(cells[-1], header)
+        is_short = len(above) > 9 and len(cells[-1]) < min(len(line[-1]) for line in above)
+        if len(cells) == count and not is_cut and not is_short:
+            return block
+        line = self.first_line(size, number) + block.count(NEWLINE)
+        self.left_out[:] = [f"line {line}, the last one, is incomplete (cut off while writing?): left out"]
+        return before + newline
+
+
+def open_text(path: Path) -> TextTable:
+    """Open a CSV file and read its header."""
+    with _opened(path) as file:
+        try:
+            return TextTable(path, read_header(str(path), file, content_hint(path)))
+        except (OSError, EOFError, zlib.error) as error:
+            raise _damaged(str(path), error, content_hint(path)) from error
+
+
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_gzip(path) if path.suffix.lower() == ".gz" else path.open("rb")
+    except OSError as error:
+        raise LogError(str(path), f"cannot be opened: {error.strerror or error}") from error
+
+
+def _damaged(log: str, error: Exception, hint: str = "") -> LogError:
+    if isinstance(error, gzip.BadGzipFile):
+        return LogError(log, f"this is no gzip file, or a damaged one{hint}")
+    if isinstance(error, (EOFError, zlib.error)):
+        return LogError(log, "the gzip data are cut off or damaged; copy the file again")
+    return LogError(log, f"cannot be read: {error}")
+
+
+def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield blocks of whole lines, and whether a block is the last one."""
+    try:
+        for _ in range(header.lines):
+            file.readline()
+        block = file.read(size)
+        while block:
+            if not block.endswith(NEWLINE):
+                rest = file.readline(HEAD)
+                if len(rest) == HEAD and not rest.endswith(NEWLINE):
+                    raise LogError(log, "a line is longer than a megabyte: no table of text")
+                block += rest
+            following = file.read(size)
+            yield block, not following
+            block = following
+    except (OSError, EOFError, zlib.error) as error:
+        raise _damaged(log, error) from error
+
+
+def _sliced(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
+    """Stamps that are missing become one that is none, as integers know no NaN."""
+    if isinstance(frame, Mapping):
+        for start in range(0, len(next(iter(frame.values()))), rows):
+            yield {name: values[start : start + rows] for name, values in frame.items()}
+        return
+    for part in frame.iter_slices(rows):
+        yield {c.name: (c.fill_null(NO_STAMP) if c.dtype.is_integer() else c).to_numpy() for c in part}
+
+
+def _clean(block: bytes) -> bytes:
+    """Take out blank lines, which polars does not."""
+    return re.sub(rb"\n(?:[ \t]*\r?\n)+", b"\n", block).lstrip(b"\r\n")
+
+
+def _spaced(block: bytes, delimiter: str) -> bytes:
+    """Take out blanks around cells; where white space is the delimiter, any of it becomes one blank."""
+    if delimiter == " ":
+        return re.sub(rb" ?\r?\n ?", b"\n", re.sub(rb"[ \t]+", b" ", block)).strip(b" ")
+    if b" " not in block:
+        return block
+    mark = re.escape(delimiter.encode())
+    return re.sub(rb" +(?=[\r\n" + mark + rb"])|(?<=[\n" + mark + rb"]) +", b"", block).strip(b" ")
+
+
+def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> pl.DataFrame:
+    """Parse a block to the named columns; a cell that is no number is an error with its line.
+
+    A block is taken to be clean first. Where it does not parse, or the last column has holes, as it does for short
+    and blank lines, it is cleaned, parsed again and checked line by line.
+    """
+    import polars as pl
+
+    header = table.header
+    places = [header.columns.index(name) for name in names]
+    last = f"column_{len(header.columns)}"
+    spaced = _spaced(block, header.delimiter)
+    try:
+        frame = _parse_cells(header, places, spaced, ())
+        whole = not frame[last].null_count()
+    except pl.exceptions.PolarsError:
+        whole = False
+    if not whole:
+        try:
+            frame = _with_stamps(header, places, _clean(spaced))
+            doubtful = bool(frame[last].null_count())
+        except pl.exceptions.PolarsError as error:
+            line = table.first_line(size, number)
+            _find_fault(table.name, header, places, line, block)
+            reason = str(error).partition("\n")[0]
+            raise LogError(table.name, f"a line after line {line - 1} cannot be read: {reason}") from error
+        if doubtful:
+            _find_fault(table.name, header, [], table.first_line(size, number), block)
+    return frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
+
+
+def _with_stamps(header: Header, places: list[int], block: bytes) -> pl.DataFrame:
+    """Cells of a block in which some are missing; a stamp may be a number that is no integer."""
+    import polars as pl
+
+    try:
+        return _parse_cells(header, places, block, MISSING)
+    except pl.exceptions.PolarsError:
+        if header.stamps.isdisjoint(places):
+            raise
+    frame = _parse_cells(header, places, block, MISSING, pl.Float64)
+    exact = _parse_cells(header, places, block, MISSING, pl.String)
+    stamps = [f"column_{k + 1}" for k in header.stamps.intersection(places)]
+    whole = [pl.coalesce(exact[c].cast(pl.Int64, strict=False), frame[c].cast(pl.Int64, strict=False)) for c in stamps]
+    return frame.with_columns(column.alias(name) for name, column in zip(stamps, whole, strict=True))
+
+
+def _parse_cells(
+    header: Header,
+    places: list[int],
+    block: bytes,
+    missing: tuple[str, ...],
+    stamps: type[pl.DataType] | None = None,
+) -> pl.DataFrame:
+    import polars as pl
+
+    count = len(header.columns)
+    kinds = {k: (stamps or pl.Int64) if k in header.stamps else pl.Float64 for k in places}
+    return pl.read_csv(
+        block,
+        has_header=False,
+        schema={f"column_{k + 1}": kinds.get(k, pl.String) for k in range(count)},
+        columns=[f"column_{k + 1}" for k in sorted({*places, count - 1})],
+        separator=header.delimiter,
+        quote_char='"' if header.quoted else None,
+        comment_prefix="#" if b"#" in block else None,
+        null_values=list(missing) or None,
+        decimal_comma=header.decimal_comma,
+    )
+
+
+def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> Batch:
+    """Parse a block to the same numbers cell by cell, for a process that lacks polars' threads; some times slower."""
+    header = table.header
+    places = [header.columns.index(name) for name in names]
+    text = _clean(_spaced(block, header.delimiter)).decode("utf-8", "replace")
+    lines = [line for line in text.replace("\r", "").split("\n") if line.strip(" ") and not line.startswith("#")]
+    cells = [split_line(line, header.delimiter) if header.quoted else line.split(header.delimiter) for line in lines]
+    try:
+        if any(len(row) != len(header.columns) for row in cells):
+            raise ValueError("a line with too few or too many cells")
+        return {header.columns[k]: _numbers([row[k] for row in cells], header, k in header.stamps) for k in places}
+    except (ValueError, OverflowError) as error:
+        line = table.first_line(size, number)
+        _find_fault(table.name, header, places, line, block)
+        raise LogError(table.name, f"a line after line {line - 1} cannot be read: {error}") from error
+
+
+def _numbers(words: list[str], header: Header, is_stamp: bool) -> Numbers:
+    if header.decimal_comma:
+        words = [word.replace(",", ".") for word in words]
+    if not all(map(is_number, words)):
+        raise ValueError("a cell is not a number")
+    holes = [not word or word in MISSING for word in words]
+    if is_stamp:
+        stamps = [NO_STAMP if hole else _stamp(word) for word, hole in zip(words, holes, strict=True)]
+        return np.array(stamps, dtype=np.int64)
+    return np.array([np.nan if hole else float(word) for word, hole in zip(words, holes, strict=True)])
+
+
+def _stamp(word: str) -> int:
+    """A stamp as polars casts it: a number that is no integer loses its fraction, one out of range is none."""
+    try:
+        value = int(word)
+    except ValueError:
+        number = float(word)
+        value = int(number) if np.isfinite(number) else NO_STAMP
+    return value if -(2**63) <= value < 2**63 else NO_STAMP
+
+
+def _cells(line: bytes, header: Header) -> list[str]:
+    text = line.decode("utf-8", "replace").strip("\r" if header.delimiter == "\t" else "\r ")
+    if header.quoted:
+        return split_line(text, header.delimiter)
+    return text.split() if header.delimiter == " " else text.split(header.delimiter)
+
+
+def _is_cell(cell: str, header: Header) -> bool:
+    return is_number(cell.replace(",", ".") if header.decimal_comma else cell)
+
+
+def _find_fault(log: str, header: Header, places: list[int], line: int, block: bytes) -> None:
+    """Raise for the first line with too few or too many cells, or a cell of the given columns that is no number."""
+    count = len(header.columns)
+    for number, raw in enumerate(block.split(NEWLINE), start=line):
+        if not raw.strip() or raw.startswith(b"#"):
+            continue
+        cells = _cells(raw, header)
+        if len(cells) != count:
+            raise LogError(
+                log, f"line {number} has {len(cells)} cells, the header has {count} columns"
+                f"{_guess(len(cells), count, header.delimiter)}"
+            )  # fmt: skip
+        for place in places:
+            cell = cells[place].strip()
+            if not _is_cell(cell, header):
+                shown = cell if len(cell) <= 40 else cell[:37] + "..."
+                units = "; if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
+                dates = "; write times as seconds" if _DATE.match(cell) else ""
+                told = units if number == header.lines + 1 and not any(map(is_number, filter(None, cells))) else ""
+                raise LogError(
+                    log, f"line {number}, column '{header.columns[place]}': {shown!r} is not a number{dates or told}"
+                )
+
+
+def _guess(cells: int, count: int, delimiter: str) -> str:
+    """What may be wrong with a line of too few or too many cells."""
+    if delimiter == "," and count < cells <= 2 * count:
+        return "; decimal commas need another mark between the cells, such as ;"
+    return ""

@@ -1,0 +1,200 @@
+"""HDF5 files, and MAT files of version 7.3, read slice by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import LogError
+from dynid.logs.read import content_hint
+from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeezed, why_not_numbers
+
+_MOST_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A data set, or one member of a data set of records."""
+
+    path: str
+    member: str | None
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hdf5Table:
+    """An HDF5 file; the names and shapes of its data sets were read. Groups give dotted names."""
+
+    path: Path
+    fields: tuple[Field, ...]
+    stored: dict[str, Stored]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
+        """Read slices of the wanted data sets."""
+        with _opened(self.path) as file:
+            readers = {field.name: _reader(file, self.stored[field.name], field.turned) for field in wanted}
+            shapes = [squeezed(self.stored[field.name].shape) for field in wanted]
+            length = shapes[0][1] if wanted[0].turned else shapes[0][0]
+            widest = max(int(np.prod(shape)) // max(length, 1) for shape in shapes)
+            rows = max(1, min(rows, _MOST_BYTES // (8 * max(widest, 1))))
+            for start in range(0, length, rows):
+                stop = min(start + rows, length)
+                yield {name: reader(start, stop) for name, reader in readers.items()}
+
+
+def _reader(file: Any, stored: Stored, turned: bool) -> Callable[[int, int], Numbers]:
+    data = file[stored.path]
+    source = data if stored.member is None else data.fields(stored.member)
+    shape = stored.shape
+    along = 1 if turned or (len(shape) == 2 and shape[0] == 1 and shape[1] != 1) else 0
+
+    def read(start: int, stop: int) -> Numbers:
+        part = np.asarray(source[:, start:stop].T if along else source[start:stop])
+        return part.reshape(-1) if len(squeezed(shape)) == 1 else part
+
+    return read
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        import h5py  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise LogError(str(path), 'HDF5 files need h5py; install it with: pip install "dynid[hdf5]"') from error
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except LogError:
+        raise
+    except Exception as error:  # h5py raises whatever a damaged byte leads HDF5 to
+        reason = str(error).partition("\n")[0][:120]
+        raise LogError(str(path), f"this is no HDF5 file, or a damaged one ({reason}){content_hint(path)}") from error
+
+
+def open_hdf5(path: Path) -> Hdf5Table:
+    """Open an HDF5 file and list its data sets; links to other files are not followed."""
+    fields: list[Field] = []
+    stored: dict[str, Stored] = {}
+
+    def add(name: str, where: Stored, problem: str, words: tuple[str, ...] = ()) -> None:
+        shape = squeezed(where.shape)
+        problem = problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions")
+        fields.append(Field(name, shape, problem=problem, words=words))
+        stored[name] = where
+
+    def visit(place: str, item: Any) -> None:
+        if not hasattr(item, "dtype") or not item.shape or place.startswith("#"):
+            return
+        name = place.replace("/", ".")
+        outside = "lies in another file, which is not read" if item.is_virtual or item.external else ""
+        for member in item.dtype.names or ():
+            kind = item.dtype[member]
+            add(
+                f"{name}.{member}",
+                Stored(place, member, item.shape + kind.shape),
+                outside or why_not_numbers(kind.base),
+            )
+        if not item.dtype.names:
+            words = () if outside else _words(item)
+            add(name, Stored(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
+
+    with _opened(path) as file:
+        file.visititems(visit)
+    return Hdf5Table(path, tuple(fields), stored)
+
+
+def _words(item: Any) -> tuple[str, ...]:
+    """Entries of a short list of texts."""
+    import h5py
+
+    if h5py.check_string_dtype(item.dtype) is None or len(squeezed(item.shape)) != 1 or item.size > MOST_WORDS:
+        return ()
+    return tuple(item.asstr(errors="replace")[()].ravel().tolist())
+
+
+# MAT files: version 5 and older by scipy, in memory; version 7.3 is HDF5.
+
+
+_DEEP = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MatTable:
+    """The arrays of a MAT file of version 5, in memory, members of structs with dotted names."""
+
+    path: Path
+    arrays: Mapping[str, Numbers]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The file."""
+        return str(self.path)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """All arrays of numbers."""
+        return tuple(
+            Field(name, squeezed(array.shape), problem=why_not_numbers(array.dtype))
+            for name, array in self.arrays.items()
+        )
+
+    def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
+        """Parts of the arrays."""
+        views: dict[str, Numbers] = {}
+        for field in wanted:
+            array = self.arrays[field.name]
+            array = array.reshape(squeezed(array.shape))
+            views[field.name] = array.T if field.turned else array
+        for start in range(0, len(next(iter(views.values()))), rows):
+            yield {name: view[start : start + rows] for name, view in views.items()}
+
+
+def _is_hdf5(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            head = file.read(520)
+    except OSError:
+        return False
+    return b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:520])
+
+
+def open_mat(path: Path) -> Table:
+    """Open a MAT file of any version."""
+    if _is_hdf5(path):
+        return open_hdf5(path)
+    from scipy.io import loadmat
+
+    try:
+        content = loadmat(path, appendmat=False, squeeze_me=False, struct_as_record=True)
+    except Exception as error:  # scipy's reader raises whatever a damaged byte leads it to
+        reason = str(error).partition("\n")[0][:120]
+        raise LogError(str(path), f"this is no MAT file, or a damaged one ({reason}){content_hint(path)}") from error
+    arrays: dict[str, Numbers] = {}
+    for key, value in content.items():
+        if isinstance(key, str) and not key.startswith("__"):
+            _walk(key, value, arrays, 0)
+    return MatTable(path, arrays)
+
+
+def _walk(name: str, value: object, arrays: dict[str, Numbers], depth: int) -> None:
+    """Collect arrays of numbers, descending into structs of one element."""
+    if not isinstance(value, np.ndarray) or depth > _DEEP:
+        return
+    if value.dtype.names:
+        if value.size == 1:
+            for member in value.dtype.names:
+                _walk(f"{name}.{member}", value.reshape(-1)[0][member], arrays, depth + 1)
+    elif value.dtype.kind in "fiub" and value.ndim == 2:
+        arrays[name] = value

@@ -1,0 +1,201 @@
+"""A log as windows on regular segments: repaired, resampled and split at gaps, in bounded memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.logs.content import Marking
+from dynid.logs.findings import Findings
+from dynid.logs.log import Log, Samples
+from dynid.logs.ordering import Turns, changed, in_order, join
+from dynid.logs.survey import Survey
+
+SIZE = 4096
+"""Samples in the core of a window; more where the context is long."""
+
+REGULAR = 0.01
+"""Share of the usual step by which steps may differ in a log that is taken as recorded."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """Samples of one segment with some before and after: rows are wanted for first + core only.
+
+    segment counts the segments of a log; first is the index in the segment of the first sample given here; starts
+    and ends say whether the segment does so here. Channels that were not recorded are None.
+    """
+
+    segment: int
+    first: int
+    core: slice
+    starts: bool
+    ends: bool
+    samples: Samples
+
+
+@dataclass(frozen=True, slots=True)
+class Splitting:
+    """How a log is cut: context samples on each side of a core, gaps (s) that split, shortest segment (samples).
+
+    regular: samples are wanted on a regular grid. A segment is taken as recorded up to its first step that differs
+    from the usual one by more than 1 %; from there on it is interpolated linearly at the usual step. thinning: samples
+    of which one will be kept, so that windows may be longer. nearest: torques on the grid are those of the nearest
+    sample instead, so that a wrong one stays one.
+    """
+
+    context: int
+    gap: float
+    shortest: int
+    regular: bool
+    thinning: int = 1
+    nearest: bool = False
+
+
+def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Window]:
+    """Yield the windows of a log in order; what was found on the way is counted in `found`.
+
+    The windows do not depend on the chunks in which the log is read.
+    """
+    found.notes.extend(seen.notes)
+    found.interval = log.interval
+    for segment, pieces in enumerate(_segments(log, seen, cut, found)):
+        yield from _windows_of(segment, pieces, cut, found)
+    found.notes.extend(log.left_out)
+    for some in (found.strays, found.missing):
+        some.text = log.places(some.first)
+
+
+def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: Findings) -> Iterator[Window]:
+    """Cut one segment into cores of one size; the last window takes what is left."""
+    size = max(SIZE * cut.thinning, 12 * cut.context)
+    held: list[Samples] = []
+    first, done, length = 0, 0, 0  # indices in the segment: first sample held, first one not handed out, end
+    for piece in pieces:
+        held.append(piece)
+        length += len(piece)
+        enough = max(done + size + cut.context, cut.shortest)
+        if length <= enough:
+            continue
+        samples = join(held)
+        while length > enough:  # one more: the last window has something to give
+            start, stop = first, done + size
+            part = samples.take(slice(start - first, stop + cut.context - first))
+            yield Window(segment, start, slice(done - start, stop - start), start == 0, False, part)
+            samples = samples.take(slice(max(first, stop - cut.context) - first, None))
+            first, done = max(first, stop - cut.context), stop
+            enough = done + size + cut.context
+        held = [_own(samples)]
+    if length < cut.shortest:
+        found.short_segments += 1
+        return
+    found.segments += 1
+    samples = join(held)
+    yield Window(segment, first, slice(done - first, length - first), first == 0, True, samples)
+
+
+def _own(samples: Samples) -> Samples:
+    """A copy, so that the large arrays of which these are a view can go."""
+    return changed(samples, samples.t.copy(), np.copy)
+
+
+def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Iterator[Samples]]:
+    """Group the pieces of a log by segment; each group must be used up before the next is asked for."""
+    stream = _pieces(log, seen, cut, found)
+    ahead = [piece for _, piece in itertools.islice(stream, 1)]  # the first piece of the next segment, if any
+
+    def group() -> Iterator[Samples]:
+        yield ahead.pop()
+        for breaks, piece in stream:
+            if breaks:
+                ahead.append(piece)
+                return
+            yield piece
+
+    while ahead:
+        yield group()
+
+
+def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[tuple[bool, Samples]]:
+    """Yield (a new segment begins here, samples as the splitting wants them)."""
+    step = 1.0 / seen.rate
+    line: _Line | None = None
+    newest = -np.inf
+    turns, marking = Turns(seen.turning, seen.rate), Marking()
+    begin, end = log.interval
+    for restart, recorded in in_order(log.surroundings(), step, seen.saturation, found):
+        if restart:
+            turns = Turns(seen.turning, seen.rate)
+        inside = (recorded.t >= begin) & (recorded.t < end)
+        marking.add(recorded if inside.all() else recorded.take(np.flatnonzero(inside)))
+        samples = replace(recorded, q=turns.unwrap(recorded.q, found, recorded.t))
+        steps = np.diff(samples.t, prepend=newest)
+        if line is None or restart:
+            steps[0] = 0.0
+        breaks = np.flatnonzero(steps > cut.gap).tolist()
+        if breaks:
+            counted = [k for k in breaks if found.count(samples.t[k : k + 1])]
+            found.gaps += len(counted)
+            found.longest_gap = max(found.longest_gap, *steps[counted].tolist(), 0.0)
+        if line is None or restart:
+            breaks.insert(0, 0)
+        for start, stop in itertools.pairwise(sorted({0, *breaks, len(samples)})):
+            begins = start in breaks
+            if line is None or begins:
+                line = _Line(step, cut, found)
+            piece = line.go_on(samples.take(slice(start, stop)))
+            if len(piece):
+                yield begins, piece
+        newest = float(samples.t[-1])
+    found.content = marking.content()
+
+
+class _Line:
+    """One segment on its way to a regular grid: as recorded until a step is irregular, interpolated from there on."""
+
+    def __init__(self, step: float, cut: Splitting, found: Findings) -> None:
+        self.step, self.cut, self.found = step, cut, found
+        self.last: Samples | None = None  # the last recorded sample
+        self.origin: float | None = None  # where the grid begins; `count` of its instants are done
+        self.count = 0
+
+    def go_on(self, part: Samples) -> Samples:
+        """Samples of the segment up to the last one given."""
+        before, self.last = self.last, _own(part.take(slice(-1, None)))
+        if not self.cut.regular:
+            return part
+        if before is None:  # the first sample is where it is
+            before = part.take(slice(0, 1))
+            steps = np.append(self.step, np.diff(part.t))
+        else:
+            steps = np.diff(part.t, prepend=before.t[0])
+        off = np.abs(steps - self.step)
+        if off.max() <= REGULAR * self.step and self.origin is None:
+            return part
+        self.found.jitter = max(self.found.jitter, float(off.max()))
+        if self.origin is not None:
+            return self._interpolate(self.origin, join([before, part]))
+        place = int(np.argmax(off > REGULAR * self.step))
+        as_recorded = part.take(slice(0, place))
+        if place:
+            before = part.take(slice(place - 1, place))
+        self.origin, self.count = float(before.t[0]), 1
+        return join([as_recorded, self._interpolate(self.origin, join([before, part.take(slice(place, None))]))])
+
+    def _interpolate(self, origin: float, known: Samples) -> Samples:
+        """Values at the instants of the grid that lie between the samples; times count from the origin."""
+        t = known.t - origin
+        stop = int(t[-1] / self.step) + 1
+        grid = self.step * np.arange(self.count, stop, dtype=np.float64)
+        self.count = stop
+        self.found.resampled += self.found.count(origin + grid)
+        k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
+        width = t[k + 1] - t[k]
+        share = np.divide(grid - t[k], width, out=np.ones(len(grid)), where=width > 0.0)[:, None]
+        even = changed(known, origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)
+        if known.tau is None or not self.cut.nearest:
+            return even
+        return replace(even, tau=known.tau[k + (share[:, 0] > 0.5)])

@@ -1,0 +1,101 @@
+"""A recording that the nominal parameters would give: torques along a motion, with noise where asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dynid.dynamics.friction import PLAIN, FrictionShapes
+from dynid.dynamics.reaction import rotor_moments, rotor_torques
+from dynid.dynamics.regressor import regressor_chunks
+from dynid.dynamics.scene import Stage, standard_columns
+from dynid.errors import FIX_THE_BASE, DynidError
+from dynid.excitation.excitation import Excitation
+from dynid.logs.log import Log
+from dynid.robot.force_sensor import ForceSensor
+from dynid.robot.motion import Motion, check_motion
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+
+def simulate(
+    robot: Robot,
+    motion: Motion | Excitation,
+    *,
+    noise: float | Sequence[float] | None = None,
+    plate_noise: float | Sequence[float] | None = None,
+    seed: int = 0,
+    rate: float = 1000.0,
+) -> Log:
+    """Return the log of a motion: positions, velocities and accelerations as given, torques of the nominal parameters.
+
+    Nominal viscous, Coulomb and offset friction is included where the robot has some. noise: standard deviation of
+    the torques, one number or one per joint (N m, N); plate_noise: of the forces and moments on the base; seed makes it
+    reproducible; rate (Hz) samples an excitation.
+    """
+    if isinstance(motion, Excitation):
+        motion = motion.motion(rate)
+    elif rate != 1000.0:
+        raise DynidError("rate= samples an excitation; a Motion has its own samples")
+    if robot.floating:
+        raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base; {FIX_THE_BASE}")
+    check_motion(robot, motion)
+    X = robot.parameters
+    unknown = [name for name, value in zip(robot.parameter_names, X, strict=True) if np.isnan(value)]
+    if unknown:
+        some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
+        raise DynidError(
+            f"'{robot.name}' has no nominal value for {some}; add them to the robot file, "
+            "or use robot.with_parameters(values)"
+        )
+    tau = np.concatenate([(W.matrix @ X).reshape(-1, robot.n) for W in regressor_chunks(robot, motion)])
+    tau += _nominal_friction(robot, motion)
+    if robot.sensor is not None and robot.sensor.rotors:
+        robot = _with_all_rotors(robot, robot.sensor)
+        tau += rotor_torques(Stage.of(robot, standard_columns(robot)).scene(motion))
+    rng = np.random.default_rng(seed)
+    tau += rng.standard_normal(tau.shape) * _sigma("noise", noise, robot.n)
+    reaction = _reactions(robot, motion)
+    reaction += rng.standard_normal(reaction.shape) * _sigma("plate_noise", plate_noise, reaction.shape[1])
+    name = f"simulated {robot.name}"
+    log = Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, reaction=reaction, name=name)
+    log.notes = robot.warnings
+    return log
+
+
+def _with_all_rotors(robot: Robot, sensor: ForceSensor) -> Robot:
+    """Return the robot with inertias Ia / ratio^2 for the rotors whose inertia is not declared."""
+    Ia = {robot.links[k].joint: robot.links[k].rotor for k in robot.active_links}
+    rotors = (replace(r, inertia=Ia[r.joint] / r.ratio**2) if r.is_hidden else r for r in sensor.rotors)
+    return replace(robot, sensor=replace(sensor, rotors=tuple(rotors)))
+
+
+def _reactions(robot: Robot, motion: Motion) -> Array:
+    """Readings of the force plate, constants and rotors included."""
+    sensor = robot.sensor or ForceSensor()
+    chunks = regressor_chunks(robot, motion, model="reaction")
+    X, k = robot.parameters, len(sensor.channels)
+    readings = np.concatenate([(W.matrix @ X).reshape(-1, k) for W in chunks]) + sensor.constant(robot.gravity)
+    if sensor.rotors:
+        scene = Stage.of(robot, standard_columns(robot)).scene(motion)
+        readings += rotor_moments(scene) @ sensor.map[:, 3:].T
+    return np.asarray(readings)
+
+
+def _nominal_friction(robot: Robot, motion: Motion) -> Array:
+    values = np.array([[dict(robot.links[k].friction).get(name, 0.0) for k in robot.active_links] for name in PLAIN])
+    shapes = FrictionShapes(PLAIN, np.ones(robot.n))
+    stops = np.zeros((len(motion), 0, robot.n))
+    return np.asarray((shapes.values(motion.t, motion.q, motion.v, stops, None) * values).sum(axis=1))
+
+
+def _sigma(name: str, noise: float | Sequence[float] | None, channels: int) -> Array:
+    try:
+        sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (channels,))
+    except (TypeError, ValueError) as error:
+        raise DynidError(f"{name} must be one number or {channels} numbers, got {noise!r}") from error
+    if not np.isfinite(sigma).all() or (sigma < 0.0).any():
+        raise DynidError(f"{name} must be finite and not negative, got {noise!r}")
+    return sigma

@@ -1,0 +1,347 @@
+"""A first look at a log: sampling rate, ranges, saturation, and mistakes that can be seen at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import LogError
+from dynid.logs.findings import Findings
+from dynid.logs.log import Log, Samples
+from dynid.logs.ordering import Turns, finite, join, split_at_restarts, spread
+from dynid.logs.stray_times import StrayTimes, usual_step
+from dynid.robot.force_sensor import CHANNELS
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# Mistakes that a log's motion shows at once: wrong units of time and angles, velocities that are none.
+
+
+SLOWEST_STEP = 1.0
+"""Time (s) between samples from which on a motion cannot be seen; ms taken for s are longer."""
+
+DEGREES = 180.0 / np.pi
+STANDING = 5e-3
+"""A joint that moves less than this (rad, or as much of a prismatic joint's range) stands still."""
+
+STANDING_LENGTH = 2e-4
+"""The same for prismatic joints without limits, m."""
+
+TURNS = 4.0 * np.pi
+"""Room (rad) from which on a joint may be one that turns and turns."""
+
+
+def check_steps(log: Log, samples: Samples) -> None:
+    """Raise for time steps of a second or more in a motion: most often the time is in ms, us or ns."""
+    step = float(np.median(np.diff(samples.t)))
+    if step < SLOWEST_STEP or not _follows_time(samples):
+        return
+    unit = next(unit for unit, least in (("ns", 1e5), ("us", 1e2), ("ms", 0.0)) if step >= least)
+    raise LogError(
+        log.name, f"the samples are {step:.3g} s apart, too far to see a motion between them; if the time is in "
+        f"{unit}, say units={{'t': '{unit}'}} (--units t={unit}), else record 50 samples per second or more"
+    )  # fmt: skip
+
+
+def _follows_time(samples: Samples) -> bool:
+    """Whether positions change little from row to row; rows of single postures jump about, at any time."""
+    spread = samples.q.var(axis=0)
+    moving = spread > 0.0
+    if len(samples) < 4 or not moving.any():
+        return False
+    return bool(np.median((np.diff(samples.q, axis=0) ** 2).mean(axis=0)[moving] / spread[moving]) < 1.0)
+
+
+def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
+    """Raise for degrees given as radians; return notes on velocities that do not follow the positions.
+
+    Degrees show where positions leave the limits by far and would fit as degrees, in most of the joints that have
+    limits (a joint that may turn twice or more says nothing alone: it may be free to go on), or where velocities
+    are 57 times the slope of the positions, or the other way round.
+    """
+    revolute = np.array([robot.links[k].kind == "revolute" for k in robot.active_links])
+    q = samples.q
+    span, reach = q.max(axis=0) - q.min(axis=0), np.abs(q).max(axis=0)
+    room = robot.limits.position[:, 1] - robot.limits.position[:, 0]
+    judged = revolute & np.isfinite(room) & (span > 0.0)
+    beyond = judged & (span > np.maximum(2.0 * np.where(judged, room, 0.0), 10.0))
+    fits = (span <= 1.1 * DEGREES * room) & (reach <= DEGREES * TURNS)
+    certain = beyond.sum() > 1 or bool(np.any(beyond & (room < 0.99 * TURNS)))
+    if certain and 2 * beyond.sum() > judged.sum() and fits[judged].all():
+        j = int(np.argmax(np.where(beyond, span / room, 0.0)))
+        raise LogError(
+            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, which looks like degrees; "
+            "say units={'q': 'deg'} (--units q=deg) if it is, and the same for v"
+        )  # fmt: skip
+    if certain and 2 * beyond.sum() > judged.sum():
+        j = int(np.argmax(np.where(beyond, span / room, 0.0)))
+        raise LogError(
+            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, but its limits leave it "
+            f"{room[j]:.3g}: motor positions (gear=, --gear), or counts of an encoder? then convert them to rad"
+        )  # fmt: skip
+    free = revolute & ~np.isfinite(room)
+    wide = free & (span > TURNS)
+    notes: tuple[str, ...] = ()
+    if wide.any() and 2 * wide.sum() > revolute.sum():
+        names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(wide)[:6])
+        notes = (
+            f"the joints {names} make {span[wide].max() / (2.0 * np.pi):.2g} turns and have no limits: if these are "
+            "degrees, say units={'q': 'deg'} (--units q=deg)",
+        )
+    return (*notes, *_check_velocities(log, robot, samples, revolute))
+
+
+def flicker_range(q: Array) -> Array:
+    """Range (n,) of positions (N, n) within which an encoder at standstill may flicker: five steps of it, not wide."""
+    steps = np.abs(np.diff(q, axis=0))
+    return np.asarray(np.minimum(5.0 * np.where(steps > 0.0, steps, np.inf).min(axis=0), 6.0 * STANDING))
+
+
+def _speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
+    """Typical speed (n,) of every joint that moves: by means over stretches of time, 0 where it stands.
+
+    An encoder that flickers at standstill moves no joint.
+    """
+    starts = np.arange(0, len(samples), max(1, len(samples) // 200))
+    counts = np.diff(np.append(starts, len(samples)))
+    q, t = (np.add.reduceat(x, starts, axis=0) for x in (samples.q, samples.t))
+    q, t = q / counts[:, None], t / counts
+    least = np.maximum(flicker_range(samples.q), np.where(revolute, STANDING, STANDING_LENGTH))
+    speeds = np.abs(np.diff(q, axis=0)) / np.diff(t)[:, None]
+    return np.asarray(np.where(np.ptp(q, axis=0) > least, np.quantile(speeds, 0.9, axis=0), 0.0))
+
+
+def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Compare recorded velocities with the slopes of the positions, in joints that move."""
+    if samples.v is None or len(samples) <= 20:
+        return ()
+    speeds = _speeds(samples, revolute)
+    sizes = np.abs(samples.v[samples.v != 0.0])
+    coarse = float(sizes.min()) if len(sizes) else 0.0  # velocities may be rounded; smaller ones are zero then
+    wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
+    slope = (samples.q[wide:] - samples.q[:-wide]) / (samples.t[wide:] - samples.t[:-wide])[:, None]
+    middle = 0.5 * (samples.v[wide:] + samples.v[:-wide])
+    power, size = (slope * middle).sum(axis=0), (slope**2).sum(axis=0)
+    norm = np.sqrt(size * (middle**2).sum(axis=0))
+    alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)
+    moving = (speeds > 0.0) & (np.ptp(samples.q, axis=0) > 10.0 * np.abs(np.diff(samples.q, axis=0)).mean(axis=0))
+    silent = moving & (norm == 0.0) & (speeds > 2.0 * coarse)
+    _refuse_velocities(log, robot, silent, "zero throughout while the joint moves")
+    _refuse_velocities(log, robot, moving & (alike < -0.95), "the slope of its position with the other sign")
+    together = revolute & (speeds > 0.0) & (alike > 0.8)
+    if together.any():
+        ratio = float(np.median(power[together] / size[together]))
+        for factor, q_unit, v_unit in ((DEGREES, "rad", "deg/s"), (1.0 / DEGREES, "deg", "rad/s")):
+            if abs(np.log(ratio / factor)) < 0.1:
+                raise LogError(
+                    log.name, f"velocities are {ratio:.3g} times the slope of the positions: one of them is in "
+                    f"degrees (perhaps units={{'q': '{q_unit}', 'v': '{v_unit}'}})"
+                )  # fmt: skip
+    sure = moving & (alike > 0.95)
+    ratio = float(np.median(power[sure] / size[sure])) if sure.any() else 1.0
+    if abs(np.log(ratio)) > np.log(2.0):
+        _refuse_velocities(log, robot, sure, f"{ratio:.3g} times the slope of the positions (units of q, v or t?)")
+    strange = [robot.joint_names[j] for j in np.flatnonzero((speeds > 0.0) & (alike < 0.3) & (norm > 0.0))]
+    smooth = (np.diff(samples.q, axis=0) ** 2).sum(axis=0) < 0.5 * samples.q.var(axis=0) * len(samples)
+    if not strange or not smooth.any():
+        return ()
+    return (f"velocities of {', '.join(strange)} do not follow the positions (sign, or order of the joints?)",)
+
+
+def _refuse_velocities(log: Log, robot: Robot, which: NDArray[np.bool_], problem: str) -> None:
+    if which.any():
+        names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(which)[:6])
+        raise LogError(
+            log.name,
+            f"the velocity of {names} is {problem}; leave velocities out with columns={{'v': None}}, or mend it",
+        )
+
+
+ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survey:
+    """rate (Hz) by the usual step; samples: what was looked at, finite and in order of time.
+
+    saturation (n,): level at which a joint's torque is cut off, infinite where it is not. turning (n,): which joints
+    are revolute, whose positions may have been recorded modulo a turn. notes: what a person should know.
+    """
+
+    rate: float
+    samples: Samples
+    saturation: Array
+    turning: NDArray[np.bool_]
+    notes: tuple[str, ...] = ()
+    complete: bool = True
+
+    def standing(self, scale: Array) -> NDArray[np.bool_]:
+        """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
+
+        scale (n,): what stands for one rad. Noise is averaged away before the range is measured. A joint that only
+        flickers between two or three neighbouring steps of its encoder stands still, however coarse they are.
+        """
+        q = self.samples.q
+        if not self.complete or len(q) < 4:
+            return np.zeros(q.shape[1], dtype=np.bool_)
+        starts = np.arange(0, len(q), max(1, len(q) // 200))
+        means = np.add.reduceat(q, starts, axis=0) / np.diff(np.append(starts, len(q)))[:, None]
+        return np.asarray(np.ptp(means, axis=0) < np.maximum(standing_range(scale), flicker_range(q)))
+
+
+def standing_range(scale: Array) -> Array:
+    """Range (n,) below which a joint stands still; scale (n,): what stands for one rad."""
+    return np.maximum(STANDING * scale, STANDING_LENGTH)
+
+
+def survey(
+    log: Log, robot: Robot, *, measured: tuple[str, ...] = ("tau",), joints: tuple[int, ...] | None = None
+) -> Survey:
+    """Look at the first rows of a log; raise LogError for what no processing can repair.
+
+    measured: channels that must be there, tau or reaction; joints: those whose torque counts, all where missing.
+    """
+    first, complete = _first_rows(log, robot, measured)
+    samples = _in_order(log, first)
+    check_steps(log, samples)
+    notes = check_angles(log, robot, samples)
+    saturation = np.full(robot.n, np.inf)
+    if "reaction" in measured:
+        assert samples.reaction is not None
+        _check_reactions(log, robot, samples.reaction)
+    if "tau" in measured:
+        assert samples.tau is not None
+        _check_torques(log, robot, samples.tau, tuple(range(robot.n)) if joints is None else joints)
+        saturation = np.array([_saturation(samples.tau[:, j], samples.q) for j in range(robot.n)])
+    turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
+    rate = _rate(samples.t)
+    samples = replace(samples, q=Turns(turning, rate).unwrap(samples.q))
+    return Survey(rate, samples, saturation, turning, notes, complete)
+
+
+def _rate(t: Array) -> float:
+    """Samples per second: by the mean of the steps within 1 % of the median one where these are most, else by it."""
+    steps = np.diff(t)
+    usual = float(np.median(steps))
+    near = steps[np.abs(steps - usual) < 0.01 * usual]
+    return float(1.0 / near.mean()) if len(near) > 0.5 * len(steps) else 1.0 / usual
+
+
+def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samples, bool]:
+    """Finite rows from the beginning of the log, and whether these are all."""
+    pieces: list[Samples] = []
+    empty: Samples | None = None
+    count = rows = 0
+    complete = True
+    for samples in log.surroundings():
+        if samples.q.shape[1] != robot.n:
+            raise LogError(log.name, f"it has {samples.q.shape[1]} joints, '{robot.name}' has {robot.n}")
+        missing = [name for name in measured if getattr(samples, name) is None]
+        if missing:
+            what = "joint torques" if missing[0] == "tau" else "forces on the base"
+            others = log.unused
+            beside = ", ".join(others[:20]) + (f", ... ({len(others)} in all)" if len(others) > 20 else "")
+            raise LogError(
+                log.name, f"it has no {what}; name the columns with columns={{'{missing[0]}': [...]}}"
+                f"{f'; beside those in use it has {beside}' if others else ''}"
+            )  # fmt: skip
+        good = finite(samples)
+        rows += len(samples)
+        if good.any():
+            pieces.append(samples if good.all() else samples.take(np.flatnonzero(good)))
+        elif len(samples):
+            empty = samples
+        count += int(good.sum())
+        if count >= ROWS:
+            complete = False
+            if _moves(pieces):
+                break
+            pieces = pieces[-1:]  # a robot that stands tells nothing: look further
+            count = len(pieces[0])
+    if rows < 2:
+        raise LogError(log.name, "there are fewer than two samples in it")
+    if not pieces:
+        assert empty is not None
+        raise LogError(log.name, f"every row has a missing value; leave out {_empty_columns(empty, robot)}")
+    return join(pieces), complete
+
+
+def _moves(pieces: list[Samples]) -> bool:
+    """Whether any joint has left its place (by more than 0.01 rad or m)."""
+    low = np.min([piece.q.min(axis=0) for piece in pieces], axis=0)
+    high = np.max([piece.q.max(axis=0) for piece in pieces], axis=0)
+    return bool((high - low).max() > 0.01)
+
+
+def _empty_columns(samples: Samples, robot: Robot) -> str:
+    """Which columns have no value at all."""
+    if not np.isfinite(samples.t).any():
+        return "the column of time, which is empty"
+    for name in ("q", "v", "a", "tau", "reaction"):
+        x = getattr(samples, name)
+        gone = [] if x is None else np.flatnonzero(~np.isfinite(x).any(axis=0)).tolist()
+        if gone:
+            plate = CHANNELS if robot.sensor is None else robot.sensor.channels
+            who = robot.joint_names if name != "reaction" else plate
+            return f"the column of {name} of {', '.join(who[j] for j in gone)}, which is empty"
+    return "the column that is empty"
+
+
+def _in_order(log: Log, samples: Samples) -> Samples:
+    """Rows with increasing time: the longest run between two restarts of the clock."""
+    usual = usual_step(samples.t)
+    samples = samples.take(np.flatnonzero(StrayTimes(usual).find(samples.t, final=True)))
+    parts = [part for _, part in split_at_restarts(samples, -np.inf, usual)]
+    longest = max(parts, key=len)
+    if np.any(np.diff(longest.t) <= 0.0):
+        longest = longest.take(np.argsort(longest.t, kind="stable"))
+    if longest.t[0] == longest.t[-1]:
+        if len(samples) == 1:
+            raise LogError(log.name, "only one row of it has no missing value")
+        raise LogError(log.name, f"time is constant ({longest.t[0]:.9g} s); name the column of time")
+    return spread(longest, np.inf, usual, Findings(log.name, 0.0))
+
+
+def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
+    names = CHANNELS if robot.sensor is None else robot.sensor.channels
+    if reaction.shape[1] != len(names):
+        raise LogError(
+            log.name, f"it has {reaction.shape[1]} channels of forces on the base, the sensor has {len(names)} "
+            f"({', '.join(names)}); declare the sensor's channels in their order"
+        )  # fmt: skip
+    silent = [name for name, column in zip(names, reaction.T, strict=True) if not np.any(column)]
+    if len(silent) == len(names):
+        raise LogError(log.name, "all forces on the base are zero; name their columns with columns={'reaction': [...]}")
+
+
+def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
+    if not np.any(tau):
+        raise LogError(log.name, "all torques are zero; name the columns of the torques with columns={'tau': [...]}")
+    silent = [robot.joint_names[j] for j in joints if not np.any(tau[:, j])]
+    if silent:
+        raise LogError(
+            log.name, f"the torque of joint {', '.join(silent)} is zero throughout; leave the joint out "
+            "(joints=[...], --joints) or name its column"
+        )  # fmt: skip
+
+
+def _saturation(tau: Array, q: Array) -> float:
+    """Level at which a torque is cut off: a long run of exactly the largest value while the robot moves.
+
+    Long: 5 rows, and 10 times the runs before and after it, which are long too where a torque is coarsely rounded.
+    Moving: the runs at the level make up 1 % of a joint's range, which standstill does not.
+    """
+    level = float(np.abs(tau).max())
+    last = np.append(np.flatnonzero(np.diff(tau) != 0.0), len(tau) - 1)  # of every run of equal values
+    runs = np.diff(last, prepend=-1)
+    at_level = np.flatnonzero(np.abs(tau[last]) == level)
+    longest = at_level[np.argmax(runs[at_level])]
+    around = runs[[k for k in (longest - 1, longest + 1) if 0 <= k < len(runs)]]
+    if level == 0.0 or not len(around) or runs[longest] < max(5.0, 10.0 * around.mean()):
+        return np.inf
+    inside = np.flatnonzero(np.abs(tau) == level)
+    inside = inside[1:][np.diff(inside) == 1]
+    travel = np.abs(q[inside] - q[inside - 1]).sum(axis=0)
+    return level if np.any(travel > 0.01 * (q.max(axis=0) - q.min(axis=0))) else np.inf

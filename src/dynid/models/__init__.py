@@ -1,1 +1,0 @@
-"""Measurement models: what a sensor channel sees, linear in the parameters."""

@@ -1,0 +1,148 @@
+"""Drive gains from logs without and with a payload that is known: it is the standard that torques are measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.errors import IdentificationError
+from dynid.estimation.accumulate.one_pass import total_factors
+from dynid.estimation.identify import Logs, check_wishes
+from dynid.estimation.inference.selection import DEFAULT
+from dynid.estimation.regression.measurement import Measure, refuse_idle_offsets
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import Constraints, Factors
+from dynid.identifiability.numeric import find_by_qr
+from dynid.identifiability.relations import Regrouping
+from dynid.payload.bilinear import (
+    Bilinear,
+    Solved,
+    factor_names,
+    first_factors,
+    read_gains,
+    robot_given,
+    solve_bilinear,
+)
+from dynid.payload.gains import Gains
+from dynid.payload.payload import check_load
+from dynid.payload.regrouping import SMALL
+from dynid.payload.two_runs import TwoRuns, collect_two_runs, widened
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+ROUNDS = 4
+"""Of choosing friction and finding gains in turn, at most."""
+
+
+@one_blas_thread
+def identify_gains(
+    robot: Robot,
+    loaded: Logs,
+    unloaded: Logs,
+    payload: Sequence[float] | Array,
+    *,
+    link: str | None = None,
+    friction: str | Sequence[str] = "auto",
+    rotor_inertia: bool = True,
+    cutoff: float | None = None,
+    offsets_per_log: bool = False,
+    delay: float = 0.0,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> Gains:
+    """Estimate the gains of all drives: true torque = gain * measured signal (a current, or a torque in wrong units).
+
+    payload: ten standard parameters of the known load in the frame of the link that carries it (the last where link is
+    missing), as `load_parameters(mass, com, inertia)` gives them. Friction is identified in measured units and given in
+    true ones. The other arguments are those of `identify`.
+    """
+    p = check_load(payload)
+    if robot.sensor is not None:  # the spin of declared rotors is known in N m, not in the drives' units
+        robot = robot.with_sensor(replace(robot.sensor, rotors=()))
+    measure = Measure("torque", None, "smooth")
+    runs = collect_two_runs(
+        robot, loaded, unloaded, link,
+        lambda free: check_wishes(free, friction, rotor_inertia, cutoff, delay, None, (), measure), on_progress,
+    )  # fmt: skip
+    if not runs.state.equation.is_direct:
+        raise IdentificationError("gains of coupled motors (gear as a matrix) cannot be told joint by joint")
+    if on_progress is not None:
+        on_progress("solving", 1.0)
+    refuse_idle_offsets(offsets_per_log, DEFAULT if runs.state.recipe else runs.state.equation.friction)
+    factors = total_factors(runs.blocks)
+    if not runs.state.recipe:
+        return read_gains(robot, p, _solve(runs, p, factors, runs.state.equation.friction, offsets_per_log))
+    chosen: tuple[str, ...] = DEFAULT
+    for _ in range(ROUNDS):  # the gate needs torques in true units, hence the gains, which need friction
+        solved = _solve(runs, p, factors, chosen, offsets_per_log)
+        before, chosen = chosen, runs.choose_friction(1.0 / solved.found.k, offsets_per_log=offsets_per_log)
+        if set(chosen) == set(before):
+            break
+    else:
+        solved = _solve(runs, p, factors, chosen, offsets_per_log)
+    return read_gains(robot, p, solved)
+
+
+def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool) -> Solved:
+    """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
+    problem = _problem(runs, p, friction, offsets_per_log)
+    k = first_factors(problem, factors)
+    start = robot_given(problem, factors, k)
+    place = problem.unknowns.place[0, : len(problem.load)]
+    x = np.where(place >= 0, start.values[np.maximum(place, 0)], 0.0)
+    unknowns = _with_factors(problem)
+    constraints = runs.zero_constraints(unknowns)
+    structure = _structure(problem, unknowns, x, k, constraints)
+    reduced = unknowns.without([j for j in range(len(unknowns)) if j not in structure.kept])
+    if constraints is not None:
+        constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
+    hidden = frozenset(unknowns.names[j] for j in _hidden(structure, len(problem.unknowns)))
+    fixed = np.array([len(problem.unknowns) + c not in structure.kept for c in range(len(k))])
+    found = solve_bilinear(problem, factors, reduced, (x, k), fixed, constraints)
+    return Solved(problem, found, reduced, fixed, hidden)
+
+
+def _problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
+    equation = runs.state.equation
+    load = np.zeros(equation.rigid_count)
+    load[: equation.base_count] = runs.K @ p
+    unknowns = Unknowns.of(equation, friction, runs.state.logs, offsets_per_log=offsets_per_log)
+    return Bilinear(runs, load, unknowns, friction)
+
+
+def _with_factors(problem: Bilinear) -> Unknowns:
+    """Unknowns of robot and friction, then one factor per channel."""
+    names, logs = factor_names(problem), problem.runs.state.logs
+    place = np.tile(np.arange(len(names)), (logs, 1))
+    return widened(problem.unknowns, names, ["1"] * len(names), place, [[c] for c in range(len(names))])
+
+
+def _structure(
+    problem: Bilinear, unknowns: Unknowns, x: Array, k: Array, constraints: Constraints | None
+) -> Regrouping:
+    """How robot, friction and factors regroup on any motion of the joints that moved."""
+    rows = problem.runs.random_rows(unknowns)
+    if rows is None:
+        return Regrouping(tuple(range(len(unknowns))), np.eye(len(unknowns)))
+    place, before = unknowns.place[0, : len(x)], len(problem.unknowns)
+    seen = place >= 0
+    for log, c, own in rows:
+        own[:, before + c] = own[:, place[seen]] @ problem.carried(log, x)[seen]
+        own[:, place[seen]] *= k[c]
+    A = np.concatenate([own for _, _, own in rows])
+    if constraints is not None:
+        A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
+    return find_by_qr(A).regrouping
+
+
+def _hidden(structure: Regrouping, before: int) -> set[int]:
+    """Unknowns that share a direction with a factor that is not revealed."""
+    hidden: set[int] = set()
+    for k in range(before, structure.matrix.shape[1]):
+        if k not in structure.kept:
+            shares = np.abs(structure.matrix[:, k])
+            joined = np.flatnonzero(shares > SMALL * max(float(shares.max(initial=0.0)), 1e-12))
+            hidden |= {k, *(structure.kept[i] for i in joined)}
+    return hidden

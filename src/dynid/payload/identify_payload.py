@@ -1,0 +1,157 @@
+"""The payload of a link from logs with and without it: they share the robot's parameters and its friction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.estimation.accumulate.one_pass import total_factors
+from dynid.estimation.diagnostics.verdict import USABLE_MEAN
+from dynid.estimation.identification import NORMAL
+from dynid.estimation.identify import Logs, check_wishes
+from dynid.estimation.inference.jackknife import gain_shifts, jackknife
+from dynid.estimation.regression.measurement import Measure, refuse_idle_offsets
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import Constraints, Factors, solve
+from dynid.identifiability.numeric import find_by_qr
+from dynid.identifiability.relations import Regrouping
+from dynid.payload.payload import Payload
+from dynid.payload.regrouping import composed, read_payload
+from dynid.payload.two_runs import TwoRuns, collect_two_runs, widened, written
+from dynid.robot.inertia import SYMBOLS, UNITS
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+FEW_BLOCKS = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
+
+
+@one_blas_thread
+def identify_payload(
+    robot: Robot,
+    loaded: Logs,
+    unloaded: Logs,
+    *,
+    link: str | None = None,
+    model: str = "torque",
+    friction: str | Sequence[str] = "auto",
+    rotor_inertia: bool = True,
+    cutoff: float | None = None,
+    joints: Sequence[str] | None = None,
+    offsets_per_log: bool = False,
+    delay: float = 0.0,
+    on_progress: Callable[[str, float], None] | None = None,
+) -> Payload:
+    """Estimate what a link carries, from logs with it (`loaded`) and without it, on any motions.
+
+    All logs share base parameters x and friction; those with the payload see x + K p, p being its ten parameters in
+    the link's frame. link: which one carries, the last where missing. The other arguments are those of `identify`;
+    offsets_per_log: every log has its own torque offsets. Deviations come from the delete-block jackknife.
+    """
+    measure = Measure(model, None, "smooth")
+    runs = collect_two_runs(
+        robot, loaded, unloaded, link,
+        lambda free: check_wishes(free, friction, rotor_inertia, cutoff, delay, joints, (), measure), on_progress,
+    )  # fmt: skip
+    if on_progress is not None:
+        on_progress("solving", 1.0)
+    blocks_of_friction = runs.choose_friction(offsets_per_log=offsets_per_log)
+    refuse_idle_offsets(offsets_per_log, blocks_of_friction)
+    unknowns = _with_payload(runs, blocks_of_friction, offsets_per_log)
+    constraints = runs.zero_constraints(unknowns)
+    blocks = written(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))
+    factors = total_factors(blocks)
+    structure = _structure(runs, unknowns, constraints)
+    reduced = unknowns.without([k for k in range(len(unknowns)) if k not in structure.kept])
+    if constraints is not None:
+        constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
+    solution = solve(reduced, factors, constraints=constraints)
+    deviations = jackknife(reduced, solution, blocks)
+    equation = runs.state.equation
+    regrouping = composed(structure, solution.regrouping)
+    to_base = np.zeros((equation.base_count, len(unknowns) - 10))
+    place = unknowns.place[0, : equation.base_count]
+    to_base[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
+    reading = read_payload(unknowns.names, regrouping, equation, to_base, runs.K, runs.posture)
+    kept = range(len(reduced)) if solution.regrouping is None else solution.regrouping.kept
+    chosen = [list(kept)[row] for row in reading.places]
+    shifts = gain_shifts(equation, reduced, solution, factors)
+    covariance = (solution.covariance if deviations is None else deviations.covariance) + shifts.T @ shifts
+    nrmse = errors(reduced, solution.values, factors)
+    return Payload(
+        robot=robot.name,
+        link=robot.links[runs.carrier].name,
+        way="jointly from logs",
+        names=reading.names,
+        units=reading.units,
+        values=solution.values[chosen],
+        covariance=covariance[np.ix_(chosen, chosen)],
+        quantile=NORMAL if deviations is None else deviations.quantile,
+        groups=0 if deviations is None else deviations.groups,
+        lost=reading.lost,
+        friction=blocks_of_friction,
+        cutoff=runs.state.cutoff,
+        channels=equation.channel_names,
+        nrmse=nrmse,
+        findings=runs.findings,
+        notes=runs.notes(),
+        doubts=(*map(str, runs.state.repeats), *doubts(nrmse, jackknifed=deviations is not None)),
+    )
+
+
+def errors(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
+    """NRMSE per channel over all logs, NaN where no torque was used."""
+    channels = len(unknowns.channels)
+    squares, spread = np.zeros(channels), np.zeros(channels)
+    for log, of_log in factors.items():
+        for c, factor in enumerate(of_log):
+            squares[c] += factor.residual_squares(unknowns.of_channel(log, c, values))
+            spread[c] += factor.spread
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.sqrt(squares / spread))
+
+
+def doubts(nrmse: Array, *, jackknifed: bool) -> tuple[str, ...]:
+    """Reasons not to believe a result."""
+    told = [] if jackknifed else [FEW_BLOCKS]
+    finite = nrmse[np.isfinite(nrmse)]
+    if len(finite) and finite.mean() > USABLE_MEAN:
+        told.append(
+            f"the residual is as large as {100.0 * finite.mean():.0f} % of the signal: is this the right robot, are "
+            "units, signs and the order of joints right?"
+        )
+    return tuple(told)
+
+
+def _with_payload(runs: TwoRuns, friction: tuple[str, ...], offsets_per_log: bool) -> Unknowns:
+    """Unknowns of the robot, then the payload's ten, which only loaded logs have."""
+    state = runs.state
+    unknowns = Unknowns.of(state.equation, friction, state.logs, offsets_per_log=offsets_per_log)
+    place = np.full((state.logs, 10), -1, dtype=np.int64)
+    place[runs.unloaded :] = np.arange(10)
+    return widened(unknowns, SYMBOLS, UNITS, place, [range(10)] * len(unknowns.channels))
+
+
+def _payload_columns(runs: TwoRuns, log: int, c: int, R: Array) -> Array:
+    """Rows with ten further columns: base columns times K in loaded logs."""
+    channel = runs.state.equation.channels[c]
+    seen = channel.columns[: channel.base]
+    own = R[:, : channel.base] @ runs.K[seen] if runs.is_loaded(log) else np.zeros((len(R), 10))
+    return np.column_stack([R[:, :-1], own, R[:, -1]])
+
+
+def _structure(runs: TwoRuns, unknowns: Unknowns, constraints: Constraints | None) -> Regrouping:
+    """How the unknowns regroup on any motion of the joints that moved."""
+    rows = runs.random_rows(unknowns)
+    if rows is None:
+        return Regrouping(tuple(range(len(unknowns))), np.eye(len(unknowns)))
+    place, payload = unknowns.place[0, : runs.state.equation.base_count], len(unknowns) - 10
+    seen = place >= 0
+    for log, _, own in rows:
+        if runs.is_loaded(log):
+            own[:, payload:] = own[:, place[seen]] @ runs.K[seen]
+    A = np.concatenate([own for _, _, own in rows])
+    if constraints is not None:
+        A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
+    return find_by_qr(A).regrouping

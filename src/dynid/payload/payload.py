@@ -1,0 +1,297 @@
+"""A payload with its deviations: ten parameters as far as the data tell, and the body that they describe."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.concurrency import cached_property
+from dynid.errors import IdentificationError
+from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
+from dynid.robot.transform import Array
+
+ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
+CERTAIN = 1e-9
+"""Masses below this (kg) are none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Payload:
+    """What a link carries, in the frame of that link, with standard deviations.
+
+    names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or
+    sums of them such as `ZZ + 0.19 M`; lost: what they do not tell, and the remedy. quantile * sigma is the half width
+    of a 95 % interval. nrmse per channel: error over the spread of the torques, of all logs together.
+    """
+
+    robot: str
+    link: str
+    way: str
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: Array
+    covariance: Array
+    quantile: float
+    groups: int
+    lost: tuple[Lost, ...]
+    friction: tuple[str, ...]
+    cutoff: float | None
+    channels: tuple[str, ...]
+    nrmse: Array
+    findings: tuple[tuple[str, tuple[str, ...]], ...]
+    notes: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def sigma(self) -> Array:
+        """Standard deviations of the values."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def intervals(self) -> Array:
+        """95 % intervals, (values, 2)."""
+        half = self.quantile * self.sigma
+        return np.column_stack([self.values - half, self.values + half])
+
+    @cached_property
+    def parameters(self) -> Array:
+        """Ten standard parameters, NaN where one is not known by itself."""
+        p = np.full(10, np.nan)
+        for k, name in enumerate(self.names):
+            if name in SYMBOLS:
+                p[SYMBOLS.index(name)] = self.values[k]
+        return p
+
+    @cached_property
+    def parameter_covariance(self) -> Array:
+        """Covariance (10, 10) of the parameters, zero where they are not known."""
+        C = np.zeros((10, 10))
+        known = [k for k, name in enumerate(self.names) if name in SYMBOLS]
+        place = [SYMBOLS.index(self.names[k]) for k in known]
+        C[np.ix_(place, place)] = self.covariance[np.ix_(known, known)]
+        return C
+
+    @cached_property
+    def _body(self) -> tuple[Array, Array]:
+        """Mass, centre of mass, inertia about it (10,), and their deviations by first-order propagation."""
+        p, C = self.parameters, self.parameter_covariance
+        if not self.has_mass:
+            p = np.where(np.arange(10) == 9, p, np.nan)
+            return np.roll(p, 1), np.roll(np.where(np.isnan(p), np.nan, np.sqrt(np.diag(C))), 1)
+        J = np.column_stack([body_of(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])
+        values = body_of(p)
+        J = np.where(np.isnan(J), 0.0, J)
+        sigma = np.sqrt(np.einsum("ij,jk,ik->i", J, C, J))
+        return values, np.where(np.isnan(values), np.nan, sigma)
+
+    @property
+    def has_mass(self) -> bool:
+        """Whether the mass is known and differs from none by more than its interval."""
+        M, sigma = self.parameters[9], math.sqrt(self.parameter_covariance[9, 9])
+        return bool(abs(M) > max(self.quantile * sigma, CERTAIN))
+
+    @property
+    def mass(self) -> float:
+        """Mass in kg, NaN where the data do not tell."""
+        return float(self._body[0][0])
+
+    @property
+    def mass_sigma(self) -> float:
+        """Deviation of the mass."""
+        return float(self._body[1][0])
+
+    @property
+    def com(self) -> Array:
+        """Centre of mass (3,) in m, NaN where the data do not tell."""
+        return self._body[0][1:4]
+
+    @property
+    def com_sigma(self) -> Array:
+        """Deviations (3,) of the centre of mass."""
+        return self._body[1][1:4]
+
+    @property
+    def inertia(self) -> Array:
+        """Inertia matrix (3, 3) about the centre of mass in kg m^2, NaN where the data do not tell."""
+        return _matrix(self._body[0][4:])
+
+    @property
+    def inertia_sigma(self) -> Array:
+        """Deviations (3, 3) of the inertia."""
+        return _matrix(self._body[1][4:])
+
+    @cached_property
+    def warnings(self) -> tuple[str, ...]:
+        """What must be read."""
+        return (*self.unknown, *self._not_a_body(), *self.doubts)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What cannot be known of the payload, in words; parameters of the same fate share a sentence."""
+        alike: dict[tuple[str, str], list[str]] = {}
+        for item in self.lost:
+            alike.setdefault((item.seen.removeprefix("it has "), item.remedy), []).append(item.name)
+        return tuple(
+            f"{', '.join(names)} of the payload cannot be known from these data ({why}); {remedy}"
+            for (why, remedy), names in alike.items()
+        )
+
+    def _not_a_body(self) -> tuple[str, ...]:
+        """Say in words why no body can have these values, where they are wrong by more than their intervals."""
+        p, half = self.parameters, self.quantile * np.sqrt(np.diag(self.parameter_covariance))
+        told = [
+            f"the payload's {what} is negative ({p[k]:.4g} +- {half[k]:.2g}): no body has it; were the logs mixed up, "
+            "or torques of the wrong sign?"
+            for k, what in ((9, "mass"), (0, "XX"), (3, "YY"), (5, "ZZ"))
+            if p[k] + half[k] < -CERTAIN
+        ]
+        M = p[9]
+        if np.isfinite(M) and not self.has_mass and not told:
+            told.append(
+                f"the payload's mass ({M:.3g} +- {half[9]:.2g} kg) cannot be told from none: its centre is not known"
+            )
+        if told or not np.isfinite(self.inertia).all():
+            return tuple(told)
+        excess, deviation = _triangle(p, self.parameter_covariance)
+        if excess + self.quantile * deviation < -CERTAIN:
+            told.append(
+                f"no body has the payload's inertia: its largest principal moment exceeds the sum of the two others by "
+                f"{-2.0 * excess:.2g} +- {2.0 * self.quantile * deviation:.1g} kg m^2"
+            )
+        return tuple(told)
+
+    def value(self, name: str) -> float:
+        """Value of one parameter or sum."""
+        if name not in self.names:
+            told = ", ".join(self.names)
+            raise IdentificationError(f"the data do not tell '{name}' of the payload; they tell {told}")
+        return float(self.values[self.names.index(name)])
+
+    def facts(self) -> dict[str, object]:
+        """Everything for machines; None where a number is not known."""
+        return {
+            "robot": self.robot,
+            "link": self.link,
+            "way": self.way,
+            "names": list(self.names),
+            "units": list(self.units),
+            "values": numbers(self.values),
+            "sigma": numbers(self.sigma),
+            "intervals": [numbers(pair) for pair in self.intervals],
+            "mass": number(self.mass),
+            "mass_sigma": number(self.mass_sigma),
+            "com": numbers(self.com),
+            "com_sigma": numbers(self.com_sigma),
+            "inertia": [numbers(row) for row in self.inertia],
+            "inertia_sigma": [numbers(row) for row in self.inertia_sigma],
+            "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.lost],
+            "friction": list(self.friction),
+            "cutoff": self.cutoff,
+            "channels": list(self.channels),
+            "nrmse": numbers(self.nrmse),
+            "logs": [{"name": name, "findings": list(found)} for name, found in self.findings],
+            "notes": list(self.notes),
+            "warnings": list(self.warnings),
+        }
+
+    def to_json(self) -> str:
+        """Everything as JSON text."""
+        return json.dumps(self.facts(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def __str__(self) -> str:
+        half = self.quantile * self.sigma
+        lines = [f"payload of link {self.link}, in its frame (+-: 95 % interval)"]
+        lines += [
+            f"  {name:<4} {value:.5g} +- {h:.2g} {unit}"
+            for name, value, h, unit in zip(self.names, self.values, half, self.units, strict=True)
+        ]
+        return "\n".join([*lines, *(f"  {text}" for text in self.unknown)])
+
+
+def body_of(p: Array) -> Array:
+    """Mass, centre of mass (3), inertia about it (6: xx xy xz yy yz zz); NaN stays where it is, complex steps pass."""
+    xx, xy, xz, yy, yz, zz, X, Y, Z, M = p
+    return np.array(
+        [M, X / M, Y / M, Z / M,
+         xx - (Y * Y + Z * Z) / M, xy + X * Y / M, xz + X * Z / M,
+         yy - (X * X + Z * Z) / M, yz + Y * Z / M, zz - (X * X + Y * Y) / M]
+    )  # fmt: skip
+
+
+def units_of(symbol: str) -> str:
+    """Unit of a standard parameter."""
+    return UNITS[SYMBOLS.index(symbol)]
+
+
+def numbers(values: Array) -> list[float | None]:
+    """Floats for JSON."""
+    return [number(x) for x in values]
+
+
+def number(x: float) -> float | None:
+    """A float for JSON, None where it is not finite."""
+    return float(x) if math.isfinite(x) else None
+
+
+def _matrix(x: Array) -> Array:
+    return np.array([[x[0], x[1], x[2]], [x[1], x[3], x[4]], [x[2], x[4], x[5]]])
+
+
+def _triangle(p: Array, C: Array) -> tuple[float, float]:
+    """Smallest eigenvalue of tr(I)/2 - I (about the centre of mass), not negative for a body, and its deviation."""
+    S = _matrix(body_of(p)[4:])
+    w, V = np.linalg.eigh(0.5 * np.trace(S) * np.eye(3) - S)
+    v = V[:, 0]
+    J = np.column_stack([body_of(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])[4:]
+    gradient = np.array([0.5 * np.trace(D) - v @ D @ v for D in map(_matrix, J.T)])
+    return float(w[0]), float(np.sqrt(gradient @ C @ gradient))
+
+
+# A payload that is known: mass, centre of mass and inertia, checked.
+
+
+def load_parameters(mass: float, com: Sequence[float] | Array, inertia: object = None) -> Array:
+    """Ten standard parameters XX XY XZ YY YZ ZZ MX MY MZ M of a known body, in the frame of the link that carries it.
+
+    mass in kg, com (3,) in m, inertia about the centre of mass in kg m^2: (3, 3), or the six ixx, ixy, ixz, iyy, iyz,
+    izz (matrix elements); missing: a point mass.
+    """
+    m, c = _numbers("mass", mass, ()), _numbers("com", com, (3,))
+    J = np.zeros((3, 3))
+    if inertia is not None:
+        J = _numbers("inertia", inertia, (3, 3), (6,))
+        J = inertia_matrix(J) if J.ndim == 1 else J
+        if not np.allclose(J, J.T, rtol=1e-9, atol=1e-12):
+            raise IdentificationError("the inertia of the payload must be a symmetric matrix")
+    return check_load(from_body(Body(float(m), c, J)))
+
+
+def check_load(parameters: object) -> Array:
+    """Ten standard parameters that a body can have."""
+    p = _numbers("parameters", parameters, (10,))
+    if p[9] <= 0.0:
+        raise IdentificationError(f"the mass of the payload must be positive, got {p[9]:.6g} kg")
+    P = pseudo_inertia(p)
+    if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
+        raise IdentificationError(
+            "no body has the inertia of this payload: about its centre of mass, each principal moment is at most the "
+            "sum of the two others"
+        )
+    return p
+
+
+def _numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
+    try:
+        x = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        x = np.array(np.nan)
+    if x.shape not in shapes or not np.isfinite(x).all():
+        counts = " or ".join(" x ".join(map(str, shape)) or "one" for shape in shapes)
+        got = str(value)[:60]
+        raise IdentificationError(f"{what} of the payload: give finite numbers ({counts} of them), got {got!r}")
+    return x

@@ -1,0 +1,91 @@
+"""What a regrouping of the unknowns tells of a payload: which parameters alone, which in sums, which not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.estimation.diagnostics.unidentifiable import Lost, revealing_motion, seen_instead
+from dynid.estimation.regression.equation import Equation
+from dynid.identifiability.relations import Regrouping
+from dynid.payload.payload import units_of
+from dynid.robot.inertia import SYMBOLS
+from dynid.robot.transform import Array
+
+SMALL = 1e-6
+"""Share of the largest one of a parameter below which it joins another by rounding only."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reading:
+    """Names, units and places (among the kept unknowns) of what is told; the rest is lost."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    places: list[int]
+    lost: tuple[Lost, ...]
+
+
+def composed(first: Regrouping, second: Regrouping | None) -> Regrouping:
+    """Regroup what was kept once more."""
+    if second is None:
+        return first
+    return Regrouping(tuple(first.kept[k] for k in second.kept), second.matrix @ first.matrix)
+
+
+def read_payload(
+    names: Sequence[str], regrouping: Regrouping, equation: Equation, to_base: Array, K: Array, posture: Array | None
+) -> Reading:
+    """Unknowns are the robot's, then ten of the payload; to_base (base, robot's): how those make base parameters.
+
+    posture (n,): around which motions are tried, to name one that would show what is lost.
+    """
+    before = len(names) - 10
+    kept, M = regrouping.kept, _clean(regrouping.matrix)
+    told, units, places, lost = [], [], [], []
+    for row, k in enumerate(kept):
+        if k < before:
+            continue
+        text = names[k]
+        for other in range(len(names)):
+            share = M[row, other]
+            if other != k and share != 0.0:
+                factor = "" if abs(abs(share) - 1.0) < SMALL else f"{abs(share):.4g} "
+                text += f" {'+' if share > 0 else '-'} {factor}{names[other]}"
+        told.append(text)
+        units.append(units_of(SYMBOLS[k - before]))
+        places.append(row)
+    for k in range(before, len(names)):
+        if k in kept:
+            continue
+        terms = [(float(share), names[i]) for i, share in zip(kept, M[:, k], strict=True) if share != 0.0]
+        direction = np.zeros(len(names))
+        direction[k] = 1.0
+        direction[list(kept)] -= M[:, k]
+        without = to_base @ direction[:before]
+        remedy = _remedy(equation, without + K @ direction[before:], without, posture)
+        shares = tuple((name, share) for share, name in terms)
+        lost.append(Lost(names[k], seen_instead(terms, names[k]), remedy, shares))
+    return Reading(tuple(told), tuple(units), places, tuple(lost))
+
+
+def _clean(matrix: Array) -> Array:
+    """Leave out shares that are rounding."""
+    largest = np.abs(matrix).max(axis=0, initial=0.0)
+    return np.where(np.abs(matrix) > SMALL * largest, matrix, 0.0)
+
+
+def _remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array | None) -> str:
+    """Name a motion that shows a direction of the base parameters, with the payload or without it."""
+    size = max(float(np.abs(loaded).max(initial=0.0)), float(np.abs(unloaded).max(initial=0.0)))
+    if size < 1e-9:
+        if len(equation.joints) < equation.robot.n:
+            return "no motion shows it in the torques of these joints; use those of all joints"
+        return "no motion of this robot shows it in its torques"
+    if posture is None:
+        return "record motions that move more joints, with and without the payload"
+    which, rigid = ("with", loaded) if np.abs(loaded).max() > 1e-9 * size else ("without", unloaded)
+    padded = np.concatenate([rigid, np.zeros(equation.rigid_count - len(rigid))])
+    return f"{revealing_motion(equation, padded, posture)} in the logs {which} the payload"

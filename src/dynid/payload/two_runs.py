@@ -1,0 +1,256 @@
+"""Runs without and with a payload in one state: which torques count, which friction, and what random motion tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.accumulate.logs import Progress, Wishes, collect
+from dynid.estimation.accumulate.one_pass import Block, total_factors
+from dynid.estimation.accumulate.state import State
+from dynid.estimation.identify import Logs, open_logs
+from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_blocks
+from dynid.estimation.regression.structure import held_rows, standing_joints
+from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.least_squares import Constraints, constraints_of, solve
+from dynid.identifiability.parameters import BaseParameters
+from dynid.logs.log import Log
+from dynid.robot.inertia import SYMBOLS
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+# The link that carries a payload, and how the payload's ten parameters join the base parameters.
+
+
+def find_carrier(robot: Robot, link: str | None) -> int:
+    """Index of the link of a name (its own, or its joint's); the last one of a serial robot where none is given."""
+    carriers = [k for k, some in enumerate(robot.links) if some.kind != "floating"]
+    if link is None:
+        parents = {some.parent for some in robot.links}
+        ends = [k for k in carriers if k not in parents]
+        if len(ends) > 1:
+            names = ", ".join(robot.links[k].name for k in ends)
+            raise IdentificationError(f"'{robot.name}' ends in several links ({names}); link= says which one carries")
+        return ends[0]
+    found = [k for k in carriers if link in (robot.links[k].name, robot.links[k].joint)]
+    if not found:
+        names = ", ".join(robot.links[k].name for k in carriers)
+        raise IdentificationError(f"there is no link '{link}' in '{robot.name}'; links are {names}")
+    return found[0]
+
+
+def freed(robot: Robot, carrier: int) -> Robot:
+    """Return the robot without known zeros at the link that carries: what is zero of a link need not be of a load."""
+    links = list(robot.links)
+    links[carrier] = replace(links[carrier], zero=links[carrier].zero - set(SYMBOLS))
+    return replace(robot, links=tuple(links))
+
+
+def zeros_of(robot: Robot, carrier: int) -> tuple[str, ...]:
+    """Names of the inertial parameters of a link that are known to be zero."""
+    link = robot.links[carrier]
+    return tuple(symbol + link.label for symbol in SYMBOLS if symbol in link.zero)
+
+
+def joining(base: BaseParameters, carrier: int) -> Array:
+    """K (count, 10): a payload p in the frame of a link changes the base parameters by K p."""
+    label = base.robot.links[carrier].label
+    place = {name: k for k, name in enumerate(base.robot.parameter_names)}
+    return np.asarray(base.matrix[:, [place[symbol + label] for symbol in SYMBOLS]])
+
+
+REFUSED = "load"
+"""Friction that grows with the rigid torque: its column would need the payload that is sought."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TwoRuns:
+    """Logs without the payload first, then those with it, of one equation.
+
+    blocks: without the torques of joints that stood still, which hold any static friction; used (logs, channels): which
+    remain. K (base, 10): payload to base parameters. zeros: known zeros of the link that carries, which the payload
+    need not share.
+    """
+
+    state: State
+    robot: Robot
+    carrier: int
+    unloaded: int
+    blocks: tuple[Block, ...]
+    used: NDArray[np.bool_]
+    K: Array
+    zeros: tuple[str, ...]
+
+    def is_loaded(self, log: int) -> bool:
+        """Whether the payload was there."""
+        return log >= self.unloaded
+
+    @property
+    def posture(self) -> Array:
+        """Mean position (n,) in the logs."""
+        return np.asarray(np.mean([found.mean for found in self.state.findings], axis=0))
+
+    @property
+    def findings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """What was found in every log, in words."""
+        return tuple((found.log, tuple(found.sentences)) for found in self.state.findings)
+
+    def notes(self) -> tuple[str, ...]:
+        """Which torques were left out."""
+        names, told = self.state.equation.channel_names, []
+        for log, (found, used) in enumerate(zip(self.state.findings, self.used, strict=True)):
+            still = [name for name, some in zip(names, used, strict=True) if not some]
+            if still:
+                which = "with" if self.is_loaded(log) else "without"
+                told.append(
+                    f"{found.log} ({which} the payload): joint {', '.join(still)} stands still; its torque holds "
+                    "static friction of any size and is left out"
+                )
+        return tuple(told)
+
+    def choose_friction(self, scale: Array | None = None, *, offsets_per_log: bool = False) -> tuple[str, ...]:
+        """Blocks that the gate admits on the logs without payload; scale (channels,): of the measured torques."""
+        equation = self.state.equation
+        if not self.state.recipe:
+            return equation.friction
+        blocks = tuple(block for block in self.state.blocks if not self.is_loaded(block.log))
+        if scale is not None:
+            blocks = tuple(replace(block, factors=_rescaled(block.factors, scale)) for block in blocks)
+        first = Unknowns.of(equation, DEFAULT, self.unloaded, offsets_per_log=offsets_per_log)
+        noise = solve(first, total_factors(blocks)).noise
+        optional = tuple(name for name in OPTIONAL if name != REFUSED)
+        return choose_blocks(
+            equation, blocks, noise, logs=self.unloaded, offsets_per_log=offsets_per_log, optional=optional
+        )[0]
+
+    def random_rows(self, unknowns: Unknowns) -> list[tuple[int, int, Array]] | None:
+        """Rows (N, unknowns) of random motion with joints held that stood still, as (log, channel, rows).
+
+        None where a closed loop cannot close so: then the data decide alone.
+        """
+        try:
+            rows = held_rows(self.state, unknowns)
+        except LoopError:
+            return None
+        scalar = self.state.equation.measure.is_scalar
+        return [
+            (log, c, own)
+            for log, of_log in enumerate(rows)
+            for c, own in enumerate(of_log)
+            if scalar or self.used[log, c]
+        ]
+
+    def zero_constraints(self, unknowns: Unknowns) -> Constraints | None:
+        """Known zeros of the link that carries, as equations of the unknowns."""
+        return constraints_of(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), (), {})[0]
+
+
+def collect_two_runs(
+    robot: Robot,
+    loaded: Logs,
+    unloaded: Logs,
+    link: str | None,
+    wishes: Callable[[Robot], Wishes],
+    on_progress: Progress | None,
+) -> TwoRuns:
+    """Read all logs once."""
+    if robot.floating:
+        raise IdentificationError(f"'{robot.name}' floats; payloads are identified on a fixed base; {FIX_THE_BASE}")
+    if robot.unknown:
+        raise IdentificationError(
+            f"payloads need the geometry, of which '{robot.name}' declares {', '.join(robot.unknown)} unknown"
+        )
+    carrier = find_carrier(robot, link)
+    free = freed(robot, carrier)
+    wanted = wishes(free)
+    if wanted.friction is not None and REFUSED in wanted.friction:
+        raise IdentificationError(f"friction block '{REFUSED}' grows with the torque of the payload; leave it out here")
+    _check_different(loaded, unloaded)
+    without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
+    state = collect(free, (*without, *carrying), wanted, torques=False, on_progress=on_progress)
+    for repeat in state.repeats:
+        if repeat.of < len(without) <= repeat.log:
+            raise IdentificationError(
+                f"{repeat.name}, with the payload, holds samples of {repeat.other}, without it; a run with and one "
+                "without are needed"
+            )
+    count = len(without) - sum(repeat.gone and repeat.log < len(without) for repeat in state.repeats)
+    used = _used(state)
+    for log, found in enumerate(state.findings):
+        if not used[log].any():
+            raise LogError(found.log, "no joint moves in it; record a motion, or state friction=() if there is none")
+    empty = [ChannelFactor.empty(len(channel.columns)) for channel in state.equation.channels]
+    blocks = tuple(
+        replace(block, factors=tuple(f if used[block.log, c] else empty[c] for c, f in enumerate(block.factors)))
+        for block in state.blocks
+    )
+    K = joining(state.equation.base, carrier)
+    return TwoRuns(state, free, carrier, count, blocks, used, K, zeros_of(robot, carrier))
+
+
+def written(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]) -> tuple[Block, ...]:
+    """Blocks with other columns: write(log, channel, R) returns the new rows."""
+    return tuple(
+        replace(
+            block,
+            factors=tuple(
+                ChannelFactor(write(block.log, c, factor.R), factor.count, factor.total)
+                for c, factor in enumerate(block.factors)
+            ),
+        )
+        for block in blocks
+    )
+
+
+def _rescaled(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[ChannelFactor, ...]:
+    """Factors with each channel's measured torque times a number."""
+    return tuple(
+        ChannelFactor(np.column_stack([f.R[:, :-1], s * f.R[:, -1]]), f.count, float(s * f.total))
+        for f, s in zip(factors, scale, strict=True)
+    )
+
+
+def widened(unknowns: Unknowns, names: Sequence[str], units: Sequence[str], place: NDArray[np.int64],
+            channels: Sequence[Sequence[int]]) -> Unknowns:  # fmt: skip
+    """Unknowns with further ones; place (logs, new columns): which, -1: none; channels: new columns of each channel."""
+    columns = unknowns.place.shape[1]
+    shifted = np.where(place >= 0, place + len(unknowns), -1)
+    own = tuple(
+        np.concatenate([before, columns + np.array(more, dtype=np.int64)])
+        for before, more in zip(unknowns.channels, channels, strict=True)
+    )
+    return Unknowns((*unknowns.names, *names), (*unknowns.units, *units), np.hstack([unknowns.place, shifted]), own)
+
+
+def _used(state: State) -> NDArray[np.bool_]:
+    """Whether a channel's torque counts (logs, channels): not where its joint stands still and has friction."""
+    equation = state.equation
+    used = np.ones((state.logs, len(equation.channels)), dtype=np.bool_)
+    if not equation.friction or equation.measure.is_scalar:
+        return used
+    for log, (still, _) in standing_joints(state).items():
+        motors = (equation.transmission[:, ~still] != 0.0).any(axis=1)  # motors that turn
+        for c, channel in enumerate(equation.channels):
+            used[log, c] = motors[channel.motors].all()
+    return used
+
+
+def _opened(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
+    if not isinstance(logs, Log | str | Path) and not list(logs):
+        raise IdentificationError(f"there is no log {which} the payload; one with and one without it are needed")
+    return open_logs(robot, logs)
+
+
+def _check_different(loaded: Logs, unloaded: Logs) -> None:
+    def marks(logs: Logs) -> set[object]:
+        several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
+        return {id(log) if isinstance(log, Log) else Path(log).absolute() for log in several}
+
+    if marks(loaded) & marks(unloaded):
+        raise IdentificationError("the same log is given with and without the payload")

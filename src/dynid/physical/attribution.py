@@ -1,0 +1,119 @@
+"""Who decides each parameter: the data, or the prior; and how surely, where it is the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.estimation.identification import Identification
+from dynid.physical.cone import smallest_share
+from dynid.physical.prior import Prior
+from dynid.physical.problem import Problem, Seen
+from dynid.physical.search import MARGIN, Found
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+DETERMINED = 1.0 - 1e-6
+"""Structural share from which on a parameter counts as determined by the data alone."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """structural: 1 where the identified parameters determine a parameter, 0 where they do not touch it.
+
+    from_data: how much of the doubt of the prior the data, with their noise, take away (0 to 1); sigma: standard
+    deviation, NaN where the prior has a say. Both are those of bodies inside their bounds: a bound that binds makes
+    deviations smaller.
+    """
+
+    structural: Array
+    from_data: Array
+    sigma: Array
+
+
+def shares_of(result: Identification, seen: Seen, problem: Problem) -> Shares:
+    """Linear-Gaussian bookkeeping with the prior's doubt of every parameter by itself.
+
+    What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
+    that no data show has share 0.
+    """
+    T = np.diag(np.linalg.norm(problem.basis, axis=1))
+    B = seen.matrix @ T
+    size = np.linalg.norm(B, axis=1)
+    size = np.where(size > 0.0, size, 1.0)  # 0: a rotor whose inertia is declared
+    U, s, Vt = np.linalg.svd(B / size[:, None], full_matrices=False)
+    keep = s > 1e-9 * s[0]
+    V = Vt[keep].T
+    prior = (T**2).sum(axis=1)
+    known = ((T @ V) ** 2).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        structural = np.where(prior > 0.0, np.minimum(known / prior, 1.0), 1.0)
+    # seen parameters have covariance C; in coordinates: Vt x = diag(1/s) U' (theta / size)
+    half = (U[:, keep] / s[keep]).T / size
+    C = half @ result.covariance @ half.T
+    C = 0.5 * (C + C.T)
+    left = C @ np.linalg.pinv(C + np.eye(len(C)), hermitian=True)  # posterior of the seen part, prior 1
+    TV = T @ V
+    with np.errstate(divide="ignore", invalid="ignore"):
+        remaining = np.einsum("ij,jk,ik->i", TV, left, TV)
+        from_data = np.where(prior > 0.0, np.clip((known - remaining) / prior, 0.0, 1.0), 1.0)
+    variance = np.einsum("ij,jk,ik->i", TV, C, TV)
+    determined = structural >= DETERMINED
+    friction = np.arange(len(problem.names)) >= len(result.robot.parameter_names)
+    from_data = np.where(friction & determined, 1.0, from_data)
+    sigma = np.where(determined, np.sqrt(np.maximum(variance, 0.0)), np.nan)
+    return Shares(structural, from_data, np.where(prior > 0.0, sigma, np.nan))
+
+
+# Which bounds the data press against, in words.
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One bound that the data press against: its link ("" for bounds of the user and of friction), and why in words.
+
+    share: how much of all pressure is on it, 0 to 1.
+    """
+
+    link: str
+    reason: str
+    share: float
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: Found) -> tuple[Binding, ...]:
+    """Bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
+    if found.fit is None:
+        return ()
+    values = problem.values(found.fit)
+    total = float(found.link_pressure.sum() + found.row_pressure.sum()) or 1.0
+    several = []
+    for k, pressure in zip(problem.links, found.link_pressure, strict=True):
+        x = values[problem.names.index("XX" + robot.links[k].label) :][:10]
+        smallest, w = smallest_share(x, prior.inertia[k])
+        if pressure > 1e-6 * total and smallest < 4.0 * MARGIN:
+            reason = f"link {robot.links[k].name}: {_in_words(x, prior.inertia[k], w)}"
+            several.append(Binding(robot.links[k].name, reason, float(pressure) / total))
+    for label, pressure in zip(problem.below.labels, found.row_pressure, strict=True):
+        if pressure > 1e-6 * total:
+            several.append(Binding("", f"{label} is at its limit", float(pressure) / total))
+    return tuple(sorted(several, key=lambda b: -b.share))
+
+
+def _in_words(x: Array, prior: Array, w: Array) -> str:
+    """What w'Pw -> 0 means: the mass vanishes, or all of it lies in the plane w[:3] . r + w[3] = 0."""
+    if x[9] < 1e-2 * prior[9]:
+        return "the data ask for no mass, or a negative one"
+    n = w[:3] / max(float(np.linalg.norm(w[:3])), 1e-300)
+    axis = int(np.argmax(np.abs(n)))
+    first, second, third = ("YY", "ZZ", "XX"), ("XX", "ZZ", "YY"), ("XX", "YY", "ZZ")
+    a, b, c = (first, second, third)[axis]
+    if abs(n[axis]) > 0.98:
+        return (
+            f"the data ask for a body thinner than none along {'xyz'[axis]} "
+            f"(triangle inequality {a} + {b} >= {c} about its centre of mass)"
+        )
+    return f"the data ask for a body thinner than none along ({n[0]:.2f}, {n[1]:.2f}, {n[2]:.2f})"

@@ -1,0 +1,295 @@
+"""What the user knows of the bodies beside the data, as linear rows on the parameters."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynid.errors import PhysicalError, RobotFileError
+from dynid.physical.file_bodies import carried_links, numbers_of
+from dynid.physical.prior import is_massless, refuse_other_robot
+from dynid.robot.inertia import SYMBOLS, pseudo_inertia
+from dynid.robot.io.urdf import pose_of
+from dynid.robot.io.xml import place_of
+from dynid.robot.load import load_robot
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ellipsoid:
+    """A solid ellipsoid in a link's frame: centre c (3,) in m, shape E (3, 3) in m^2: (x - c)' E^-1 (x - c) <= 1."""
+
+    centre: Array
+    shape: Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Demands:
+    """total_mass (kg) of all links; bounds (low, high) by parameter; centre (3, 2) by link: a box for the mass centre.
+
+    within: an ellipsoid by link, in which all of its mass lies (needed for that, and enough for its centre: the mean of
+    1 - (x - c)' shape^-1 (x - c) over the mass is not negative).
+    """
+
+    total_mass: float | None = None
+    bounds: Mapping[str, Interval] = field(default_factory=dict)
+    centre: Mapping[str, Sequence[Interval]] = field(default_factory=dict)
+    within: Mapping[str, Ellipsoid] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearRows:
+    """matrix @ values == right, or <= right; labels say in words what each row asks for."""
+
+    matrix: Array
+    right: Array
+    labels: tuple[str, ...]
+
+    @staticmethod
+    def of(rows: list[tuple[Array, float, str]], width: int) -> LinearRows:
+        """Stack single rows."""
+        if not rows:
+            return LinearRows(np.zeros((0, width)), np.zeros(0), ())
+        return LinearRows(
+            np.array([r for r, _, _ in rows]), np.array([b for _, b, _ in rows]), tuple(t for *_, t in rows)
+        )
+
+    def with_rows(self, other: LinearRows) -> LinearRows:
+        """Both, one under the other."""
+        matrix, right = np.concatenate([self.matrix, other.matrix]), np.concatenate([self.right, other.right])
+        return LinearRows(matrix, right, (*self.labels, *other.labels))
+
+
+def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[LinearRows, LinearRows]:
+    """Equations and inequalities on the parameters `names`: the standard ones in order, then friction."""
+    unit, place = np.eye(len(names)), {name: k for k, name in enumerate(names)}
+    equal: list[tuple[Array, float, str]] = []
+    below: list[tuple[Array, float, str]] = []
+    for link in robot.links:
+        for symbol in sorted(link.zero & {"XY", "XZ", "YZ", "MX", "MY", "MZ"}):
+            if not is_massless(link):
+                equal.append((unit[place[symbol + link.label]], 0.0, f"{symbol}{link.label} = 0 (known zero)"))
+    if demands.total_mass is not None:
+        mass = _positive("the total mass", demands.total_mass)
+        total = np.sum([unit[place["M" + link.label]] for link in robot.links if not is_massless(link)], axis=0)
+        equal.append((total, mass, f"total mass {mass:.6g} kg"))
+    for name, interval in demands.bounds.items():
+        low, high = _interval(f"the bounds of {name}", interval)
+        row = unit[_place(name, place)]
+        if low == high:
+            equal.append((row, low, f"{name} = {low:.6g}"))
+            continue
+        if np.isfinite(high):
+            below.append((row, high, f"{name} <= {high:.6g}"))
+        if np.isfinite(low):
+            below.append((-row, -low, f"{name} >= {low:.6g}"))
+    for name, box in demands.centre.items():
+        label = _label(robot, name)
+        if len(box) != 3:
+            raise PhysicalError(f"the box of the centre of mass of {name} needs (low, high) for x, y and z")
+        m = unit[place["M" + label]]
+        for axis, interval in zip("XYZ", box, strict=True):
+            low, high = _interval(f"the centre of mass of {name}, {axis.lower()}", interval)
+            h, where = unit[place[f"M{axis}{label}"]], f"centre of mass of {name}: {axis.lower()}"
+            if np.isfinite(high):
+                below.append((h - high * m, 0.0, f"{where} <= {high:.6g} m"))
+            if np.isfinite(low):
+                below.append((low * m - h, 0.0, f"{where} >= {low:.6g} m"))
+    for name, ellipsoid in demands.within.items():
+        first = place[SYMBOLS[0] + _label(robot, name)]
+        row = np.zeros(len(names))
+        row[first : first + 10] = -_inside(name, ellipsoid)
+        below.append((row, 0.0, f"the mass of {name} inside its ellipsoid"))
+    return LinearRows.of(equal, len(names)), LinearRows.of(below, len(names))
+
+
+def _inside(name: str, ellipsoid: Ellipsoid) -> Array:
+    """Row on ten parameters: the integral over the mass of 1 - (x - c)' shape^-1 (x - c)."""
+    c, shape = np.asarray(ellipsoid.centre, dtype=np.float64), np.asarray(ellipsoid.shape, dtype=np.float64)
+    if c.shape != (3,) or shape.shape != (3, 3) or not np.isfinite(c).all() or not np.isfinite(shape).all():
+        raise PhysicalError(f"the ellipsoid of {name} needs a centre of 3 and a shape of 3 x 3 finite numbers")
+    if np.linalg.eigvalsh(0.5 * (shape + shape.T)).min() <= 0.0:
+        raise PhysicalError(f"the shape of the ellipsoid of {name} is not positive definite")
+    K = np.linalg.inv(0.5 * (shape + shape.T))
+    Q = np.zeros((4, 4))
+    Q[:3, :3], Q[:3, 3], Q[3, :3], Q[3, 3] = -K, K @ c, c @ K, 1.0 - c @ K @ c
+    return np.array([float(np.sum(Q * pseudo_inertia(unit))) for unit in np.eye(10)])
+
+
+def _label(robot: Robot, name: str) -> str:
+    found = [link for link in robot.links if name in (link.name, link.joint)]
+    if not found or is_massless(found[0]):
+        raise PhysicalError(f"there is no link '{name}' with mass; links are {', '.join(x.name for x in robot.links)}")
+    return found[0].label
+
+
+def _place(name: str, place: Mapping[str, int]) -> int:
+    if name not in place:
+        near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
+        raise PhysicalError(f"there is no parameter '{name}' here to be bounded; near it are {', '.join(near)}")
+    return place[name]
+
+
+def _interval(what: str, interval: object) -> Interval:
+    try:
+        low, high = (float(x) for x in interval)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if np.isnan(low) or np.isnan(high):
+        raise PhysicalError(f"{what}: give two numbers (low, high), got {str(interval)[:60]}")
+    if low > high or low == np.inf or high == -np.inf:
+        raise PhysicalError(f"{what} contradict each other: {low:.6g} is above {high:.6g}")
+    return low, high
+
+
+def _positive(what: str, value: object) -> float:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        number = np.nan
+    if not (np.isfinite(number) and number > 0.0):
+        raise PhysicalError(f"{what} must be a positive number of kg, got {str(value)[:60]}")
+    return number
+
+
+# Ellipsoids around the shapes that a URDF gives its links: all mass of a link lies inside.
+#
+# Collision shapes are taken, visual ones where there are none: spheres, boxes, cylinders, and meshes as STL or OBJ.
+
+
+LARGEST_MESH = 256 * 1024 * 1024
+ROUND = 32
+"""Points on the rim of a cylinder."""
+
+
+def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipsoid], tuple[str, ...]]:
+    """Smallest ellipsoid around the shapes of every link that has some, and notes on shapes that were not read."""
+    path = Path(source)
+    if path.suffix.lower() != ".urdf":
+        raise PhysicalError(f"{path}: shapes of links are read from a .urdf file")
+    refuse_other_robot(robot, load_robot(path), "the geometry")
+    points: dict[int, list[Array]] = {}
+    notes: list[str] = []
+    missing: set[int] = set()
+    for element, carrier, T in carried_links(path, robot):
+        shapes = element.findall("collision") or element.findall("visual")
+        for shape in shapes if carrier >= 0 else ():
+            name = element.get("name", "")
+            own, problem = _points(path, name, shape.find("geometry"))
+            if own is None:
+                notes.append(f"link {name}: {problem}; its mass is not bounded by its shape")
+                missing.add(carrier)
+                continue
+            try:
+                placed = T @ pose_of(shape)
+            except ValueError as error:
+                raise RobotFileError(str(path), [f"{place_of(shape)}link '{name}', {shape.tag}: {error}"]) from error
+            points.setdefault(carrier, []).append(own @ placed.rotation.T + placed.translation)
+    whole = {k: np.concatenate(some) for k, some in points.items() if k not in missing}
+    if not whole and not notes:
+        raise PhysicalError(f"{path}: no link has a <collision> or <visual> shape")
+    return {robot.links[k].name: around(some) for k, some in whole.items()}, tuple(dict.fromkeys(notes))
+
+
+def around(points: Array) -> Ellipsoid:
+    """Smallest ellipsoid around points (N, 3), by Khachiyan's iteration; it covers all of them."""
+    some = points if len(points) <= 2000 else points[_extreme(points)]
+    N, d = len(some), 3
+    Q, u = np.column_stack([some, np.ones(N)]).T, np.full(N, 1.0 / N)
+    for _ in range(2000):
+        M = (Q * u) @ Q.T
+        far = np.einsum("iN,ij,jN->N", Q, np.linalg.pinv(M, hermitian=True), Q)
+        k = int(np.argmax(far))
+        if far[k] < (d + 1) * (1.0 + 1e-3):
+            break
+        step = (far[k] - d - 1.0) / ((d + 1.0) * (far[k] - 1.0))
+        u *= 1.0 - step
+        u[k] += step
+    centre = some.T @ u
+    shape = d * ((some.T * u) @ some - np.outer(centre, centre))
+    size = max(float(np.trace(shape)), 1e-12)
+    shape += 1e-6 * size * np.eye(3)  # flat shapes have some thickness
+    away = points - centre
+    reach = float(np.einsum("Ni,ij,Nj->N", away, np.linalg.inv(shape), away).max())
+    return Ellipsoid(centre, shape * max(reach, 1e-12))
+
+
+def _extreme(points: Array) -> Array:
+    """Indices of points that are farthest in many directions: those of the hull matter."""
+    directions = np.random.default_rng(0).standard_normal((1000, 3))
+    return np.unique((points @ directions.T).argmax(axis=0))
+
+
+def _points(path: Path, name: str, geometry: Element | None) -> tuple[Array | None, str]:
+    """Points (N, 3) whose hull holds a shape, or why there are none."""
+    for shape in geometry if geometry is not None else ():
+        if shape.tag == "box":
+            half = 0.5 * np.array(numbers_of(path, name, shape, "size", (0.0, 0.0, 0.0)))
+            return half * np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T, ""
+        if shape.tag in ("sphere", "cylinder"):
+            r = numbers_of(path, name, shape, "radius", (0.0,))[0]
+            angle = np.linspace(0.0, 2.0 * np.pi, ROUND, endpoint=False)
+            rim = r / np.cos(np.pi / ROUND) * np.column_stack([np.cos(angle), np.sin(angle), 0.0 * angle])
+            if shape.tag == "sphere":
+                return np.concatenate([rim, rim[:, [1, 2, 0]], rim[:, [2, 0, 1]]]), ""
+            up = np.array([0.0, 0.0, 0.5 * numbers_of(path, name, shape, "length", (0.0,))[0]])
+            return np.concatenate([rim + up, rim - up]), ""
+        if shape.tag == "mesh":
+            file = _find(path, shape.get("filename", ""))
+            if file is None:
+                return None, f"the mesh '{shape.get('filename', '')[:80]}' is not there"
+            scale = np.array(numbers_of(path, name, shape, "scale", (1.0, 1.0, 1.0)))
+            vertices = read_vertices(file)
+            return (
+                (None, f"the mesh {file.name} is neither STL nor OBJ") if vertices is None else (scale * vertices, "")
+            )
+    return None, "its shape is of an unknown kind"
+
+
+def _find(path: Path, name: str) -> Path | None:
+    """A mesh file beside the URDF or beside one of the folders above it; `package://` names one of these."""
+    inside = name.removeprefix("file://").removeprefix("package://")
+    for folder in list(path.resolve().parents)[:5]:
+        for tried in (inside, inside.partition("/")[2]) if name.startswith("package://") else (inside,):
+            if tried and (folder / tried).is_file():
+                return folder / tried
+    return None
+
+
+def read_vertices(file: Path) -> Array | None:
+    """Vertices (N, 3) of an STL or OBJ file, None where it is neither."""
+    if file.stat().st_size > LARGEST_MESH:
+        raise PhysicalError(f"{file}: larger than 256 MiB")
+    raw = file.read_bytes()
+    if file.suffix.lower() == ".stl":
+        count = int.from_bytes(raw[80:84], "little") if len(raw) >= 84 else -1
+        if count > 0 and len(raw) == 84 + 50 * count:
+            facets = np.frombuffer(raw, dtype=np.uint8, offset=84).reshape(count, 50)[:, 12:48]
+            return _checked(file, np.ascontiguousarray(facets).view("<f4").reshape(-1, 3).astype(np.float64))
+        word = "vertex"
+    elif file.suffix.lower() == ".obj":
+        word = "v"
+    else:
+        return None
+    lines = (line.split() for line in raw.decode("utf-8", "replace").splitlines())
+    try:
+        return _checked(file, np.array([[float(x) for x in line[1:4]] for line in lines if line and line[0] == word]))
+    except ValueError as error:
+        raise PhysicalError(f"{file}: a vertex is not three numbers") from error
+
+
+def _checked(file: Path, vertices: Array) -> Array:
+    if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
+        raise PhysicalError(f"{file}: this mesh has no vertices of three finite numbers")
+    return vertices

@@ -1,0 +1,140 @@
+"""The bodies of a robot file as it states them, before fixed joints merge them, and the moving link that has each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from dynid.errors import RobotFileError
+from dynid.physical.prior import is_massless
+from dynid.robot.io.mjcf_expansion import plain_pose, stated_inertia
+from dynid.robot.io.urdf import link_inertia, pose_of
+from dynid.robot.io.xml import numbers, read_xml
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array, Transform
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+# A body as a robot file states it.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StatedBody:
+    """Ten parameters in the frame of the body's own link; carrier: index of the moving link that has it (-1: the base).
+
+    placement: T_carrier_link.
+    """
+
+    name: str
+    inertia: Array
+    carrier: int
+    placement: Transform
+
+
+# The bodies of an MJCF as their <inertial> states them: readers may clip negative masses and merge bodies.
+
+
+_T = TypeVar("_T")
+_CHANGING = ("inertiafromgeom", "boundmass", "boundinertia", "balanceinertia", "settotalmass")
+
+
+class _NotPlainError(Exception):
+    """The file has something that only a full reader understands."""
+
+
+def _plain(value: _T | None) -> _T:
+    if value is None:
+        raise _NotPlainError
+    return value
+
+
+def written_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
+    """Every body below <worldbody> that the robot has; None where the file says it in ways that are not read here.
+
+    Read are <inertial> with pos, quat, diaginertia or fullinertia, and bodies placed by pos and quat.
+    """
+    root = read_xml(path, "mujoco", "is this an MJCF?")
+    if any(c.get(key) is not None for c in root.findall("compiler") for key in _CHANGING):
+        return None
+    if next(root.iter("include"), None) is not None:
+        return None
+    moving = {link.name: k for k, link in enumerate(robot.links)}
+    found: list[StatedBody] = []
+    try:
+        for world in root.findall("worldbody"):
+            for body in world.findall("body"):
+                if body.get("name") in moving or any(b.get("name") in moving for b in body.iter("body")):
+                    _walk(body, -1, Transform.identity(), moving, found)
+    except (_NotPlainError, ValueError):
+        return None
+    return found
+
+
+def _walk(body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]) -> None:
+    name = body.get("name", "")
+    pose = _plain(plain_pose(body))
+    if any(any(numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
+        raise _NotPlainError  # the link's frame is then the joint's
+    carrier, T = (moving[name], Transform.identity()) if name in moving else (carrier, T @ pose)
+    inertia = stated_inertia(body)
+    if body.find("inertial") is not None or name in moving:
+        found.append(StatedBody(name, _plain(inertia), carrier, T))
+    else:
+        _plain(inertia)
+    for child in body.findall("body"):
+        _walk(child, carrier, T, moving, found)
+
+
+def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
+    """Bodies of a URDF or MJCF as written; those of other files as they were loaded."""
+    if source.lower().endswith(".urdf"):
+        return _urdf_bodies(Path(source), robot)
+    if source.lower().endswith(".xml"):
+        found = written_bodies(Path(source), robot)
+        if found is not None:
+            return found
+    still = Transform.identity()
+    return [StatedBody(x.name, x.inertia, k, still) for k, x in enumerate(robot.links) if not is_massless(x)]
+
+
+def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
+    bodies = []
+    for element, carrier, T in carried_links(path, robot):
+        name = element.get("name", "")
+        x = link_inertia(element)
+        if not x.any() and (carrier < 0 or robot.links[carrier].name != name):
+            continue  # a frame without a body, held by another link
+        bodies.append(StatedBody(name, x, carrier, T))
+    return bodies
+
+
+def carried_links(path: Path, robot: Robot) -> list[tuple[Element, int, Transform]]:
+    """Every <link> of a URDF with the index of the moving link that has it (-1: the base), and T_carrier_link."""
+    root = read_xml(path, "robot", "is this a URDF?")
+    moving = {link.name: k for k, link in enumerate(robot.links)}
+    above = {_link(joint, "child"): joint for joint in root.findall("joint")}
+    found = []
+    for element in root.findall("link"):
+        T, place = Transform.identity(), element.get("name", "")
+        while place not in moving and place in above:
+            T = pose_of(above[place]) @ T
+            place = _link(above[place], "parent")
+        found.append((element, moving.get(place, -1), T))
+    return found
+
+
+def _link(joint: Element, tag: str) -> str:
+    element = joint.find(tag)
+    return "" if element is None else element.get("link", "")
+
+
+def numbers_of(
+    path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]
+) -> tuple[float, ...]:
+    """Finite numbers of an attribute; RobotFileError names the link."""
+    try:
+        return numbers(element, key, default)
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"link '{name}': {error}"]) from error

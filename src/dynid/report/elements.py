@@ -1,0 +1,166 @@
+"""Figures as Plotly's own JSON, with numbers as compact bytes; drawn by the page's script when it is opened."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+
+from dynid.robot.transform import Array
+
+# Numbers and names as a page shows them.
+
+
+PLUS_MINUS, STAR, ARROW = "\N{PLUS-MINUS SIGN}", "\N{BLACK STAR}", "\N{RIGHTWARDS ARROW}"
+
+COLOURS = ("#3b82c4", "#d1495b", "#3a9d5d", "#9a6bb0", "#e08a00", "#0e9594", "#a0703c", "#7b8494")
+"""One per joint, readable on light and on dark ground."""
+
+LONGEST = 36
+"""Characters of a name that a figure has room for."""
+
+STEERING = re.compile(
+    r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+"""Controls and formats of Unicode (Cc, Cf) but line ends and tabulators: they could make a name read as another."""
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with some digits, without an exponent where it is of usual size."""
+    if not math.isfinite(value):
+        return "-"
+    if value == 0.0 or not 1e-5 < abs(value) < 1e7:
+        return f"{value:.{digits}g}"
+    return np.format_float_positional(value, precision=digits, fractional=False, trim="-", unique=False)
+
+
+def percent(share: float) -> str:
+    """A share in percent, two digits."""
+    if not math.isfinite(share):
+        return "-"
+    return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %" if share < 10.0 else "> 1000 %"
+
+
+def plot_text(text: str) -> str:
+    """A name inside a figure: Plotly reads tags in texts, so these become entities; long ones lose their middle."""
+    half = LONGEST // 2
+    shown = text if len(text) <= LONGEST else f"{text[:half]}\N{HORIZONTAL ELLIPSIS}{text[1 - half :]}"
+    return html.escape("".join(c if c.isprintable() else " " for c in shown), quote=False)
+
+
+def visible(text: str) -> str:
+    """A text without characters that steer how others are shown (directions, joiners, controls): blanks instead."""
+    return STEERING.sub(" ", text)
+
+
+def short_name(text: str) -> str:
+    """A log's name, without the folders of a whole path; other names may hold slashes, too."""
+    return PurePath(text).name if PurePath(text).is_absolute() else text
+
+
+def unit(text: str) -> str:
+    """A unit with raised exponents, which no line break divides."""
+    raised = text.replace("^2", "\N{SUPERSCRIPT TWO}").replace("^3", "\N{SUPERSCRIPT THREE}")
+    return raised.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Figure:
+    """traces and layout in Plotly's words; label: what a person who cannot see it is told; height in px."""
+
+    label: str
+    traces: Sequence[Trace]
+    layout: Mapping[str, Any]
+    height: int = 320
+    note: str = ""
+
+    @property
+    def json(self) -> str:
+        """For a script element: no character of it can end the element."""
+        text = json.dumps({"data": list(self.traces), "layout": dict(self.layout)}, ensure_ascii=True, allow_nan=False)
+        return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def numbers(x: Array) -> dict[str, Any]:
+    """Numbers as Plotly's typed arrays: single precision is more than a screen shows."""
+    data = np.ascontiguousarray(x, dtype="<f4")
+    packed: dict[str, Any] = {"dtype": "f4", "bdata": base64.b64encode(data.tobytes()).decode("ascii")}
+    return packed if data.ndim == 1 else packed | {"shape": ", ".join(map(str, data.shape))}
+
+
+def line(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
+    """A curve; `name` must have gone through `plot_text` if it comes from a file."""
+    width, dash = more.pop("width", 1.4), more.pop("dash", "solid")
+    return {
+        "type": "scatter", "mode": "lines", "x": numbers(x), "y": numbers(y), "name": name,
+        "line": {"color": colour, "width": width, "dash": dash}, **more,
+    }  # fmt: skip
+
+
+def corner_title(text: str) -> dict[str, Any]:
+    """A title in the upper left corner, beside the legend."""
+    return {"text": text, "font": {"size": 13}, "x": 0, "xanchor": "left", "y": 0.99, "yanchor": "top"}
+
+
+def log_axis(title: str, lowest: float, highest: float, **more: Any) -> dict[str, Any]:
+    """A logarithmic axis: powers of ten over a wide range, else plain numbers."""
+    decades = math.log10(highest / lowest)
+    if decades > 2.5:
+        ticks: dict[str, Any] = {"dtick": math.ceil(decades / 6.0), "exponentformat": "power"}
+    else:  # 1, 2, 5, 10, 20, ...; where these are too few, as many as fit
+        ticks = {"tickformat": "~g", **({"dtick": "D2"} if decades > 0.8 else {"nticks": 6})}
+    return axis(title, type="log", **ticks, **more)
+
+
+def named(names: Sequence[str]) -> dict[str, Any]:
+    """An axis of numbers 0, 1, ... that shows names, which need not differ."""
+    return {"tickvals": list(range(len(names))), "ticktext": [plot_text(name) for name in names], "automargin": True}
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """An axis with its title."""
+    return {"title": {"text": title}, "automargin": True, **more}
+
+
+# Tables of a page: cells with a text, a value to sort by, and a mark for colours.
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """value: what is sorted by, the text where missing; mark: a class of the style sheet; bar: filled share (0..1)."""
+
+    text: str
+    value: float | str | None = None
+    mark: str = ""
+    bar: float | None = None
+
+    @property
+    def key(self) -> str:
+        """What the page's script sorts by."""
+        return self.text if self.value is None else str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """head: titles of the columns; words: how many columns at the left are texts, all others are numbers."""
+
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    words: int = 1
+
+
+def cell(value: float, text: str, mark: str = "", bar: float | None = None) -> Cell:
+    """A number; one that is not finite comes last whatever the order."""
+    return Cell(text, value, mark, bar)

@@ -1,0 +1,218 @@
+"""First of all: whether to trust the result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dynid.estimation.identification import Identification, Origin
+from dynid.report.elements import (
+    COLOURS,
+    Cell,
+    Figure,
+    Table,
+    axis,
+    cell,
+    line,
+    number,
+    percent,
+    plot_text,
+    short_name,
+    unit,
+)
+from dynid.report.page import Subject
+from dynid.report.replay import Replay
+from dynid.robot.transform import Array
+from dynid.storage.files import InputFile
+
+MARKS = {"good": "good", "usable": "usable", "do not trust": "bad"}
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictSection:
+    """The verdict with its reasons, the next step, and the figures that a person asks for first."""
+
+    name: str = "verdict"
+    title: str = "Verdict"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """Level, reasons, cards."""
+        result = subject.result
+        kind = "base" if result.equation.unknown is None else "model"
+        others = len(result.names) - result.base_rank
+        cards = [
+            (str(result.base_rank), f"{kind} parameters, and {others} others"),
+            (percent(result.validation.mean), "mean error in validation"),
+            (percent(result.fit.mean), "mean error on the data used"),
+            (number(result.base_condition, 3), f"condition of the {kind} columns"),
+            (str(len(result.essential)), f"of {len(result.names)} parameters are essential"),
+            (str(len(subject.warnings)), "warnings" if len(subject.warnings) != 1 else "warning"),
+        ]
+        return {
+            "level": result.verdict.level,
+            "mark": MARKS[result.verdict.level],
+            "reasons": result.verdict.reasons,
+            "next_step": result.verdict.next_step,
+            "cards": cards,
+        }
+
+
+# Everything that was warned about.
+
+
+@dataclass(frozen=True, slots=True)
+class WarningsSection:
+    """Warnings of the result, its bodies and this page, and notes on the way."""
+
+    name: str = "warnings"
+    title: str = "Warnings and notes"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """All sentences, once each."""
+        result, bodies = subject.result, subject.physical
+        notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings, *(bodies.notes if bodies else ())]
+        return {
+            "warnings": subject.warnings,
+            "notes": tuple(x for x in dict.fromkeys(notes) if x not in subject.warnings),
+        }
+
+
+# How to make the same again.
+
+
+class HasOrigin(Protocol):
+    """Whatever says where it came from."""
+
+    @property
+    def origin(self) -> Origin:
+        """Of the page."""
+        ...
+
+    @property
+    def results(self) -> Sequence[Identification]:
+        """What the page is about."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReproduceSection:
+    """Commands, versions, hashes of the inputs."""
+
+    name: str = "reproduce"
+    title: str = "How to reproduce"
+
+    def fill(self, subject: HasOrigin) -> Mapping[str, Any]:
+        """Commands and versions of results and page, each once; tables of files."""
+        origins = [*(result.origin for result in subject.results), subject.origin]
+        once: dict[str, tuple[str, InputFile]] = {}
+        for what, file in _files(subject):
+            once.setdefault(file.sha256, (what, file))
+        rows = [
+            [Cell(file.name), Cell(what), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")]
+            for what, file in once.values()
+        ]
+        return {
+            "commands": list(dict.fromkeys(origin.command for origin in origins if origin.command)),
+            "versions": list(dict.fromkeys(origin.versions for origin in origins if origin.versions)),
+            "table": Table("Input files", ("file", "part", "SHA-256", "bytes"), rows, 3) if rows else None,
+            "robots": [r.robot.name for r in subject.results if not r.robot.files],
+            "logs": any(not result.origin.inputs for result in subject.results),
+        }
+
+
+def _files(subject: HasOrigin) -> Iterator[tuple[str, InputFile]]:
+    for result in subject.results:
+        yield from (("robot", file) for file in result.robot.files)
+        yield from (("log", file) for file in result.origin.inputs)
+    yield from (("given for this page", file) for file in subject.origin.inputs)
+
+
+# The data as they were used: filter, spectrum, gaps, standstill.
+
+
+@dataclass(frozen=True, slots=True)
+class DataSection:
+    """What was found in the logs and done to them."""
+
+    name: str = "data"
+    title: str = "Data"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """Findings; with logs at hand also counts and spectra."""
+        result = subject.result
+        found = [(short_name(log), sentences) for log, sentences in result.findings]
+        spectra = _spectra(subject.replays[0], subject) if subject.replays else []
+        return {
+            "cutoff": None if result.cutoff is None else number(result.cutoff, 4),
+            "reason": result.cutoff_reason,
+            "window": result.equation.measure.window and number(result.equation.measure.window, 3),
+            "model": result.model,
+            "delay": 1e3 * result.delay,
+            "found": found,
+            "table": _table(subject) if subject.replays else None,
+            "spectra": spectra,
+        }
+
+
+def _table(subject: Subject) -> Table:
+    head = ("log", "part", "rate", "samples", "used", "gaps", "longest gap", "standstill", "left out")
+    rows = []
+    for part, replays in (("used", subject.used), ("validation", subject.held_out)):
+        for replay in replays:
+            found = replay.findings
+            out = found.missing.count + found.strays.count + found.saturated + found.repeated_times + found.late
+            still = found.standstill / found.used if found.used else 0.0
+            rows.append([
+                Cell(short_name(replay.name)), Cell(part), cell(found.rate, f"{found.rate:.5g} Hz"),
+                cell(found.samples, f"{found.samples:,}"), cell(found.used, f"{found.used:.4g} s"),
+                cell(found.gaps, str(found.gaps)), cell(found.longest_gap, f"{found.longest_gap:.3g} s"),
+                cell(still, percent(still)), cell(out, f"{out:,} rows"),
+            ])  # fmt: skip
+    return Table("Logs, read again for this page", head, rows, 2)
+
+
+def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
+    spectrum, result = replay.spectrum, subject.result
+    robot = result.robot
+    slides = any(robot.links[k].kind == "prismatic" for k in robot.active_links)
+    speed, torque = ("(rad/s, m/s)^2/Hz", "(N m, N)^2/Hz") if slides else ("(rad/s)^2/Hz", "(N m)^2/Hz")
+    figures = [_spectrum("velocities", unit(speed), spectrum.f, spectrum.velocity, subject)]
+    if spectrum.torque is not None:
+        figures.append(_spectrum("torques", unit(torque), spectrum.f, spectrum.torque, subject))
+    several = len(subject.replays)
+    note = f"{short_name(replay.name)}, as recorded" + (f" (the first of {several} logs only)" if several > 1 else "")
+    if result.cutoff is not None:
+        note += f"; dashed: the cut-off of {result.cutoff:.4g} Hz"
+    return [
+        Figure(f.label, f.traces, f.layout, f.height, f"Spectrum of the {f.label.split()[-1]}: {note}.")
+        for f in figures
+    ]
+
+
+def _spectrum(what: str, scale: str, f: Array, S: Array, subject: Subject) -> Figure:
+    top = float(S.max()) or 1.0
+    names = subject.result.robot.joint_names
+    traces = [
+        line(f, S[:, j].clip(1e-12 * top), plot_text(names[j]), COLOURS[j % len(COLOURS)], width=1.1)
+        for j in range(S.shape[1])
+    ]
+    shapes = []
+    if subject.result.cutoff is not None:
+        x = subject.result.cutoff
+        shapes = [
+            {
+                "type": "line",
+                "x0": x,
+                "x1": x,
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+                "line": {"dash": "dash", "width": 1.2, "color": "#7b8494"},
+            }
+        ]
+    layout = {
+        "xaxis": axis("f [Hz]", type="log"), "yaxis": axis(scale, type="log", exponentformat="power", nticks=6),
+        "shapes": shapes,
+    }  # fmt: skip
+    return Figure(f"Spectrum of the {what}", traces, layout, 300)

@@ -1,0 +1,250 @@
+"""Measured against predicted, with the residual, on the data used and on others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynid.estimation.diagnostics.residuals import ChannelCheck
+from dynid.estimation.identification import Identification
+from dynid.report.elements import (
+    ARROW,
+    Cell,
+    Figure,
+    Table,
+    axis,
+    cell,
+    corner_title,
+    line,
+    number,
+    numbers,
+    percent,
+    plot_text,
+    short_name,
+)
+from dynid.report.page import Subject
+from dynid.report.replay import Replay, column_values, is_of_velocity
+from dynid.robot.transform import Array
+
+MEASURED, PREDICTED, RESIDUAL = "#8a94a3", "#2f7fc6", "#d1495b"
+MOST_LOGS = 4
+"""Logs of each kind that are drawn."""
+
+UNITS = {"power": "W", "energy": "J", "force": "N", "moment": "N m"}
+OF_JOINTS = {"revolute": ("N m", "N m s"), "prismatic": ("N", "N s")}
+"""Units of torques and momenta."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionSection:
+    """Errors per channel, and curves where the logs are at hand."""
+
+    name: str = "prediction"
+    title: str = "Measured and predicted"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any]:
+        """Table and figures per log and channel."""
+        parts = []
+        for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
+            for replay in replays[:MOST_LOGS]:
+                figures = [_figure(subject, replay, c) for c in range(len(subject.result.channels))]
+                parts.append({"title": f"{short_name(replay.name)} ({what})", "figures": figures})
+        hidden = sum(max(0, len(replays) - MOST_LOGS) for replays in (subject.used, subject.held_out))
+        return {
+            "table": _errors(subject),
+            "source": subject.result.validation.source,
+            "parts": parts,
+            "seen": bool(subject.used) and not subject.held_out,
+            "hidden": hidden,
+        }
+
+
+def _errors(subject: Subject) -> Table:
+    result = subject.result
+    head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
+    several = len(subject.used) > 1 or len(subject.held_out) > 1
+    replays = subject.replays[:8] if several else ()
+    head += [f"NRMSE {short_name(r.name)}" for r in replays]
+    rows = []
+    for c, name in enumerate(result.channels):
+        fit, other = result.fit, result.validation
+        row = [Cell(name)]
+        for score in (fit, other):
+            row.append(cell(float(score.rmse[c]), number(float(score.rmse[c]), 3)))
+            row.append(_share(float(score.nrmse[c])))
+        rows.append(row + [_share(float(r.nrmse[c])) for r in replays])
+    return Table("Errors per channel", head, rows)
+
+
+def _share(nrmse: float) -> Cell:
+    mark = "good" if nrmse < 0.1 else "fair" if nrmse < 0.3 else "bad" if np.isfinite(nrmse) else ""
+    return cell(nrmse, percent(nrmse), mark)
+
+
+def channel_title(subject: Subject, channel: int) -> str:
+    """What a channel is called in a figure."""
+    name = plot_text(subject.result.channels[channel])
+    of_joint = subject.result.equation.channels[channel].joint >= 0
+    return f"joint {name}" if of_joint else name
+
+
+def unit_of(subject: Subject, channel: int) -> str:
+    """Unit of a channel."""
+    result = subject.result
+    kind = result.equation.kinds[channel]
+    if kind != "torque" or result.model in UNITS:
+        return UNITS[result.model if kind == "torque" else kind]
+    robot, joint = result.robot, result.equation.channels[channel].joint
+    return OF_JOINTS[robot.links[robot.active_links[joint]].kind][result.model == "momentum"]
+
+
+def _figure(subject: Subject, replay: Replay, c: int) -> Figure:
+    name = subject.result.channels[c]
+    measured, predicted, residual = (replay.curve(kind, c) for kind in range(3))
+    traces = [
+        line(*measured, "measured", MEASURED, width=2.6),
+        line(*predicted, "predicted", PREDICTED, width=1.0),
+        line(*residual, "residual", RESIDUAL, width=0.9, yaxis="y2"),
+    ]
+    unit = unit_of(subject, c)
+    title = channel_title(subject, c)
+    layout = {
+        "title": corner_title(f"{title}, error {percent(float(replay.nrmse[c]))}"),
+        "xaxis": axis("t [s]", anchor="y2"),
+        "yaxis": axis(f"[{unit}]", domain=[0.36, 1.0]),
+        "yaxis2": axis("residual", domain=[0.0, 0.28]),
+    }  # fmt: skip
+    return Figure(f"{name}: measured, predicted and residual on {short_name(replay.name)}", traces, layout, 320)
+
+
+# What the residual still knows.
+
+
+TELLING, COLOURED = 0.1, 0.3
+"""Share of a residual's variance, and autocorrelation, from which on a person should know of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResidualsSection:
+    """Colour, and dependence on velocity and position, per channel."""
+
+    name: str = "residuals"
+    title: str = "Residual checks"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+        """None where nothing was checked."""
+        result = subject.result
+        if not result.checks:
+            return None
+        joints = set(result.joints)
+        rows = [
+            _row(check, check.channel in joints and not result.equation.measure.is_scalar) for check in result.checks
+        ]
+        head = ("channel", "in words", "autocorrelation", "goes with velocity", "goes with position")
+        delay = result.found_delay
+        return {
+            "table": Table("Residuals per channel", head, rows, 2),
+            "delay": None if delay is None else (f"{1e3 * delay.seconds:.3g}", f"{1e3 * delay.sigma:.2g}"),
+        }
+
+
+def _row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
+    told = []
+    if check.velocity > TELLING:
+        told.append("friction is not fully explained")
+    if check.position > TELLING:
+        told.append("something depends on position (gears, cables, geometry)")
+    if abs(check.colour) > COLOURED:
+        told.append("coloured: the model misses something slow, intervals account for it")
+    shares = [
+        cell(x, percent(x) if of_joint else "-", "fair" if x > TELLING else "")
+        for x in (check.velocity, check.position)
+    ]
+    colour = cell(check.colour, f"{check.colour:+.2f}", "fair" if abs(check.colour) > COLOURED else "")
+    words = Cell("; ".join(told) or "nothing to be seen", mark="" if told else "soft")
+    return [Cell(check.channel), words, colour, *shares]
+
+
+# Friction curves, with the torque that they have to explain.
+
+
+GRID = 161
+
+
+@dataclass(frozen=True, slots=True)
+class FrictionSection:
+    """Torque over velocity per joint: the identified curve, and what the rigid body leaves of the measurement."""
+
+    name: str = "friction"
+    title: str = "Friction"
+
+    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+        """None where friction was not identified."""
+        result = subject.result
+        if not result.friction:
+            return None
+        joints = [channel.joint for channel in result.equation.torque_channels]
+        others = [block for block in result.friction if not is_of_velocity(block)]
+        shown = next((replay for replay in subject.used if any(len(cloud) for cloud in replay.clouds)), None)
+        trials = result.trials
+        return {
+            "blocks": result.friction,
+            "others": others,
+            "figures": [_figure_friction(subject, j, shown.clouds[c] if shown else None) for c, j in enumerate(joints)],
+            "has_cloud": shown is not None,
+            "only": short_name(shown.name) if shown is not None and len(subject.used) > 1 else None,
+            "logs": len(subject.used),
+            "admitted": [f"{t.block} ({percent(t.before)} {ARROW} {percent(t.error)})" for t in trials if t.admitted],
+        }
+
+
+def friction_curve(result: Identification, joint: int, v: Array) -> Array:
+    """Friction (N,) while a motor slides at velocities v, of the blocks that are curves over it."""
+    equation = result.equation
+    n, logs = equation.robot.n, len(result.factors)
+    values = np.mean([column_values(result, log) for log in range(logs)], axis=0)[equation.rigid_count :]
+    still = np.zeros((len(v), n))
+    moving = still.copy()
+    moving[:, joint] = v
+    stops = np.repeat(np.sign(moving)[:, None], len(equation.shapes.widths), axis=1)
+    columns = equation.shapes.values(np.arange(len(v), dtype=np.float64), still, moving, stops, still)[:, :, joint]
+    total = np.zeros(len(v))
+    for name, places in equation.blocks_of.items():
+        if is_of_velocity(name):
+            for place in places[places % n == (places[0] + joint) % n] - equation.rigid_count:
+                total += values[place] * columns[:, place // n]
+    return total
+
+
+def _velocities(limit: float, cloud: Array | None) -> Array:
+    """Where to draw a curve: velocities that were seen, or up to the limit; steep around 0."""
+    fastest = limit if np.isfinite(limit) and limit > 0.0 else 1.0
+    low, high = (-fastest, fastest) if cloud is None or not len(cloud) else (cloud[:, 0].min(), cloud[:, 0].max())
+    near = 1e-6 * max(abs(low), abs(high), 1e-3) * np.array([-1.0, 0.0, 1.0])
+    v = np.union1d(np.linspace(low, high, GRID), near[(near >= low) & (near <= high)])
+    return np.asarray(v)
+
+
+def _figure_friction(subject: Subject, joint: int, cloud: Array | None) -> Figure:
+    result = subject.result
+    name, turns = (
+        result.robot.joint_names[joint],
+        result.robot.links[result.robot.active_links[joint]].kind == "revolute",
+    )
+    v = _velocities(float(result.robot.limits.velocity[joint]), cloud)
+    traces = []
+    if cloud is not None:
+        traces.append({
+            "type": "scatter", "mode": "markers", "x": numbers(cloud[:, 0]), "y": numbers(cloud[:, 1]),
+            "name": "measured less rigid body", "marker": {"size": 3, "color": "#8a94a3", "opacity": 0.55},
+        })  # fmt: skip
+    traces.append(line(v, friction_curve(result, joint, v), "identified", "#e08a00", width=2.4))
+    units = ("rad/s", "N m") if turns else ("m/s", "N")
+    layout = {
+        "title": corner_title(f"joint {plot_text(name)}"),
+        "xaxis": axis(f"v [{units[0]}]"), "yaxis": axis(f"[{units[1]}]"), "hovermode": "closest",
+    }  # fmt: skip
+    return Figure(f"Friction of joint {name} over its velocity", traces, layout, 290)

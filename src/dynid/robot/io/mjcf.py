@@ -1,0 +1,360 @@
+"""MJCF files (MuJoCo's format), through pinocchio; meshes are not needed where bodies state their inertia.
+
+Pinocchio reads one tree of bodies, no includes and no gravity: these are handled here.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.errors import RobotFileError
+from dynid.robot.io.mjcf_expansion import (
+    balance_inertias,
+    drop_shapes,
+    fix_frames,
+    include,
+    merge_defaults,
+    name_parts,
+    spell_joints,
+    state_inertias,
+    stated_inertia,
+)
+from dynid.robot.io.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed, merged_inertias, pose
+from dynid.robot.io.xml import numbers, place_of, read_xml
+from dynid.robot.locking import lock_joints
+from dynid.robot.mdh import Snapped, tell_snapped
+from dynid.robot.robot import Coupling, JointLimits, Link, Robot
+from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, rotation_about
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+# Equalities of an MJCF that tie joints: gears, and fixed tendons of constant length.
+
+
+def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tuple[Coupling, ...]:
+    """Linear joint equalities, joint1 = polycoef[0] + polycoef[1] joint2, and fixed tendons of constant length.
+
+    Both count from the positions `zeros` that joints have as they are drawn.
+    """
+    couplings: list[Coupling] = []
+    for part in (p for equality in root.findall("equality") for p in equality):
+        if part.tag == "tendon":
+            couplings.append(_tied(path, root, part, zeros))
+        elif part.tag == "joint":
+            name, leader = part.get("joint1", ""), part.get("joint2")
+            offset, factor, *higher = _polynomial(path, part, f"equality of joint '{name}'")
+            if leader is None or any(higher):
+                raise RobotFileError(
+                    str(path), [f"equality of joint '{name}': only linear couplings of two joints are read"]
+                )
+            offset += zeros.get(name, 0.0) - factor * zeros.get(leader, 0.0)
+            couplings.append(Coupling(name, ((leader, factor),), offset))
+    return tuple(couplings)
+
+
+def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) -> Coupling:
+    """Joints on a fixed tendon of constant length: the first one follows the others."""
+    name = part.get("tendon1", "")
+    where = f"equality of tendon '{name}'"
+    fixed = [f for tendon in root.findall("tendon") for f in tendon.findall("fixed") if f.get("name") == name]
+    length, _, *higher = _polynomial(path, part, where)
+    if len(fixed) != 1 or part.get("tendon2") is not None or any(higher):
+        raise RobotFileError(str(path), [f"{where}: only fixed tendons of constant length are read"])
+    try:
+        terms = [(j.get("joint", ""), numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"{where}: {error}"]) from error
+    if len(terms) < 2 or terms[0][1] == 0.0:
+        raise RobotFileError(str(path), [f"{where}: it needs two joints or more, the first with a coef"])
+    (passive, own), *others = terms
+    length += sum(coef * zeros.get(joint, 0.0) for joint, coef in terms)
+    return Coupling(passive, tuple((joint, -coef / own) for joint, coef in others), length / own)
+
+
+def _polynomial(path: Path, part: Element, where: str) -> list[float]:
+    default = (0.0, 1.0, 0.0, 0.0, 0.0)
+    count = min(max(len(part.get("polycoef", "").split()), 1), 5)
+    try:
+        return [*numbers(part, "polycoef", default[:count]), *default[count:]]
+    except ValueError as error:
+        raise RobotFileError(str(path), [f"{place_of(part)}{where}: {error}"]) from error
+
+
+# Numbers of an MJCF, checked before pinocchio sees them: it takes words for zeros without saying so.
+
+
+_COUNTS = {
+    "body": {"pos": 3, "quat": 4, "axisangle": 4, "euler": 3, "xyaxes": 6, "zaxis": 3},
+    "joint": {"pos": 3, "axis": 3, "range": 2, "damping": 0, "frictionloss": 1, "armature": 1,
+        "actuatorfrcrange": 2,},
+    "inertial": {
+        "pos": 3, "quat": 4, "axisangle": 4, "euler": 3, "xyaxes": 6, "zaxis": 3, "mass": 1, "diaginertia": 3,
+        "fullinertia": 6,
+    },
+}  # fmt: skip
+"""How many numbers an attribute has, by element; 0: as many as there are."""
+
+
+def check_numbers(path: Path, root: Element) -> None:
+    """Say where a pose, axis, mass or inertia is no number, all at once."""
+    problems: list[str] = []
+    for compiler in root.findall("compiler"):
+        _check(compiler, "compiler", {"settotalmass": 1, "boundmass": 1, "boundinertia": 1}, problems)
+    for body in (b for world in root.findall("worldbody") for b in world.iter("body")):
+        where = f"body '{body.get('name')}'"
+        _check(body, where, _COUNTS["body"], problems)
+        for inertial in body.findall("inertial"):
+            _check(inertial, f"{where}, inertial", _COUNTS["inertial"], problems)
+            _check_inertial(inertial, f"{place_of(inertial)}{where}, inertial", problems)
+        for second in body.findall("inertial")[1:]:
+            problems.append(f"{place_of(second)}{where} has two <inertial>; remove one")
+        for joint in body.findall("joint"):
+            name = f"joint '{joint.get('name')}'"
+            _check(joint, name, _COUNTS["joint"], problems)
+    if problems:
+        raise RobotFileError(str(path), problems)
+
+
+def _check_inertial(inertial: Element, where: str, problems: list[str]) -> None:
+    missing = [key for key in ("pos", "mass") if key not in inertial.attrib]
+    if missing:
+        problems.append(f"{where}: {' and '.join(missing)} missing; write every number, zeros too")
+    moments = [key for key in ("diaginertia", "fullinertia") if key in inertial.attrib]
+    if len(moments) > 1:
+        problems.append(f"{where}: diaginertia and fullinertia; remove one")
+    if not moments:
+        inertial.set("diaginertia", "0 0 0")  # as in MuJoCo; pinocchio invents some
+
+
+def _check(element: Element, where: str, counts: dict[str, int], problems: list[str]) -> None:
+    for key, count in counts.items():
+        if key in element.attrib:
+            size = count or max(1, len(element.attrib[key].split()))
+            try:
+                numbers(element, key, (0.0,) * size)
+            except ValueError as error:
+                problems.append(f"{place_of(element)}{where}: {error}")
+
+
+def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+    """Read an MJCF: hinge and slide joints (several on a body too), joint equalities as couplings.
+
+    A body whose axes are within 1e-4 of its parent's axes, turned by multiples of 90 degrees, is snapped to them.
+    """
+    root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
+    include(path, root, path.resolve().parent, 0)
+    merge_defaults(root)
+    spell_joints(root)
+    fix_frames(path, root)
+    name_parts(root)
+    check_numbers(path, root)
+    balance_inertias(root)
+    zeros = _take_zeros(path, root)
+    bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
+    moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
+    notes: list[str] = []
+    if len(moving) > 1:
+        for body in [b for b in moving if _free(b)]:
+            notes.append(f"body '{body.get('name')}' floats freely and is not part of the robot")
+        moving = [b for b in moving if not _free(b)]
+    if not moving:
+        raise RobotFileError(str(path), ["no body under <worldbody> has a joint; nothing can move"])
+    _check_mjcf(path, root, moving)
+    unknown = state_inertias(path, root, moving, notes)
+    free = _free(moving[0])
+    if (free or floating_base) and len(moving) > 1:
+        raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
+    links: list[Link] = []
+    snapped: list[Snapped] = []
+    for body in moving:
+        tree, base = _read_tree(path, root, body, free or floating_base)
+        tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
+        tree = [_counted_from(link, zeros.get(link.joint, 0.0)) for link in tree]
+        if free or floating_base:
+            tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
+        if snap:
+            tree = [_snapped(link, snapped) for link in tree]
+        links += [replace(k, parent=k.parent + len(links) if k.parent >= 0 else -1) for k in tree]
+    robot = Robot(
+        name=root.get("model") or path.stem,
+        links=tuple(links),
+        gravity=freeze(_gravity(path, root, notes)),
+        couplings=read_couplings(path, root, zeros),
+        source=str(path),
+        notes=(*notes, *tell_snapped(snapped)),
+    )
+    return merge_fixed(lock_joints(robot, lock))
+
+
+def _snapped(link: Link, snapped: list[Snapped]) -> Link:
+    R = link.placement.rotation
+    nearest = np.round(R)
+    off = float(np.abs(R - nearest).max())
+    if off == 0.0 or off > SNAP_TOLERANCE:
+        return link
+    if off > 1e-12:
+        where = f"body '{link.name}'"
+        note = f"{where}: its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
+        snapped.append(Snapped(where, off, note))
+    return replace(link, placement=Transform(nearest, link.placement.translation))
+
+
+def _take_zeros(path: Path, root: Element) -> dict[str, float]:
+    """Positions `ref` that joints have as they are drawn, rad or m; they are taken out of the file."""
+    zeros: dict[str, float] = {}
+    in_degrees = all(compiler.get("angle", "degree") == "degree" for compiler in root.findall("compiler"))
+    for joint in (j for world in root.findall("worldbody") for j in world.iter("joint")):
+        try:
+            ref = numbers(joint, "ref", (0.0,))[0]
+        except ValueError as error:
+            raise RobotFileError(str(path), [f"joint '{joint.get('name')}': {error}"]) from error
+        joint.attrib.pop("ref", None)
+        if ref:
+            turns = joint.get("type", "hinge") == "hinge"
+            zeros[joint.get("name", "")] = math.radians(ref) if turns and in_degrees else ref
+    for joint in (j for default in root.findall("default") for j in default.iter("joint")):
+        joint.attrib.pop("ref", None)
+    return zeros
+
+
+def _counted_from(link: Link, zero: float) -> Link:
+    """The link, drawn where its joint is at a position `zero`."""
+    if not zero:
+        return link
+    back = (
+        Transform(rotation_about(link.axis, -zero), np.zeros(3))
+        if link.kind == "revolute"
+        else Transform(np.eye(3), -zero * link.axis)
+    )
+    return replace(link, placement=link.placement @ back)
+
+
+def _free(body: Element) -> bool:
+    return body.find("freejoint") is not None or any(j.get("type") == "free" for j in body.findall("joint"))
+
+
+def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
+    problems: list[str] = []
+    names: list[str] = []
+    for body in (b for top in bodies for b in top.iter("body")):
+        for joint in body.findall("joint"):
+            names.append(joint.get("name", ""))
+            if joint.get("type") == "ball":
+                problems.append(f"joint '{joint.get('name')}': ball joints are not supported; use three hinges")
+    for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
+        problems.append(f"joint '{name}': two joints have this name")
+    if any(compiler.get("coordinate") == "global" for compiler in root.findall("compiler")):
+        problems.append("compiler: global coordinates are not read; load and save it in MuJoCo 2.3.3 or older")
+    for equality in root.findall("equality"):
+        for part in equality:
+            if part.tag in ("connect", "weld"):
+                problems.append(
+                    f"equality <{part.tag}> '{part.get('name', '')}': such loops are not read from MJCF; "
+                    "write a table with [[closure]]"
+                )
+    if problems:
+        raise RobotFileError(str(path), list(dict.fromkeys(problems)))
+
+
+def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[list[Link], Link]:
+    """Links of one tree of bodies, and its root as a free link.
+
+    Pinocchio forgets the pose of a root without a joint, unless another body is around it.
+    """
+    from xml.etree.ElementTree import ElementTree, SubElement
+
+    import pinocchio as pin
+
+    alone, top = deepcopy(root), deepcopy(body)
+    for tag in ("worldbody", "equality", "contact", "keyframe", "actuator", "sensor", "tendon"):
+        for part in alone.findall(tag):
+            alone.remove(part)
+    for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
+        top.remove(joint)
+    drop_shapes(alone, top)
+    world = SubElement(alone, "worldbody")
+    if not floats and top.find("joint") is None:
+        world = SubElement(world, "body", {"name": "/around the root/"})
+        SubElement(world, "inertial", {"pos": "0 0 0", "mass": "1", "diaginertia": "1 1 1"})
+    world.append(top)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "robot.xml"
+        ElementTree(alone).write(file)
+        try:
+            model = pin.buildModelFromMJCF(str(file))
+        except IndexError as error:  # pinocchio looks up a class, mesh or material that is not there
+            problem = "a mesh, class or material that the shapes use is not found; give every body an <inertial>"
+            raise RobotFileError(str(path), [problem]) from error
+        except (ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise RobotFileError(str(path), [f"pinocchio cannot read it: {reason}"]) from error
+    facts, composites = _facts(model, body)
+    compilers = root.findall("compiler")
+    bounded = any(numbers(c, key, (0.0,))[0] > 0.0 for c in compilers for key in ("boundmass", "boundinertia"))
+    stated = {b.get("name", ""): None if bounded else stated_inertia(b) for b in top.iter("body")}
+    bodies = [
+        (frame.name, frame.parentJoint, pose(frame.placement), stated[frame.name])
+        for frame in model.frames
+        if frame.type == pin.BODY and frame.name in stated and (floats or frame.parentJoint)
+    ]
+    inertias = merged_inertias(str(path), model, bodies)
+    links = links_of_model(model, facts, str(path), composites, inertias)
+    return links, base_link(body.get("name", "base"), inertias[0])
+
+
+def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, list[str]]]:
+    """What pinocchio found about the joints, and the joints inside composite ones."""
+    owner = {j.get("name", ""): b for b in body.iter("body") for j in b.findall("joint")}
+    facts: dict[str, JointFacts] = {}
+    composites: dict[str, list[str]] = {}
+    for i in range(1, model.njoints):
+        name = str(model.names[i])
+        joints = [name]
+        if model.joints[i].shortname() == "JointModelComposite":
+            first = next(j for j in owner if name == f"Composite_{j}")
+            joints = [j.get("name", "") for j in owner[first].findall("joint")]
+            composites[name] = joints
+        at_q, at_v = model.joints[i].idx_q, model.joints[i].idx_v
+        bounded = model.joints[i].nq == model.joints[i].nv
+        for k, joint in enumerate(joints):
+            lower, upper = (
+                (float(model.lowerPositionLimit[at_q + k]), float(model.upperPositionLimit[at_q + k]))
+                if bounded
+                else (-math.inf, math.inf)
+            )
+            limited = math.isfinite(lower) and math.isfinite(upper) and lower < upper and abs(lower) < 1e10
+            friction = tuple(
+                (kind, float(values[at_v + k]))
+                for kind, values in (("viscous", model.damping), ("coulomb", model.upperDryFrictionLimit))
+                if values[at_v + k] != 0.0
+            )
+            effort = float(model.effortLimit[at_v + k])
+            limits = JointLimits(
+                lower if limited else -math.inf,
+                upper if limited else math.inf,
+                effort=effort if 0.0 < effort < 1e10 else math.inf,
+            )
+            facts[joint] = JointFacts(owner[joint].get("name", ""), limits, friction)
+    return facts, composites
+
+
+def _gravity(path: Path, root: Element, notes: list[str]) -> tuple[float, ...]:
+    gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
+    for option in root.findall("option"):
+        try:
+            gravity = numbers(option, "gravity", gravity)
+            if any(flag.get("gravity") == "disable" for flag in option.findall("flag")):
+                notes.append("the file switches gravity off; load_robot(gravity=...) or --gravity 0,0,-9.81 gives one")
+                return (0.0, 0.0, 0.0)
+        except ValueError as error:
+            raise RobotFileError(str(path), [f"option: {error}"]) from error
+    return gravity

@@ -1,0 +1,284 @@
+"""The parts of an MJCF that MuJoCo expands: included files, defaults and classes, frames, parts without a name."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import SubElement
+
+import numpy as np
+
+from dynid.errors import RobotFileError
+from dynid.robot.inertia import Body, from_body
+from dynid.robot.io.xml import numbers, read_xml
+from dynid.robot.transform import Array, Transform
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_DEEPEST_INCLUDE = 8
+
+
+def include(path: Path, element: Element, folder: Path, depth: int) -> None:
+    """Replace <include file="..."/> by the other file's content, inside the robot's folder only."""
+    for child in list(element):
+        if child.tag != "include":
+            include(path, child, folder, depth)
+            continue
+        name = child.get("file", "")
+        other = (folder / name).resolve()
+        if depth >= _DEEPEST_INCLUDE:
+            raise RobotFileError(str(path), [f"include '{name}': includes are nested too deeply"])
+        if not other.is_relative_to(folder) or not other.is_file():
+            problem = f"include '{name}': there is no such file in the folder of the robot; put it there"
+            raise RobotFileError(str(path), [problem])
+        included = read_xml(other, "mujoco", "an included file is an MJCF too", also="mujocoinclude")
+        include(path, included, folder, depth + 1)
+        place = list(element).index(child)
+        element.remove(child)
+        for offset, part in enumerate(included):
+            element.insert(place + offset, part)
+
+
+def merge_defaults(root: Element) -> None:
+    """Make one <default> of several, as MuJoCo does: included files bring their own, pinocchio knows one."""
+    several = root.findall("default")
+    for other in several[1:]:
+        for part in other:
+            same = several[0].find(part.tag) if part.tag != "default" else None
+            if same is None:
+                several[0].append(part)
+            else:
+                same.attrib.update(part.attrib)
+        root.remove(other)
+
+
+def spell_joints(root: Element) -> None:
+    """Write into every joint what its class, or the class of its body, gives it: pinocchio overlooks some of it."""
+    classes: dict[str, dict[str, str]] = {}
+
+    def learn(default: Element, inherited: dict[str, str]) -> None:
+        own = dict(inherited)
+        for joint in default.findall("joint"):
+            own |= joint.attrib
+        classes[default.get("class", "main")] = own
+        for nested in default.findall("default"):
+            learn(nested, own)
+
+    def spell(body: Element, of_body: str) -> None:
+        of_body = body.get("childclass", of_body)
+        for joint in body.findall("joint"):
+            for key, value in classes.get(joint.get("class", of_body), {}).items():
+                joint.attrib.setdefault(key, value)
+        for child in (*body.findall("body"), *body.findall("frame")):
+            spell(child, of_body)
+
+    for default in root.findall("default"):
+        learn(default, {})
+        classes.setdefault("main", classes[default.get("class", "main")])
+    for world in root.findall("worldbody"):
+        spell(world, "main")
+
+
+def fix_frames(path: Path, root: Element) -> None:
+    """Make bodies of <frame>s, which move with the body around them; refuse what MuJoCo would multiply."""
+    for world in root.findall("worldbody"):
+        for part in world.iter():
+            if part.tag in ("replicate", "attach") and any(p.tag in ("body", "joint") for p in (part, *part.iter())):
+                problem = f"<{part.tag}> is not read; load the file in MuJoCo and save what it makes of it"
+                raise RobotFileError(str(path), [problem])
+        _fix_frames(path, world)
+
+
+def _fix_frames(path: Path, owner: Element) -> None:
+    """Frames directly in a body, and in these; shapes in them count only where the body does not state its inertia."""
+    for part in list(owner):
+        if part.tag == "frame":
+            if any(child.tag in ("joint", "freejoint", "inertial") for child in part):
+                problem = f"frame '{part.get('name', '')}': joints and inertias in it are not read; put them outside"
+                raise RobotFileError(str(path), [problem])
+            if owner.find("inertial") is not None:
+                for geom in part.findall("geom"):
+                    part.remove(geom)
+            part.tag = "body"
+            part.attrib.pop("name", None)
+        if part.tag == "body":
+            _fix_frames(path, part)
+
+
+def name_parts(root: Element) -> None:
+    """Name bodies and joints that have no name, which MuJoCo allows: by number, and after their body."""
+    taken = {part.get("name") for part in root.iter()}
+
+    def free(wanted: str) -> str:
+        names = (wanted if k == 1 else f"{wanted}_{k}" for k in count(1))
+        name = next(name for name in names if name not in taken)
+        taken.add(name)
+        return name
+
+    for world in root.findall("worldbody"):
+        for number, body in enumerate(world.iter("body"), 1):
+            if not body.get("name"):
+                body.set("name", free(f"body{number}"))
+            for joint in body.findall("joint"):
+                if not joint.get("name"):
+                    joint.set("name", free(f"{body.get('name')}_joint"))
+
+
+def drop_shapes(root: Element, top: Element) -> None:
+    """Take out the shapes of bodies that state their inertia: they are not needed, and could not all be read."""
+    if any(compiler.get("inertiafromgeom") == "true" for compiler in root.findall("compiler")):
+        return
+    for body in top.iter("body"):
+        if body.find("inertial") is not None:
+            for geom in body.findall("geom"):
+                body.remove(geom)
+
+
+# Inertias of MJCF bodies: those that are stated, and those that follow from shapes, which only MuJoCo knows.
+#
+# Pinocchio guesses them from some shapes and takes others for nothing; its guesses are not used.
+
+
+def state_inertias(path: Path, root: Element, moving: list[Element], notes: list[str]) -> set[str]:
+    """Give bodies with shapes in place of an <inertial> the one that MuJoCo finds; return the links that stay unknown.
+
+    These are the moving bodies that are such bodies or carry them.
+    """
+    all_of_them = any(
+        compiler.get("inertiafromgeom") == "true" or float(compiler.get("settotalmass", "-1")) > 0.0
+        for compiler in root.findall("compiler")
+    )
+    shaped = [
+        body
+        for top in moving
+        for body in top.iter("body")
+        if body.find("geom") is not None and (all_of_them or body.find("inertial") is None)
+    ]
+    if not shaped:
+        return set()
+    found, reason = _compiled(path, root)
+    if found is not None:
+        for body in shaped:
+            _state(body, found[body])
+        for compiler in root.findall("compiler"):
+            compiler.attrib.pop("inertiafromgeom", None)
+        notes.append(f"inertias of {len(shaped)} bodies follow from their shapes, by MuJoCo")
+        return set()
+    notes.append(f"inertias of {len(shaped)} bodies follow from their shapes and are unknown: {reason}")
+    carriers = {name for top in moving for name in _carriers(top, "", shaped)}
+    return carriers - {""}
+
+
+def balance_inertias(root: Element) -> None:
+    """Replace moments that violate the triangle inequality by their mean, where the file wants that of MuJoCo."""
+    if any(compiler.get("balanceinertia") == "true" for compiler in root.findall("compiler")):
+        for inertial in (i for world in root.findall("worldbody") for i in world.iter("inertial")):
+            moments = np.linalg.eigvalsh(_tensor(inertial))
+            if moments[0] + moments[1] < moments[2]:
+                inertial.attrib.pop("fullinertia", None)
+                inertial.set("diaginertia", " ".join([repr(float(moments.mean()))] * 3))
+
+
+def _tensor(inertial: Element) -> Array:
+    """Inertia matrix about the centre of mass, in the axes of the <inertial>."""
+    if "fullinertia" not in inertial.attrib:
+        return np.diag(numbers(inertial, "diaginertia", (0.0, 0.0, 0.0)))
+    xx, yy, zz, xy, xz, yz = numbers(inertial, "fullinertia", (0.0,) * 6)
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def stated_inertia(body: Element) -> Array | None:
+    """Ten parameters of a body in its frame as its <inertial> states them; None where only a full reader knows them."""
+    inertial = body.find("inertial")
+    if inertial is None:
+        return np.zeros(10) if body.find("geom") is None else None
+    T = plain_pose(inertial)
+    if T is None:
+        return None
+    mass = numbers(inertial, "mass", (0.0,))[0]
+    return from_body(Body(mass, T.translation, T.rotation @ _tensor(inertial) @ T.rotation.T))
+
+
+def plain_pose(element: Element) -> Transform | None:
+    """Pose by pos and quat; None where another notation turns it."""
+    q = np.array(numbers(element, "quat", (1.0, 0.0, 0.0, 0.0)))
+    size = float(np.linalg.norm(q))
+    if any(key in element.attrib for key in ("euler", "axisangle", "xyaxes", "zaxis")) or not size > 0.0:
+        return None
+    w, x, y, z = q / size
+    R = np.array([
+        [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+        [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+        [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+    ])  # fmt: skip
+    return Transform(R, np.array(numbers(element, "pos", (0.0, 0.0, 0.0))))
+
+
+def _carriers(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
+    """Moving bodies to which a body of a tree with shapes in place of an inertia is fixed, or which are it."""
+    if body.find("joint") is not None:
+        carrier = body.get("name", "")
+    found = [carrier] if body in shaped else []
+    return found + [name for child in body.findall("body") for name in _carriers(child, carrier, shaped)]
+
+
+def _compiled(path: Path, root: Element) -> tuple[dict[Element, tuple[Any, ...]] | None, str]:
+    """Mass, centre, orientation and principal moments of every body by MuJoCo, or None and the reason."""
+    try:
+        import mujoco
+    except ImportError:
+        return None, "MuJoCo is not installed (pip install 'dynid[mujoco]')"
+    from xml.etree.ElementTree import tostring
+
+    mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
+    try:
+        model = mujoco.MjModel.from_xml_string(tostring(_weights_only(path, root), encoding="unicode"))
+    except ValueError as error:
+        return None, f"MuJoCo cannot load the file ({str(error).strip().splitlines()[0]})"
+    finally:
+        mujoco.set_mju_user_warning(None)
+    bodies = [body for world in root.findall("worldbody") for body in world.iter("body")]
+    if len(bodies) != model.nbody - 1:
+        return None, "MuJoCo finds other bodies than are written in the file"
+    values = zip(model.body_mass[1:], model.body_ipos[1:], model.body_iquat[1:], model.body_inertia[1:], strict=True)
+    return dict(zip(bodies, values, strict=True)), ""
+
+
+def _weights_only(path: Path, root: Element) -> Element:
+    """A copy with the shapes that weigh something and the meshes that these use: other files need not be there."""
+    alone = deepcopy(root)
+    for world in alone.findall("worldbody"):
+        drop_shapes(alone, world)
+        for part in [part for part in world if part.tag != "body"]:
+            world.remove(part)
+    for part in [part for part in alone if part.tag not in ("compiler", "option", "default", "asset", "worldbody")]:
+        alone.remove(part)
+    for parent in list(alone.iter()):
+        parent.attrib.pop("material", None)
+        for part in [part for part in parent if part.tag in ("site", "camera", "light")]:
+            parent.remove(part)
+    used = {geom.get("mesh") for geom in alone.iter("geom")}
+    for asset in alone.findall("asset"):
+        for part in list(asset):
+            if part.tag != "mesh" or (part.get("name") or Path(part.get("file", "")).stem) not in used:
+                asset.remove(part)
+    folder = path.resolve().parent
+    named = [compiler for compiler in alone.findall("compiler") if compiler.get("meshdir") or compiler.get("assetdir")]
+    for compiler in named or [SubElement(alone, "compiler")]:
+        compiler.set("meshdir", str(folder / (compiler.get("meshdir") or compiler.get("assetdir") or "")))
+    return alone
+
+
+def _state(body: Element, values: tuple[Any, ...]) -> None:
+    for old in body.findall("inertial"):
+        body.remove(old)
+    mass, centre, orientation, moments = values
+    words = {"pos": centre, "quat": orientation, "diaginertia": moments}
+    written = {key: " ".join(repr(float(x)) for x in value) for key, value in words.items()}
+    if mass > 0.0:
+        SubElement(body, "inertial", {"mass": repr(float(mass)), **written})
+    for geom in body.findall("geom"):
+        body.remove(geom)

@@ -1,0 +1,321 @@
+"""Rows and link values of a robot table; those of a standard Denavit-Hartenberg table are converted."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+import numpy as np
+
+from dynid.concurrency import cached_property
+from dynid.errors import ExpressionError
+from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
+from dynid.robot.inertia import ROTOR, SYMBOLS, Body, change_of_frame, from_body
+from dynid.robot.io.toml_schema import JointTable, LinkTable, RobotTable
+from dynid.robot.mdh import Snapped, moved_zeros, tell_snapped, transformed
+from dynid.robot.robot import MdhRow
+from dynid.robot.transform import Array, Transform, rotation_x, snap_angle
+
+# Nominal values of a link as a table gives them.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinkValues:
+    """Ten standard parameters (NaN where unknown), rotor inertia, known zeros and friction of a link."""
+
+    inertia: Array
+    rotor: float
+    zero: frozenset[str]
+    friction: tuple[tuple[str, float], ...]
+
+    def moved(self, T: Transform, where: str, problems: list[str]) -> LinkValues:
+        """Return the values in another frame, T the pose of the present one in it; known zeros must stay zeros."""
+        A = change_of_frame(T)
+        zero, complete = moved_zeros(A, self.zero)
+        if not complete:
+            problems.append(
+                f"{where}, zero: {', '.join(sorted(self.zero))} are not all zeros in the modified frame of this joint; "
+                'write the table with convention = "modified"'
+            )
+        return replace(self, inertia=transformed(A, self.inertia), zero=zero)
+
+
+def read_link_values(where: str, table: LinkTable, problems: list[str]) -> LinkValues:
+    """Values of a link in the file's frame; mistakes are added to problems."""
+    inertia = _read_inertia(where, table, problems)
+    rotor = table.rotor_inertia if table.rotor_inertia is not None else table.Ia
+    if rotor is None:
+        rotor = math.nan
+    elif rotor < 0.0:
+        problems.append(f"{where}, rotor_inertia: must not be negative, got {rotor:g}")
+    zero: frozenset[str] = frozenset(table.zero)
+    for symbol in zero:
+        value = rotor if symbol == ROTOR else inertia[SYMBOLS.index(symbol)]
+        if value != 0.0 and not math.isnan(value):
+            problems.append(f"{where}: {symbol} is {value:g} and in zero; remove one of the two")
+        if symbol == ROTOR:
+            rotor = 0.0
+        else:
+            inertia[SYMBOLS.index(symbol)] = 0.0
+    friction = tuple((k, float(v)) for k, v in table.friction.model_dump().items() if v is not None)
+    return LinkValues(inertia, rotor, zero, friction)
+
+
+def _read_inertia(where: str, table: LinkTable, problems: list[str]) -> Array:
+    """Ten parameters from mass, centre of mass and inertia, or by symbol."""
+    inertia = np.full(10, math.nan)
+    if table.mass is not None:
+        inertia = _read_body(where, table, table.mass, problems)
+    elif table.com is not None or table.inertia is not None:
+        problems.append(f"{where}: com and inertia need mass beside them")
+    for i, symbol in enumerate(SYMBOLS):
+        value = getattr(table, symbol)
+        if value is not None:
+            if table.mass is not None:
+                problems.append(f"{where}: give either mass, com, inertia or {symbol}, not both")
+            inertia[i] = value
+    if inertia[9] < 0.0:
+        problems.append(f"{where}: the mass must not be negative, got {inertia[9]:g}")
+    return inertia
+
+
+def _read_body(where: str, table: LinkTable, mass: float, problems: list[str]) -> Array:
+    """Ten parameters of mass, com and inertia about it, NaN for what is not given."""
+    inertia = np.full(10, math.nan)
+    inertia[9] = mass
+    if table.com is None:
+        return inertia
+    inertia[6:9] = mass * np.array(table.com)
+    if table.inertia is None:
+        return inertia
+    J = np.array(table.inertia, dtype=np.float64)
+    if J.shape == (6,):
+        xx, xy, xz, yy, yz, zz = J
+        J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    if J.shape != (3, 3) or not np.array_equal(J, J.T):
+        problems.append(f"{where}, inertia: give six numbers xx xy xz yy yz zz, or a symmetric 3 x 3 matrix")
+        return inertia
+    return from_body(Body(mass, np.array(table.com), J))
+
+
+# A checked table under way to a robot: its numbers in SI, and the mistakes that only the whole table shows.
+
+
+LARGEST_TURN = 8 * math.pi
+"""A revolute joint's limit beyond this (rad) was surely meant in degrees."""
+
+
+@dataclass
+class Sheet:
+    """A table with the names of its joints; readers of its parts add to problems and notes."""
+
+    table: RobotTable
+    snap: bool
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    snapped: list[Snapped] = field(default_factory=list)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the joints, numbers where the file gives none."""
+        return [joint.name or str(j) for j, joint in enumerate(self.table.joint, 1)]
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Notes for the user, those on snapped angles last."""
+        return (*self.notes, *tell_snapped(self.snapped))
+
+    @property
+    def turn(self) -> float:
+        """What an angle of the file is multiplied with to be in rad."""
+        return math.pi / 180 if self.table.angles == "deg" else 1.0
+
+    @cached_property
+    def active(self) -> list[str]:
+        """Joints that move by themselves."""
+        passive = {c.passive for c in self.table.coupling}.union(*(c.passive for c in self.table.closure))
+        pairs = zip(self.names, self.table.joint, strict=True)
+        return [name for name, joint in pairs if joint.type != "fixed" and name not in passive]
+
+    def joint_type(self, name: str) -> str:
+        """Kind of the joint with this name, revolute where there is none."""
+        return self.table.joint[self.names.index(name)].type if name in self.names else "revolute"
+
+    def number(self, where: str, value: float | str) -> Expression:
+        """Value of a number or expression of the file, as it is."""
+        if isinstance(value, float):
+            return Expression(value)
+        try:
+            number = evaluate(value, self.table.symbols)
+            text = value.strip() if symbols_of(parse_expression(value)) else None
+        except ExpressionError as error:
+            self.problems.append(f"{where}: {error}")
+            return Expression(0.0)
+        return Expression(number, text)
+
+    def angle(self, where: str, value: float | str, *, largest: float = 2 * math.pi + 1e-9) -> Expression:
+        """Angle in rad; near multiples of 90 degrees it is snapped, with a note."""
+        number = self.number(where, value)
+        degrees = self.table.angles == "deg"
+        if not degrees and abs(number.value) > largest:
+            self.problems.append(
+                f'{where}: {number.value:g} rad is more than a turn, surely degrees; write angles = "deg" in the file'
+            )
+        angle = _radians(number.value) if degrees else number.value
+        if self.snap and (snapped := snap_angle(angle)) != angle:
+            if abs(snapped - angle) > 1e-12:
+                note = f"{where}: {angle:.9g} rad taken for {math.degrees(snapped):g} degrees; snap=False keeps it"
+                self.snapped.append(Snapped(where, abs(snapped - angle), note))
+            angle = snapped
+        return Expression(angle, number.text, degrees and number.text is not None)
+
+    def positions(
+        self, where: str, values: list[float | str] | None, joints: Sequence[str], key: str
+    ) -> list[float] | None:
+        """Joint positions, angles in the file's unit."""
+        if values is None:
+            return None
+        if len(values) != len(joints):
+            self.problems.append(f"{where}, {key}: {len(values)} values for {len(joints)} joints ({', '.join(joints)})")
+            return None
+        return [
+            self.number(f"{where}, {key}", x).value * (self.turn if self.joint_type(name) == "revolute" else 1.0)
+            for x, name in zip(values, joints, strict=True)
+        ]
+
+
+def _radians(degrees: float) -> float:
+    """Convert to rad, exact at multiples of 90 degrees."""
+    quarter = degrees / 90.0
+    return quarter * (math.pi / 2) if quarter == round(quarter) else math.radians(degrees)
+
+
+# What a table declares unknown: symbols, letters for all joints, or letters of one joint.
+
+
+LETTERS = {"modified": ("gamma", "b", "alpha", "d", "theta", "r"), "standard": ("a", "alpha", "d", "theta")}
+"""Letters of a row, by convention."""
+
+_ENTRY = re.compile(r"([a-z]+)([0-9]*)")
+
+
+def read_unknown(
+    table: RobotTable, names: Sequence[str], parents: Sequence[int], problems: list[str]
+) -> tuple[str, ...]:
+    """Symbols and entries in modified notation (`d3`); those of a standard table are converted.
+
+    A row's a and alpha of the standard convention are d and alpha of the joints after it.
+    """
+    letters = LETTERS[table.convention]
+    found: list[str] = []
+    for word in table.unknown:
+        match = _ENTRY.fullmatch(word)
+        if word in table.symbols:
+            found.append(word)
+        elif match and match[1] in letters and not match[2]:
+            found += _whole_letter(table, match[1], parents)
+        elif match and match[1] in letters and 1 <= int(match[2]) <= len(names):
+            found += _entry(table, match[1], int(match[2]) - 1, parents)
+        else:
+            problems.append(
+                f"unknown: '{word}' is no symbol of the file and no letter of convention = \"{table.convention}\"; "
+                f"letters are {', '.join(letters)}, alone or with a joint's number 1 to {len(names)}"
+            )
+    for j, joint in enumerate(table.joint):
+        for word in joint.unknown:
+            if word in letters:
+                found += _entry(table, word, j, parents)
+            else:
+                problems.append(
+                    f"joint {j + 1} ('{names[j]}'), unknown: '{word}' is no letter of convention = "
+                    f'"{table.convention}", which has {", ".join(letters)}'
+                )
+    return tuple(dict.fromkeys(found))
+
+
+def _whole_letter(table: RobotTable, letter: str, parents: Sequence[int]) -> list[str]:
+    if table.convention == "modified":
+        return [letter]
+    return [entry for j in range(len(parents)) for entry in _entry(table, letter, j, parents)]
+
+
+def _entry(table: RobotTable, letter: str, j: int, parents: Sequence[int]) -> list[str]:
+    if table.convention == "modified":
+        return [f"{letter}{j + 1}"]
+    if letter in ("theta", "d"):
+        return [f"{'theta' if letter == 'theta' else 'r'}{j + 1}"]
+    return [f"{'d' if letter == 'a' else letter}{k + 1}" for k, parent in enumerate(parents) if parent == j]
+
+
+def loose_letters(table: RobotTable, j: int) -> frozenset[str]:
+    """Which of a and alpha of row j of a standard table are unknown, by letter or by a symbol in them."""
+    joint = table.joint[j]
+    words = {*table.unknown, *(f"{letter}{j + 1}" for letter in joint.unknown)}
+    loose = set()
+    for letter in ("a", "alpha"):
+        value = getattr(joint, letter)
+        symbols = set(re.findall(r"[A-Za-z_]\w*", value)) if isinstance(value, str) else set()
+        if {letter, f"{letter}{j + 1}"} & words or symbols & words & set(table.symbols):
+            loose.add(letter)
+    return frozenset(loose)
+
+
+_ANGLES = ("gamma", "alpha", "theta")
+
+
+RawRow: TypeAlias = dict[str, Expression]
+"""A row as the file writes it, by letter."""
+
+
+def read_rows(sheet: Sheet) -> list[RawRow]:
+    """Rows in the letters of the table's convention."""
+    return [_read_row(sheet, j, joint) for j, joint in enumerate(sheet.table.joint)]
+
+
+def modified_rows(sheet: Sheet, raw: Sequence[RawRow], parents: Sequence[int]) -> list[MdhRow]:
+    """Modified rows; those of a standard table are converted (a, alpha of a row belong to the next joint)."""
+    if sheet.table.convention == "modified":
+        return [MdhRow(**row) for row in raw]
+    zero = Expression(0.0)
+    rows = []
+    for j, row in enumerate(raw):
+        before = raw[parents[j]] if parents[j] >= 0 else {"a": zero, "alpha": zero}
+        rows.append(MdhRow(zero, zero, before["alpha"], before["a"], row["theta"], row["d"]))
+    return rows
+
+
+def _read_row(sheet: Sheet, j: int, joint: JointTable) -> RawRow:
+    letters = LETTERS[sheet.table.convention]
+    for key in sorted({"gamma", "b", "r", "a"} & joint.model_fields_set - set(letters)):
+        sheet.problems.append(
+            f"joint {j + 1} ('{sheet.names[j]}'), {key}: not a letter of convention = "
+            f'"{sheet.table.convention}", which has {", ".join(letters)}'
+        )
+    row = {}
+    for letter in letters:
+        where = f"joint {j + 1} ('{sheet.names[j]}'), {letter}"
+        value = getattr(joint, letter)
+        row[letter] = sheet.angle(where, value) if letter in _ANGLES else sheet.number(where, value)
+    return row
+
+
+def read_values(sheet: Sheet, j: int, raw: RawRow) -> LinkValues:
+    """Values of a link; those of a standard table refer to its own frame, Tx(a) Rx(alpha) after ours."""
+    name = sheet.names[j]
+    where = f"link.{name}"
+    values = read_link_values(where, sheet.table.link.get(name, LinkTable()), sheet.problems)
+    if sheet.table.convention == "modified":
+        return values
+    a, alpha = raw["a"].value, raw["alpha"].value
+    moved = values.moved(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, sheet.problems)
+    loose = loose_letters(sheet.table, j)
+    other = Transform(rotation_x(alpha + 0.7 * ("alpha" in loose)), np.array([a + 0.3 * ("a" in loose), 0.0, 0.0]))
+    if moved_zeros(change_of_frame(other), values.zero)[0] != moved.zero:
+        sheet.problems.append(
+            f"{where}, zero: an unknown {' and '.join(sorted(loose))} moves the frame in which these are zeros; "
+            'write the table with convention = "modified"'
+        )
+    return moved

@@ -1,0 +1,288 @@
+"""Robot tables: TOML files and rows of mappings in modified or standard Denavit-Hartenberg notation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import DynidError, ExpressionError, RobotFileError
+from dynid.robot.expression import parse_expression, symbols_of
+from dynid.robot.force_sensor import ForceSensor
+from dynid.robot.io.force_sensor import sensor_of
+from dynid.robot.io.toml_rows import LARGEST_TURN, Sheet, modified_rows, read_rows, read_unknown, read_values
+from dynid.robot.io.toml_schema import ClosureTable, CouplingTable, JointTable, check_table
+from dynid.robot.joint_column import JointColumn
+from dynid.robot.mdh import Z_AXIS, mdh_transform
+from dynid.robot.robot import Closure, Coupling, JointLimits, Link, Robot
+from dynid.robot.transform import freeze
+from dynid.storage.files import read_toml
+
+# Couplings and closures of a robot table.
+
+
+def read_coupling(sheet: Sheet, k: int, coupling: CouplingTable) -> Coupling:
+    """Coupling k of the table, from 1."""
+    where = f"coupling {k}"
+    _check_moving(sheet, f"{where}, passive", coupling.passive)
+    for name in coupling.of:
+        _check_moving(sheet, f"{where}, of", name)
+    if coupling.passive in coupling.of:
+        sheet.problems.append(f"{where}: joint '{coupling.passive}' is coupled with itself; leave it out of 'of'")
+    turns = sheet.joint_type(coupling.passive) == "revolute"
+    where += ", offset"
+    value = coupling.offset
+    offset = sheet.angle(where, value, largest=LARGEST_TURN) if turns else sheet.number(where, value)
+    return Coupling(coupling.passive, tuple((n, f) for n, f in coupling.of.items()), offset.value)
+
+
+def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
+    """Closure k of the table, from 1."""
+    where = f"closure {k}"
+    for name in closure.frames:
+        if name not in sheet.names:
+            sheet.problems.append(f"{where}, frames: there is no joint '{name}'; joints are {', '.join(sheet.names)}")
+    for name in closure.passive:
+        _check_moving(sheet, f"{where}, passive", name)
+    if len(set(closure.keep)) != len(closure.passive) or len(closure.keep) != len(closure.passive):
+        sheet.problems.append(
+            f"{where}: keeps {len(set(closure.keep))} directions with {len(closure.passive)} passive joints; "
+            "give as many of one as of the other"
+        )
+    points = [[sheet.number(f"{where}, points", x).value for x in p] for p in closure.points or [[0.0] * 3] * 2]
+    if any(len(point) != 3 for point in points):
+        sheet.problems.append(f"{where}, points: each point needs three coordinates")
+        points = [[0.0] * 3] * 2
+    start = sheet.positions(where, closure.start, closure.passive, "start") or [0.0] * len(closure.passive)
+    at = sheet.positions(where, closure.at, sheet.active, "at")
+    return Closure(
+        (closure.frames[0], closure.frames[1]),
+        tuple(closure.keep),
+        tuple(closure.passive),
+        (freeze(points[0]), freeze(points[1])),
+        freeze(start),
+        None if at is None else freeze(at),
+    )
+
+
+def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequence[Closure]) -> None:
+    """No joint is passive twice, some are active, and no coupling depends on itself."""
+    passive = [c.passive for c in couplings] + [name for c in closures for name in c.passive]
+    for name in dict.fromkeys(n for n in passive if passive.count(n) > 1):
+        sheet.problems.append(f"joint '{name}' is made passive twice; one coupling or closure is enough")
+    moving = [n for n, joint in zip(sheet.names, sheet.table.joint, strict=True) if joint.type != "fixed"]
+    if moving and set(moving) <= set(passive):
+        sheet.problems.append("every joint is passive; leave at least one active")
+    coupled = {c.passive: [name for name, _ in c.factors] for c in couplings}
+    for name in coupled:
+        seen, todo = set(), list(coupled[name])
+        while todo:
+            other = todo.pop()
+            if other not in seen:
+                seen.add(other)
+                todo += coupled.get(other, [])
+        if name in seen and name not in coupled[name]:
+            sheet.problems.append(
+                f"coupling: joint '{name}' depends on itself through {', '.join(sorted(seen - {name}))}"
+            )
+
+
+def _check_moving(sheet: Sheet, where: str, name: str) -> None:
+    if name not in sheet.names:
+        sheet.problems.append(f"{where}: there is no joint '{name}'; joints are {', '.join(sheet.names)}")
+    elif sheet.table.joint[sheet.names.index(name)].type == "fixed":
+        sheet.problems.append(f"{where}: joint '{name}' is fixed and cannot be coupled")
+
+
+def read_table(path: Path, *, snap: bool = True) -> Robot:
+    """Read a TOML table; all mistakes are reported at once."""
+    return build_robot(read_toml(path), file=str(path), name=path.stem, snap=snap)
+
+
+def robot_from_rows(rows: Any, *, gravity: Any, symbols: Mapping[str, float], name: str) -> Robot:
+    """Robot of rows in modified notation, angles in rad, nothing snapped."""
+    joints = [{k: _plain(v) for k, v in dict(row).items()} for row in rows]
+    gravity = [float(x) for x in np.asarray(gravity, dtype=np.float64).ravel()]
+    values = {str(k): float(v) for k, v in symbols.items()}
+    data = {"name": name, "gravity": gravity, "symbols": values, "joint": joints}
+    return build_robot(data, file=f"the table of '{name}'", name=name, snap=False)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def build_robot(data: object, *, file: str, name: str, snap: bool) -> Robot:
+    """Robot of a parsed table, or RobotFileError with everything that is wrong with it."""
+    table, problems = check_table(data)
+    if table is None:
+        raise RobotFileError(file, problems)
+    robot = _Builder(table, snap).build(name)
+    if isinstance(robot, list):
+        raise RobotFileError(file, robot)
+    return robot
+
+
+class _Builder(Sheet):
+    """Turns a checked table into a Robot, collecting the mistakes that only the whole table shows."""
+
+    def build(self, name: str) -> Robot | list[str]:
+        table = self.table
+        self._check_names()
+        parents = [self._parent(j, joint) for j, joint in enumerate(table.joint)]
+        self._check_cycles(parents)
+        for symbol in table.symbols:
+            self._check_symbol(symbol)
+        raw = read_rows(self)
+        rows = modified_rows(self, raw, parents)
+        limits = [self._limits(j, joint) for j, joint in enumerate(table.joint)]
+        couplings = tuple(read_coupling(self, k, c) for k, c in enumerate(table.coupling, 1))
+        closures = tuple(read_closure(self, k, c) for k, c in enumerate(table.closure, 1))
+        check_passive(self, couplings, closures)
+        columns = self._columns()
+        sensor = self._sensor()
+        values = [read_values(self, j, row) for j, row in enumerate(raw)]
+        nominal = read_unknown(table, self.names, parents, self.problems)
+        for unknown in sorted(set(table.link) - set(self.names)):
+            self.problems.append(f"link.{unknown}: no joint has this name; joints are {', '.join(self.names)}")
+        if all(joint.type == "fixed" for joint in table.joint):
+            self.problems.append("joint: no joint moves; give at least one type 'revolute' or 'prismatic'")
+        if self.problems:
+            return self.problems
+        links = tuple(
+            Link(
+                name=self.names[j],
+                joint=self.names[j],
+                label=str(j + 1),
+                parent=parents[j],
+                kind=joint.type,
+                placement=mdh_transform(rows[j]),
+                axis=Z_AXIS,
+                inertia=freeze(values[j].inertia),
+                rotor=values[j].rotor,
+                zero=values[j].zero,
+                limits=limits[j],
+                mdh=rows[j],
+                friction=values[j].friction,
+            )
+            for j, joint in enumerate(table.joint)
+        )
+        return Robot(
+            name=table.name or name,
+            links=links,
+            gravity=freeze(table.gravity),
+            couplings=couplings,
+            closures=closures,
+            symbols=dict(table.symbols),
+            source=table.source,
+            notes=self.all_notes,
+            columns=columns,
+            sensor=sensor,
+            unknown=nominal,
+        )
+
+    def _columns(self) -> tuple[JointColumn, ...]:
+        """Torques of known shape; positions are angles as the file gives them."""
+        active = self.active
+        columns = []
+        for k, column in enumerate(self.table.column, 1):
+            of = column.of or column.joint
+            strangers = [name for name in (column.joint, of) if name not in active]
+            if strangers:
+                self.problems.append(f"column {k}: no active joint '{strangers[0]}'; they are {', '.join(active)}")
+                continue
+            turns = self.table.joint[self.names.index(of)].type == "revolute"
+            scale = self.turn if turns else 1.0
+            try:
+                columns.append(
+                    JointColumn(
+                        column.name, column.joint, of, scale * np.array(column.positions), np.array(column.torque)
+                    )
+                )
+            except DynidError as error:
+                self.problems.append(f"column {k}: {error}")
+        names = [column.name for column in columns]
+        for name in dict.fromkeys(n for n in names if names.count(n) > 1):
+            self.problems.append(f"column: two columns are named '{name}'; give each its own name")
+        return tuple(columns)
+
+    def _sensor(self) -> ForceSensor | None:
+        if self.table.sensor is None:
+            return None
+        active = self.active
+        for rotor in self.table.sensor.rotor:
+            if rotor.joint not in active:
+                self.problems.append(f"sensor.rotor: no active joint '{rotor.joint}'; they are {', '.join(active)}")
+        try:
+            return sensor_of(self.table.sensor, degrees=self.table.angles == "deg")
+        except DynidError as error:
+            self.problems.append(f"sensor: {error}")
+            return None
+
+    def _check_names(self) -> None:
+        for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):
+            self.problems.append(f"joint: two joints are named '{name}'; give each its own name")
+
+    def _check_symbol(self, symbol: str) -> None:
+        try:
+            valid = symbols_of(parse_expression(symbol)) == (symbol,)
+        except ExpressionError:
+            valid = False
+        if not valid:
+            self.problems.append(f"symbols: '{symbol}' cannot be a symbol; use a letter, then letters and digits")
+
+    def _parent(self, j: int, joint: JointTable) -> int:
+        """Index of the parent link, -1 for the base."""
+        where = f"joint {j + 1} ('{self.names[j]}'), parent"
+        match joint.parent:
+            case None:
+                return j - 1
+            case int(number) if 0 <= number <= len(self.names):
+                parent = number - 1
+            case str(name) if name in self.names:
+                parent = self.names.index(name)
+            case other:
+                self.problems.append(
+                    f"{where}: there is no joint {other!r}; use 0 for the base, 1 to {len(self.names)}, or a name"
+                )
+                return -1
+        if parent == j:
+            self.problems.append(f"{where}: a joint cannot be its own parent")
+            return -1
+        return parent
+
+    def _check_cycles(self, parents: Sequence[int]) -> None:
+        for j in range(len(parents)):
+            seen, k = [j], parents[j]
+            while k != -1 and k not in seen:
+                seen.append(k)
+                k = parents[k]
+            if k == j:
+                cycle = " -> ".join(self.names[i] for i in reversed([*seen, j]))
+                if j == min(seen):
+                    self.problems.append(f"joint {j + 1} ('{self.names[j]}'), parent: the joints form a cycle {cycle}")
+
+    def _limits(self, j: int, joint: JointTable) -> JointLimits:
+        limits, where = joint.limits, f"joint {j + 1} ('{self.names[j]}'), limits"
+        factor = self.turn if joint.type == "revolute" else 1.0
+        lower, upper = (x * factor for x in limits.position) if limits.position else (-math.inf, math.inf)
+        if lower >= upper:
+            self.problems.append(f"{where}.position: the lower limit {lower:g} is not below the upper {upper:g}")
+        if joint.type == "revolute" and math.isfinite(upper) and max(-lower, upper) > LARGEST_TURN:
+            self.problems.append(
+                f'{where}.position: {max(-lower, upper):g} rad is surely meant in degrees; write angles = "deg"'
+            )
+        for name in ("velocity", "acceleration", "effort"):
+            value = getattr(limits, name)
+            if value is not None and value <= 0.0:
+                self.problems.append(f"{where}.{name}: must be positive, got {value:g}")
+        return JointLimits(
+            lower,
+            upper,
+            math.inf if limits.velocity is None else limits.velocity * factor,
+            math.inf if limits.acceleration is None else limits.acceleration * factor,
+            math.inf if limits.effort is None else limits.effort,
+        )

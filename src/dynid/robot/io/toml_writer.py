@@ -1,0 +1,109 @@
+"""Writing a robot as a TOML table that `load_robot` reads back."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dynid.robot.expression import Expression
+from dynid.robot.inertia import SYMBOLS
+from dynid.robot.io.force_sensor import sensor_lines
+from dynid.robot.mdh import to_mdh
+from dynid.robot.robot import JointLimits, Link, Robot
+
+
+def table_text(robot: Robot) -> str:
+    """Return the robot as a TOML table that `load_robot` reads back."""
+    robot = to_mdh(robot)
+    lines = [f"name = {_quoted(robot.name)}"]
+    if robot.source:
+        lines.append(f"source = {_quoted(robot.source)}")
+    lines.append(f"gravity = [{', '.join(map(repr, map(float, robot.gravity)))}]")
+    if robot.unknown:
+        lines.append(f"unknown = [{', '.join(map(_quoted, robot.unknown))}]")
+    if robot.symbols:
+        lines += ["", "[symbols]", *(f"{_quoted(k)} = {float(v)!r}" for k, v in robot.symbols.items())]
+    number = {-1: 0}
+    table = [k for k, link in enumerate(robot.links) if link.kind != "floating"]
+    for j, k in enumerate(table, 1):
+        number[k] = j
+    if robot.floating:
+        number[0] = 0
+    for k in table:
+        lines += _joint_lines(robot.links[k], number)
+    lines += _loop_lines(robot)
+    lines += [] if robot.sensor is None else sensor_lines(robot.sensor)
+    for k in table:
+        lines += _link_lines(robot.links[k])
+    return "\n".join(lines) + "\n"
+
+
+def _joint_lines(link: Link, number: dict[int, int]) -> list[str]:
+    assert link.mdh is not None
+    lines = ["", "[[joint]]", f"name = {_quoted(link.joint)}", f"parent = {number[link.parent]}"]
+    lines.append(f'type = "{link.kind}"')
+    for letter in ("gamma", "b", "alpha", "d", "theta", "r"):
+        value: Expression = getattr(link.mdh, letter)
+        if value.text is not None and not value.degrees:
+            lines.append(f"{letter} = {_quoted(value.text)}")
+        elif value.value != 0.0:
+            lines.append(f"{letter} = {value.value!r}")
+    lines += _limit_lines(link.limits)
+    return lines
+
+
+def _limit_lines(limits: JointLimits) -> list[str]:
+    parts = []
+    if math.isfinite(limits.lower) and math.isfinite(limits.upper):
+        parts.append(f"position = [{limits.lower!r}, {limits.upper!r}]")
+    for name in ("velocity", "acceleration", "effort"):
+        if math.isfinite(getattr(limits, name)):
+            parts.append(f"{name} = {getattr(limits, name)!r}")
+    return [f"limits = {{ {', '.join(parts)} }}"] if parts else []
+
+
+def _loop_lines(robot: Robot) -> list[str]:
+    lines: list[str] = []
+    for coupling in robot.couplings:
+        factors = ", ".join(f"{_quoted(name)} = {factor!r}" for name, factor in coupling.factors)
+        lines += ["", "[[coupling]]", f"passive = {_quoted(coupling.passive)}", f"of = {{ {factors} }}"]
+        lines.append(f"offset = {coupling.offset!r}")
+    for closure in robot.closures:
+        lines += ["", "[[closure]]", f"frames = [{', '.join(map(_quoted, closure.links))}]"]
+        lines.append(f"keep = [{', '.join(map(_quoted, closure.keep))}]")
+        lines.append(f"passive = [{', '.join(map(_quoted, closure.passive))}]")
+        lines.append(f"points = [{', '.join(str([float(x) for x in point]) for point in closure.points)}]")
+        lines.append(f"start = {[float(x) for x in closure.start]}")
+        if closure.at is not None:
+            lines.append(f"at = {[float(x) for x in closure.at]}")
+    for column in robot.columns:
+        if column.positions is None or column.torque is None:
+            continue  # a Python function
+        lines += ["", "[[column]]", f"name = {_quoted(column.name)}", f"joint = {_quoted(column.joint)}"]
+        lines.append(f"of = {_quoted(column.of)}")
+        lines.append(f"positions = {column.positions.tolist()}")
+        lines.append(f"torque = {column.torque.tolist()}")
+    return lines
+
+
+def _link_lines(link: Link) -> list[str]:
+
+    lines = [
+        f"{s} = {float(x)!r}"
+        for s, x in zip(SYMBOLS, link.inertia, strict=True)
+        if not np.isnan(x) and s not in link.zero
+    ]
+    if not np.isnan(link.rotor):
+        lines.append(f"rotor_inertia = {link.rotor!r}")
+    if link.zero:
+        lines.append(f"zero = [{', '.join(_quoted(s) for s in (*SYMBOLS, 'Ia') if s in link.zero)}]")
+    if link.friction:
+        lines.append(f"friction = {{ {', '.join(f'{k} = {v!r}' for k, v in link.friction)} }}")
+    return ["", f"[link.{_quoted(link.joint)}]", *lines] if lines else []
+
+
+def _quoted(text: str) -> str:
+    """Return a TOML basic string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'

@@ -1,0 +1,338 @@
+"""URDF files, through pinocchio; meshes are never needed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.errors import RobotFileError
+from dynid.robot.inertia import Body, from_body, inertia_matrix
+from dynid.robot.io.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed, merged_inertias, sits_at
+from dynid.robot.io.xml import numbers, place_of, read_xml
+from dynid.robot.locking import lock_joints
+from dynid.robot.mdh import Snapped, tell_snapped
+from dynid.robot.robot import Coupling, JointLimits, Robot
+from dynid.robot.transform import Array, Transform, cos_sin, freeze, snap_angle
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+_TYPES = ("revolute", "continuous", "prismatic", "fixed")
+_TENSOR = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
+_NUMBERS: dict[str, dict[str, dict[str, int]]] = {
+    "link": {
+        "inertial": {}, "inertial/origin": {"xyz": 3, "rpy": 3}, "inertial/mass": {"value": 1},
+        "inertial/inertia": dict.fromkeys(_TENSOR, 1),
+    },
+    "fixed": {"parent": {}, "child": {}, "origin": {"xyz": 3, "rpy": 3}},
+    "joint": {
+        "parent": {}, "child": {}, "origin": {"xyz": 3, "rpy": 3}, "axis": {"xyz": 3},
+        "limit": {"lower": 1, "upper": 1, "velocity": 1, "effort": 1}, "dynamics": {"damping": 1, "friction": 1},
+        "mimic": {"multiplier": 1, "offset": 1},
+    },
+}  # fmt: skip
+"""Elements of which there is one at most, but for the origin of a joint, which makers' files have twice: the count of
+numbers in each attribute."""
+
+_NEEDED = {"mass": ("value",), "inertia": _TENSOR, "axis": ("xyz",)}
+"""Attributes without which parsers drop the element, or what is around it, and go on."""
+
+UNLIMITED = 1e9
+"""A travel, speed or effort from which on it is no limit; the format insists on a number."""
+
+
+def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+    """Read a URDF: fixed joints merged, mimic joints as couplings, rounded rpy angles snapped with a note.
+
+    All numbers are read here; pinocchio gets them as they were read, and what it makes of them is compared.
+    """
+    import pinocchio as pin
+
+    root = read_xml(path, "robot", "is this a URDF? (MJCF files end in .xml)")
+    _check(path, root)
+    notes = [
+        f"{place_of(joint)}joint '{joint.get('name')}' has two <origin>; the first one counts"
+        for joint in _joints(root)
+        if len(joint.findall("origin")) > 1
+    ]
+    notes += _snap(root) if snap else []
+    couplings = _couplings(path, root)
+    try:
+        model = pin.buildModelFromXML(_plain(root))
+    except (ValueError, RuntimeError) as error:
+        raise RobotFileError(str(path), [f"pinocchio cannot read it: {str(error).splitlines()[-1]}"]) from error
+    inertias = merged_inertias(str(path), model, _bodies(path, root, model))
+    links = links_of_model(model, _facts(path, root), str(path), {}, inertias)
+    if floating_base:
+        base = base_link(_root_link(root), inertias[0])
+        links = [base, *(replace(link, parent=link.parent + 1) for link in links)]
+    robot = Robot(
+        name=root.get("name") or path.stem,
+        links=tuple(links),
+        gravity=freeze([0.0, 0.0, -9.81]),
+        couplings=couplings,
+        source=str(path),
+        notes=tuple(notes),
+    )
+    return merge_fixed(lock_joints(robot, lock))
+
+
+def pose_of(owner: Element, *, snap: bool = False) -> Transform:
+    """Pose that the <origin> of a joint, an inertial or a shape states."""
+    origin = owner.find("origin")
+    roll, pitch, yaw = (snap_angle(x) if snap else x for x in numbers(origin, "rpy", (0.0,) * 3))
+    return Transform(rotation_of(roll, pitch, yaw), np.array(numbers(origin, "xyz", (0.0,) * 3)))
+
+
+def rotation_of(roll: float, pitch: float, yaw: float) -> Array:
+    """Return the rotation of URDF's angles, Rz(yaw) Ry(pitch) Rx(roll)."""
+    (cr, sr), (cp, sp), (cy, sy) = map(cos_sin, (roll, pitch, yaw))
+    return np.array([
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ])  # fmt: skip
+
+
+def link_inertia(link: Element, *, snap: bool = False) -> Array:
+    """Ten parameters of a <link> in its frame, as its <inertial> states them; zeros without one."""
+    inertial = link.find("inertial")
+    if inertial is None or not len(inertial):
+        return np.zeros(10)
+    mass = numbers(inertial.find("mass"), "value", (0.0,))[0]
+    tensor = inertial.find("inertia")
+    about = inertia_matrix(np.array([numbers(tensor, key, (0.0,))[0] for key in _TENSOR]))
+    T = pose_of(inertial, snap=snap)
+    return from_body(Body(mass, T.translation, T.rotation @ about @ T.rotation.T))
+
+
+def _joints(root: Element) -> list[Element]:
+    return root.findall("joint")
+
+
+def _child(joint: Element, tag: str) -> str:
+    element = joint.find(tag)
+    return "" if element is None else element.get("link", "")
+
+
+def _root_link(root: Element) -> str:
+    children = {_child(joint, "child") for joint in _joints(root)}
+    return next(link.get("name", "") for link in root.findall("link") if link.get("name") not in children)
+
+
+def _check(path: Path, root: Element) -> None:
+    """Say what is wrong with the tree in words, all at once, before pinocchio sees it."""
+    problems: list[str] = []
+    links = [link.get("name", "") for link in root.findall("link")]
+    joints = [joint.get("name", "") for joint in _joints(root)]
+    for kind, names in (("link", links), ("joint", joints)):
+        for name in dict.fromkeys(n for n in names if names.count(n) > 1 or not n):
+            problems.append(f"{kind} '{name}': every {kind} needs a name of its own")
+    if not links:
+        problems.append("there is no <link>; a URDF needs links and joints")
+    parent_of: dict[str, str] = {}
+    for joint in _joints(root):
+        name = joint.get("name", "")
+        if joint.get("type") not in _TYPES:
+            problems.append(f"joint '{name}': type {joint.get('type')!r} is not supported; use {', '.join(_TYPES)}")
+        for tag in ("parent", "child"):
+            if _child(joint, tag) not in links:
+                problems.append(f"joint '{name}': its {tag} link '{_child(joint, tag)}' does not exist")
+        child = _child(joint, "child")
+        if child in parent_of:
+            problems.append(f"link '{child}' hangs on two joints; a URDF is a tree (write a table with [[closure]])")
+        parent_of[child] = _child(joint, "parent")
+    if not problems:
+        problems += _check_tree(links, parent_of)
+    for owner in (*root.findall("link"), *_joints(root)):
+        problems += _check_numbers(owner)
+    if problems:
+        raise RobotFileError(str(path), problems)
+
+
+def _check_numbers(owner: Element) -> list[str]:
+    """What is missing, twice there or no number in a link or joint, with its line."""
+    problems: list[str] = []
+    named = f"{owner.tag} '{owner.get('name')}'"
+    for tags, counts in _NUMBERS["fixed" if owner.get("type") == "fixed" else owner.tag].items():
+        found = owner.findall(tags)
+        if len(found) > 1 and tags != "origin":
+            return [*problems, f"{place_of(found[1])}{named} has two <{found[1].tag}>; remove one"]
+        for element in found[:1]:
+            where = f"{place_of(element)}{named}, {tags.replace('/', ', ')}"
+            for key, count in counts.items():
+                try:
+                    numbers(element, key, (0.0,) * count)
+                except ValueError as error:
+                    problems.append(f"{where}: {error}")
+            missing = [key for key in _NEEDED.get(element.tag, ()) if key not in element.attrib]
+            if missing:
+                problems.append(f"{where}: {', '.join(missing)} missing; write every number, zeros too")
+    for inertial in owner.findall("inertial"):
+        missing = [f"<{tag}>" for tag in ("mass", "inertia") if len(inertial) and inertial.find(tag) is None]
+        if missing:
+            problems.append(
+                f"{place_of(inertial)}{named}, inertial: {' and '.join(missing)} missing; "
+                "give mass and inertia, or remove the <inertial>"
+            )
+    return problems
+
+
+def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[str]:
+    roots = [link for link in links if link not in parent_of]
+    if len(roots) == 1 and all(_reaches(link, roots[0], parent_of) for link in links):
+        return [] if parent_of else ["there is no <joint>; nothing can move"]
+    if len(roots) > 1:
+        return [f"{len(roots)} links have no parent joint ({', '.join(roots)}); a robot has one root"]
+    lost = [link for link in links if not (roots and _reaches(link, roots[0], parent_of))]
+    return [f"the links {', '.join(lost)} form a cycle; a URDF is a tree"]
+
+
+def _reaches(link: str, root: str, parent_of: dict[str, str]) -> bool:
+    seen: set[str] = set()
+    while link != root and link in parent_of and link not in seen:
+        seen.add(link)
+        link = parent_of[link]
+    return link == root
+
+
+def _snap(root: Element) -> list[str]:
+    """Set rpy angles that are almost multiples of 90 degrees to them; return notes on that."""
+    found: list[Snapped] = []
+    owners = [(f"joint '{j.get('name')}'", j) for j in _joints(root)]
+    for link in root.findall("link"):
+        owners += [(f"link '{link.get('name')}', inertial", inertial) for inertial in link.findall("inertial")]
+    for where, owner in owners:
+        origin = owner.find("origin")
+        if origin is None or "rpy" not in origin.attrib:
+            continue
+        rpy = numbers(origin, "rpy", (0.0, 0.0, 0.0))
+        snapped = [snap_angle(angle) for angle in rpy]
+        if any(a != b for a, b in zip(rpy, snapped, strict=True)):
+            written = origin.get("rpy", "")
+            origin.set("rpy", " ".join(map(repr, snapped)))
+        off = max(abs(a - b) for a, b in zip(rpy, snapped, strict=True))
+        if off > 1e-12:
+            shown = ", ".join(f"{math.degrees(angle):g}" for angle in snapped)
+            note = f"{where}: rpy {written} taken for {shown} degrees; snap=False keeps it"
+            found.append(Snapped(where, off, note))
+    return tell_snapped(found)
+
+
+def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
+    """Mimic joints."""
+    couplings: list[Coupling] = []
+    names = [joint.get("name", "") for joint in _joints(root)]
+    fixed = {joint.get("name", "") for joint in _joints(root) if joint.get("type") == "fixed"}
+    for joint in _joints(root):
+        mimic = joint.find("mimic")
+        if mimic is None or joint.get("type") == "fixed":  # what does not move follows nothing
+            continue
+        name, master = joint.get("name", ""), mimic.get("joint", "")
+        where = f"joint '{name}', mimic"
+        if master not in names or master == name:
+            raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is no other joint of the robot"])
+        if master in fixed:
+            raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is fixed; make it fixed, too"])
+        factor, offset = numbers(mimic, "multiplier", (1.0,))[0], numbers(mimic, "offset", (0.0,))[0]
+        couplings.append(Coupling(name, ((master, factor),), offset))
+    followers = {c.passive: c.factors[0][0] for c in couplings}
+    for name in followers:
+        seen, master = {name}, followers[name]
+        while master in followers and master not in seen:
+            seen.add(master)
+            master = followers[master]
+        if master in seen:
+            raise RobotFileError(
+                str(path), [f"joint '{name}', mimic: the joints {', '.join(sorted(seen))} follow each other"]
+            )
+    return tuple(couplings)
+
+
+def _plain(root: Element) -> str:
+    """The robot as pinocchio shall read it: the open tree and its bodies, numbers as they were read here."""
+    from xml.etree.ElementTree import Element, SubElement, tostring
+
+    def copy(into: Element, element: Element | None, counts: Mapping[str, int]) -> None:
+        if element is not None:
+            words = {
+                k: " ".join(map(repr, numbers(element, k, (0.0,) * n))) for k, n in counts.items() if element.get(k)
+            }
+            SubElement(into, element.tag, words)
+
+    plain = Element("robot", {"name": root.get("name") or "robot"})
+    for link in root.findall("link"):
+        made = SubElement(plain, "link", {"name": link.get("name", "")})
+        inertial = link.find("inertial")
+        if inertial is not None and len(inertial):
+            made = SubElement(made, "inertial")
+            for tag in ("origin", "mass", "inertia"):
+                copy(made, inertial.find(tag), _NUMBERS["link"][f"inertial/{tag}"])
+    for joint in _joints(root):
+        kind = joint.get("type", "")
+        made = SubElement(plain, "joint", {"name": joint.get("name", ""), "type": kind})
+        for tag in ("parent", "child"):
+            SubElement(made, tag, {"link": _child(joint, tag)})
+        copy(made, joint.find("origin"), _NUMBERS["joint"]["origin"])
+        if kind != "fixed":
+            copy(made, joint.find("axis"), _NUMBERS["joint"]["axis"])
+        if kind in ("revolute", "prismatic"):
+            SubElement(made, "limit", {"lower": "0", "upper": "0", "effort": "0", "velocity": "0"})
+    return tostring(plain, encoding="unicode")
+
+
+def _bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, Transform, Array | None]]:
+    """Every link with pinocchio's joint that moves it, T_joint_link and its parameters; joints must be as stated."""
+    joints: dict[str, list[Element]] = {}
+    for joint in _joints(root):
+        joints.setdefault(_child(joint, "parent"), []).append(joint)
+    elements = {link.get("name", ""): link for link in root.findall("link")}
+    bodies: list[tuple[str, int, Transform, Array | None]] = []
+    waiting = [(_root_link(root), 0, Transform.identity())]
+    while waiting:
+        name, at, T = waiting.pop()
+        bodies.append((name, at, T, link_inertia(elements[name])))
+        for joint in joints.get(name, []):
+            place, moved = T @ pose_of(joint), model.getJointId(joint.get("name", ""))
+            if joint.get("type") == "fixed":
+                waiting.append((_child(joint, "child"), at, place))
+                continue
+            axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
+            axis = axis / (np.linalg.norm(axis) or 1.0)
+            if model.parents[moved] != at or not sits_at(model, moved, place, axis):
+                raise RobotFileError(str(path), [f"joint '{joint.get('name')}': pinocchio puts it elsewhere"])
+            waiting.append((_child(joint, "child"), moved, Transform.identity()))
+    return bodies
+
+
+def _facts(path: Path, root: Element) -> dict[str, JointFacts]:
+    facts: dict[str, JointFacts] = {}
+    for joint in (j for j in _joints(root) if j.get("type") != "fixed"):
+        name = joint.get("name", "")
+        limit, dynamics = joint.find("limit"), joint.find("dynamics")
+        lower, upper, velocity, effort = (
+            numbers(limit, key, (0.0,))[0] for key in ("lower", "upper", "velocity", "effort")
+        )
+        if joint.get("type") == "continuous" or lower == upper == 0.0 or min(-lower, upper) >= UNLIMITED:
+            lower, upper = -math.inf, math.inf
+        elif lower >= upper:
+            problem = f"{place_of(joint)}joint '{name}': the lower limit {lower:g} is not below the upper {upper:g}"
+            raise RobotFileError(str(path), [problem])
+        friction = tuple(
+            (kind, value)
+            for kind, key in (("viscous", "damping"), ("coulomb", "friction"))
+            if (value := numbers(dynamics, key, (0.0,))[0]) != 0.0
+        )
+        limits = JointLimits(lower, upper, _positive(velocity), math.inf, _positive(effort))
+        facts[name] = JointFacts(_child(joint, "child"), limits, friction)
+    return facts
+
+
+def _positive(value: float) -> float:
+    """A limit of zero or less was left out."""
+    return value if 0.0 < value < UNLIMITED else math.inf

@@ -1,0 +1,276 @@
+"""The Lagrangian as a bilinear form: L = sum B[F, P] F P, F products of the motion, P products of the unknowns.
+
+F is a product of powers of cosines, sines, positions and velocities of the joints, with sin^2 written as 1 - cos^2;
+P a standard parameter times a product of unknown lengths, cosines and sines of unknown angles, likewise reduced. In
+this form the F are linearly independent functions, and so are the P, so that ranks of B are ranks of functions. The
+constant F = 1 is dropped: it moves nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+
+from dynid.concurrency import flint_precision
+from dynid.identifiability.digits import cosine_sine
+from dynid.identifiability.field import Field
+from dynid.identifiability.finite_field import PRIMES
+from dynid.unknown_geometry.geometry import PartlyKnown
+from dynid.unknown_geometry.lagrangian import Generators, Lagrangian
+
+Exponents: TypeAlias = tuple[int, ...]
+Entry: TypeAlias = dict[Exponents, Fraction]
+"""A number: a polynomial in the cosines and sines of known angles, by exponents."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A column of B: a standard parameter times powers of the geometric unknowns."""
+
+    parameter: str
+    powers: Exponents
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BilinearForm:
+    """B by rows: its motion products, its unknown products and its entries (row -> column -> entry)."""
+
+    shape: PartlyKnown
+    generators: Generators
+    motions: tuple[Exponents, ...]
+    unknowns: tuple[Unknown, ...]
+    entries: tuple[dict[int, Entry], ...]
+
+    @property
+    def rational(self) -> bool:
+        """Whether every entry is a rational number: all known angles are multiples of 90 degrees."""
+        return not self.generators.known
+
+
+def bilinear_form(lagrangian: Lagrangian) -> BilinearForm:
+    """Collect the terms of a Lagrangian."""
+    names = lagrangian.generators
+    a, b = len(names.motion), len(names.motion) + len(names.geometry)
+    pairs = _angle_pairs(names)
+    rows: dict[Exponents, dict[int, Entry]] = {}
+    columns: dict[Unknown, int] = {}
+    for parameter, polynomial in lagrangian.coefficients.items():
+        for raw, value in polynomial.to_dict().items():
+            exponents = tuple(map(int, raw))
+            motion = exponents[:a]
+            if not any(motion):
+                continue
+            coefficient = Fraction(int(value.p), int(value.q))
+            for powers, factor in _without_squares(exponents[a:b], pairs):
+                column = columns.setdefault(Unknown(parameter, powers), len(columns))
+                entry = rows.setdefault(motion, {}).setdefault(column, {})
+                known = exponents[b:]
+                entry[known] = entry.get(known, Fraction(0)) + coefficient * factor
+    order = sorted(rows)
+    entries = tuple(_without_zeros(rows[motion]) for motion in order)
+    return BilinearForm(lagrangian.shape, names, tuple(order), tuple(columns), entries)
+
+
+def _angle_pairs(names: Generators) -> tuple[tuple[int, int], ...]:
+    """Places of the cosine and the sine of each unknown angle among the geometric unknowns."""
+    return tuple((i, i + 1) for i, name in enumerate(names.geometry) if name.startswith("cos("))
+
+
+def _without_squares(powers: Exponents, pairs: tuple[tuple[int, int], ...]) -> Iterator[tuple[Exponents, int]]:
+    """Terms of a product with sin^2 = 1 - cos^2 put in."""
+    for c, s in pairs:
+        halves, rest = divmod(powers[s], 2)
+        if halves:
+            for k in range(halves + 1):
+                lowered = list(powers)
+                lowered[s], lowered[c] = rest, powers[c] + 2 * k
+                for term, factor in _without_squares(tuple(lowered), pairs):
+                    yield term, (-1) ** k * math.comb(halves, k) * factor
+            return
+    yield powers, 1
+
+
+def _without_zeros(row: dict[int, Entry]) -> dict[int, Entry]:
+    lean = {column: {k: x for k, x in entry.items() if x} for column, entry in row.items()}
+    return {column: entry for column, entry in lean.items() if entry}
+
+
+def in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
+    """B over a finite field in which the known angles are points of the circle."""
+    points: list[int] = []
+    for angle in form.shape.known_angles:
+        c, s = field.cos_sin(np.array([field.circle(angle, Fraction(1))], dtype=object))
+        points += [int(c[0]), int(s[0])]
+
+    @cache
+    def product(powers: Exponents) -> int:
+        return math.prod(pow(x, n, field.p) for x, n in zip(points, powers, strict=True)) % field.p
+
+    number = cache(field.number)
+
+    def value(entry: Entry) -> int:
+        return sum(number(c) * product(powers) for powers, c in entry.items()) % field.p
+
+    return [{column: x for column, entry in row.items() if (x := value(entry))} for row in form.entries]
+
+
+def numbers(form: BilinearForm) -> list[dict[int, Fraction]]:
+    """B in rational numbers: exact, or to 60 digits where known angles are no multiples of 90 degrees."""
+    points = [Fraction(x) for angle in form.shape.known_angles for x in cosine_sine(angle)]
+
+    @cache
+    def product(powers: Exponents) -> Fraction:
+        if not any(powers):
+            return Fraction(1)
+        return Fraction(round(math.prod(x**n for x, n in zip(points, powers, strict=True)) * 2**BITS), 2**BITS)
+
+    def value(entry: Entry) -> Fraction:
+        return sum((c * product(powers) for powers, c in entry.items()), Fraction(0))
+
+    return [{column: value(entry) for column, entry in row.items()} for row in form.entries]
+
+
+BITS = 200
+"""Binary digits of numbers that are not rational."""
+
+
+# The choice of model parameters: independent rows of B from the last joint's level to the first.
+#
+# The level of a motion product is its highest joint. Taking rows greedily from level n down to 1 leaves as many at
+# level i as rank B[levels >= i] - rank B[levels > i] = m_i, and writes every other row by chosen ones of its own level
+# or above (Ha, Ko & Kwon, eq. 2.24): U stays upper block triangular. Each chosen row of B is a model parameter, the
+# motion products that contain it are its function.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """Model parameters in order of level, each with its function.
+
+    level (1..n); rows: coefficients by column of B; functions: coefficients by row of B. L = sum function * row.
+    Coefficients are exact where B is rational, else right to far more digits than a float holds.
+    """
+
+    levels: tuple[int, ...]
+    rows: tuple[dict[int, Fraction], ...]
+    functions: tuple[dict[int, Fraction], ...]
+
+
+def choose(form: BilinearForm, *, seed: int = 0) -> Choice:
+    """Choose readable rows: few factors first, then few terms."""
+    joints = joint_of(form.generators)
+    order = sorted(range(len(form.motions)), key=lambda k: _key(form, k, joints))
+    found = [_pivots(form, order, p, seed) for p in PRIMES]
+    pivots, columns, pattern = max(found, key=lambda x: len(x[0]))
+    values = numbers(form)
+    functions = _functions(form, values, pivots, columns, pattern)
+    rows, scaled = [], []
+    for row, function in zip((values[k] for k in pivots), functions, strict=True):
+        kept = {column: row[column] for column in sorted(row) if abs(row[column]) > _ROUNDING}
+        lead = next(iter(kept.values()))
+        rows.append({column: x / lead for column, x in kept.items()})
+        scaled.append({k: x * lead for k, x in function.items()})
+    levels = [level(form.motions[k], joints) for k in pivots]
+    by_level = sorted(range(len(levels)), key=lambda r: levels[r])
+    return Choice(
+        tuple(levels[r] for r in by_level), tuple(rows[r] for r in by_level), tuple(scaled[r] for r in by_level)
+    )
+
+
+_ROUNDING = Fraction(1, 10**40)
+"""Below this, a number of 60 digits is zero."""
+
+
+def joint_of(names: Generators) -> tuple[int, ...]:
+    """Number of the joint that each variable of the motion belongs to."""
+    return tuple(int(name[1:]) for name in names.motion)
+
+
+def level(motion: Exponents, joints: Sequence[int]) -> int:
+    """Highest joint in a product."""
+    return max(j for j, n in zip(joints, motion, strict=True) if n)
+
+
+def _key(form: BilinearForm, k: int, joints: Sequence[int]) -> tuple[object, ...]:
+    """Order of choice: the highest level, then few factors of q, then few terms, then the last joints' velocities."""
+    motion = form.motions[k]
+    shape = sum(n for name, n in zip(form.generators.motion, motion, strict=True) if name[0] != "v")
+    sines = sum(n for name, n in zip(form.generators.motion, motion, strict=True) if name[0] == "s")
+    rates = tuple(-j for j, n, name in zip(joints, motion, form.generators.motion, strict=True) if name[0] == "v" and n)
+    return (-level(motion, joints), shape, sines, len(form.entries[k]), rates[::-1], motion)
+
+
+def _pivots(
+    form: BilinearForm, order: Sequence[int], p: int, seed: int
+) -> tuple[list[int], list[int], list[list[int]]]:
+    """First independent rows in order, columns that show it, and per pivot the rows that contain it."""
+    from flint import nmod_mat
+
+    field = Field.for_angles(form.shape.known_angles, p, random.Random(f"{seed} {p}"))
+    B = in_field(form, field)
+    alike: dict[tuple[tuple[int, int], ...], list[int]] = {}
+    for k in order:
+        if B[k]:
+            alike.setdefault(_direction(B[k], p), []).append(k)
+    classes = list(alike.values())
+    width, height = len(form.unknowns), len(classes)
+    dense = [0] * (width * height)
+    for i, members in enumerate(classes):
+        for column, x in B[members[0]].items():
+            dense[column * height + i] = x
+    reduced, rank = nmod_mat(width, height, dense, p).rref()
+    entries = [int(x) for x in reduced.entries()[: rank * height]]
+    pattern = [[i for i in range(height) if entries[r * height + i]] for r in range(rank)]
+    pivots = [classes[where[0]][0] for where in pattern]
+    small, _ = nmod_mat(rank, width, [B[k].get(c, 0) for k in pivots for c in range(width)], p).rref()
+    entries = [int(x) for x in small.entries()]
+    columns = [next(c for c in range(width) if entries[r * width + c]) for r in range(rank)]
+    return pivots, columns, [[k for i in where for k in classes[i]] for where in pattern]
+
+
+def _direction(row: dict[int, int], p: int) -> tuple[tuple[int, int], ...]:
+    """A row without its size: most rows of B are multiples of a few."""
+    first = min(row)
+    scale = pow(row[first], -1, p)
+    return tuple(sorted((column, x * scale % p) for column, x in row.items()))
+
+
+def _functions(
+    form: BilinearForm,
+    values: list[dict[int, Fraction]],
+    pivots: list[int],
+    columns: list[int],
+    pattern: list[list[int]],
+) -> list[dict[int, Fraction]]:
+    """Coefficients K of all rows by the chosen ones, from B[:, columns] = K B[pivots, columns]."""
+    place = {c: i for i, c in enumerate(columns)}
+    chosen = [[values[k].get(c, Fraction(0)) for c in columns] for k in pivots]
+    back = _inverse(chosen) if form.rational else _inverse_to_many_digits(chosen)
+    parts = [[(place[c], x) for c, x in row.items() if c in place] for row in values]
+    return [
+        {k: sum((x * back[c][r] for c, x in parts[k]), Fraction(0)) for k in where} for r, where in enumerate(pattern)
+    ]
+
+
+def _inverse(A: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Exact inverse."""
+    from flint import fmpq, fmpq_mat
+
+    inverse = fmpq_mat([[fmpq(x.numerator, x.denominator) for x in row] for row in A]).inv()
+    return [[Fraction(int(x.p), int(x.q)) for x in row] for row in inverse.tolist()]
+
+
+def _inverse_to_many_digits(A: list[list[Fraction]]) -> list[list[Fraction]]:
+    """Inverse by interval arithmetic with twice the digits of the entries."""
+    from flint import arb, arb_mat, fmpq
+
+    with flint_precision(2 * BITS):
+        inverse = arb_mat([[arb(fmpq(x.numerator, x.denominator)) for x in row] for row in A]).inv()
+        pairs = [[x.mid().man_exp() for x in row] for row in inverse.tolist()]
+    return [[Fraction(int(man)) * Fraction(2) ** int(exp) for man, exp in row] for row in pairs]

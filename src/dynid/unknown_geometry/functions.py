@@ -1,0 +1,249 @@
+"""The functions of the model parameters as tables of exponents, and their rows for N samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.dynamics.kernels.compiled import compiled, inlined, sine_cosine
+from dynid.dynamics.kernels.geometry import Integers
+from dynid.dynamics.kernels.threads import share_samples
+from dynid.errors import ModelError
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+from dynid.unknown_geometry.bilinear import Exponents, joint_of
+from dynid.unknown_geometry.lagrangian import Generators
+
+# Rows of functions that are sums of products of powers: tables of exponents, one kernel, no generated code.
+#
+# A function is F(q, v) = sum of coefficient * T(q) * v_a v_b (or without velocities), T a product of letters and a
+# letter cos(q_j)^a sin(q_j)^b, or q_j^a of a prismatic joint.
+
+
+TORQUE, MOMENTUM, GRADIENT = 0, 1, 2
+"""Rows d/dt dF/dv - dF/dq, dF/dv and dF/dq."""
+
+
+BLOCK = 16
+"""Samples side by side."""
+
+
+class Monomials(NamedTuple):
+    """Functions as tables.
+
+    letter (l, 4): joint, whether it turns, the two exponents. Product k is made of the letters
+    factor[start[k]:start[k + 1]] and is used by the terms first[k] to first[k + 1]; term (t, 3): function, then the
+    joints a and b of the velocities, -1 for none; coefficient (t,).
+    """
+
+    letter: Integers
+    start: Integers
+    factor: Integers
+    first: Integers
+    term: Integers
+    coefficient: Array
+
+
+@inlined
+def power(x: float, n: int) -> float:
+    """x^n for n >= 0."""
+    y = 1.0
+    for _ in range(n):
+        y *= x
+    return y
+
+
+@inlined
+def write_letters(letter: Integers, q: Array, first: int, last: int, value: Array, slope: Array) -> None:
+    """Values and derivatives (letters * BLOCK,) of all letters at the samples from first on, at most last."""
+    for i in range(len(letter)):
+        a, b = letter[i, 2], letter[i, 3]
+        for k in range(BLOCK):
+            x = q[min(first + k, last), letter[i, 0]]
+            if letter[i, 1] == 0:
+                value[i * BLOCK + k] = power(x, a)
+                slope[i * BLOCK + k] = a * power(x, a - 1) if a > 0 else 0.0
+            else:
+                s, c = sine_cosine(x)
+                value[i * BLOCK + k] = power(c, a) * power(s, b)
+                down = b * power(c, a + 1) * power(s, b - 1) if b > 0 else 0.0
+                slope[i * BLOCK + k] = down - (a * power(c, a - 1) * power(s, b + 1) if a > 0 else 0.0)
+
+
+@inlined
+def write_product(
+    tables: Monomials, product: int, value: Array, slope: Array, vs: Array,
+    before: Array, after: Array, gradient: Array, rate: Array,
+) -> None:  # fmt: skip
+    """Write a product: before ends with its value, gradient has its slope by each factor's joint, rate dT/dt."""
+    begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
+    for k in range(BLOCK):
+        before[k], after[k], rate[k] = 1.0, 1.0, 0.0
+    for f in range(factors):
+        at = tables.factor[begin + f] * BLOCK
+        for k in range(BLOCK):
+            before[(f + 1) * BLOCK + k] = before[f * BLOCK + k] * value[at + k]
+    for f in range(factors - 1, -1, -1):
+        at = tables.factor[begin + f] * BLOCK
+        joint = tables.letter[tables.factor[begin + f], 0] * BLOCK
+        for k in range(BLOCK):
+            x = before[f * BLOCK + k] * after[k] * slope[at + k]
+            gradient[f * BLOCK + k] = x
+            after[k] *= value[at + k]
+            rate[k] += x * vs[joint + k]
+
+
+@inlined
+def add_momentum(x: float, T: Array, at: int, vs: Array, j: int, rows: Array, row: int) -> None:
+    """Add x T v_j to a row."""
+    for k in range(BLOCK):
+        rows[row + k] += x * T[at + k] * vs[j * BLOCK + k]
+
+
+@inlined
+def add_momentum_rate(
+    x: float, T: Array, at: int, rate: Array, vs: Array, accelerations: Array, j: int, rows: Array, row: int
+) -> None:
+    """Add d/dt (x T v_j) to a row."""
+    for k in range(BLOCK):
+        rows[row + k] += x * (T[at + k] * accelerations[j * BLOCK + k] + rate[k] * vs[j * BLOCK + k])
+
+
+@compiled
+def write_monomial_rows(
+    tables: Monomials, mode: int, q: Array, v: Array, a: Array, start: int, stop: int, width: int, out: Array
+) -> None:
+    """Write rows of the samples start to stop into out (N * n * width,), width functions; a is read for torques.
+
+    Samples go in blocks side by side, so that every inner loop is a loop over a block.
+    """
+    n, longest = q.shape[1], 1
+    for product in range(len(tables.start) - 1):
+        longest = max(longest, tables.start[product + 1] - tables.start[product])
+    value, slope = np.empty(len(tables.letter) * BLOCK), np.empty(len(tables.letter) * BLOCK)
+    before, gradient = np.empty((longest + 1) * BLOCK), np.empty(longest * BLOCK)
+    after, rate, speed = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    vs, accelerations = np.empty(n * BLOCK), np.empty(n * BLOCK)
+    rows = np.empty(n * width * BLOCK)
+    sign = 1.0 if mode == GRADIENT else -1.0
+    for first in range(start, stop, BLOCK):
+        rows[:] = 0.0
+        for j in range(n):
+            for k in range(BLOCK):
+                vs[j * BLOCK + k] = v[min(first + k, stop - 1), j]
+                accelerations[j * BLOCK + k] = a[min(first + k, stop - 1), j]
+        write_letters(tables.letter, q, first, stop - 1, value, slope)
+        for product in range(len(tables.start) - 1):
+            write_product(tables, product, value, slope, vs, before, after, gradient, rate)
+            begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
+            for t in range(tables.first[product], tables.first[product + 1]):
+                function, i, j = tables.term[t, 0], tables.term[t, 1], tables.term[t, 2]
+                x, T = tables.coefficient[t], factors * BLOCK
+                row_i, row_j = (i * width + function) * BLOCK, (j * width + function) * BLOCK
+                if mode == MOMENTUM:
+                    if i >= 0:
+                        add_momentum(x, before, T, vs, j, rows, row_i)
+                        add_momentum(x, before, T, vs, i, rows, row_j)
+                    continue
+                if mode == TORQUE and i >= 0:
+                    add_momentum_rate(x, before, T, rate, vs, accelerations, j, rows, row_i)
+                    add_momentum_rate(x, before, T, rate, vs, accelerations, i, rows, row_j)
+                for k in range(BLOCK):
+                    speed[k] = sign * x * (vs[i * BLOCK + k] * vs[j * BLOCK + k] if i >= 0 else 1.0)
+                for f in range(factors):
+                    at = (tables.letter[tables.factor[begin + f], 0] * width + function) * BLOCK
+                    for k in range(BLOCK):
+                        rows[at + k] += gradient[f * BLOCK + k] * speed[k]
+        for k in range(min(BLOCK, stop - first)):
+            at = (first + k) * n * width
+            for i in range(n * width):
+                out[at + i] = rows[i * BLOCK + k]
+
+
+_MODES = {"torque": TORQUE, "momentum": MOMENTUM, "lagrangian_gradient": GRADIENT}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionTables:
+    """Functions F(q, v) of n joints, and the rows that they make.
+
+    support (n, functions): where rows can be nonzero, the same for all kinds of rows.
+    """
+
+    n: int
+    count: int
+    tables: Monomials
+    support: NDArray[np.bool_]
+
+    def write(self, kind: str, motion: Motion, out: Array) -> None:
+        """Fill out (N, n, functions) with U ("torque"), dF/dv ("momentum") or dF/dq ("lagrangian_gradient").
+
+        U = d/dt dF/dv - dF/dq is the differential form (Ha, Ko & Kwon, eq. 2.20); the other two are the pieces of
+        the integral form, [dF/dv] - integral of dF/dq. Accelerations are read for "torque" only.
+        """
+        if kind not in _MODES:
+            raise ModelError(f"there are no rows '{kind}'; there are {', '.join(_MODES)}")
+        if motion.q.shape[1] != self.n:
+            raise ModelError(f"the functions have {self.n} joints, the motion has {motion.q.shape[1]}")
+        shape = (len(motion), self.n, self.count)
+        if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
+            raise ModelError(f"rows go into a contiguous array of floats of shape {shape}, got {out.shape} {out.dtype}")
+        mode, flat = _MODES[kind], out.reshape(-1)
+        share_samples(
+            len(motion),
+            lambda start, stop: write_monomial_rows(
+                self.tables, mode, motion.q, motion.v, motion.a, start, stop, self.count, flat
+            ),
+        )
+
+
+def function_tables(
+    names: Generators, motions: Sequence[Exponents], functions: Sequence[dict[int, Fraction]], n: int
+) -> FunctionTables:
+    """Tables of functions that are given by coefficients of motion products."""
+    joints = [j - 1 for j in joint_of(names)]
+    letters: dict[tuple[int, int, int, int], int] = {}
+    products: dict[tuple[int, ...], list[tuple[int, int, int, float]]] = {}
+    support = np.zeros((n, len(functions)), dtype=np.bool_)
+    for r, function in enumerate(functions):
+        for k, coefficient in function.items():
+            rates, spelled = _split(names, motions[k], joints)
+            word = tuple(letters.setdefault(letter, len(letters)) for letter in spelled)
+            a, b = rates if rates else (-1, -1)
+            products.setdefault(word, []).append((r, a, b, float(coefficient)))
+            for i in (*rates, *(letter[0] for letter in spelled)):
+                support[i, r] = True
+    words = list(products)
+    terms = [term for word in words for term in products[word]]
+    tables = Monomials(
+        letter=np.array(list(letters), dtype=np.int64).reshape(-1, 4),
+        start=np.cumsum([0, *map(len, words)]).astype(np.int64),
+        factor=np.array([i for word in words for i in word], dtype=np.int64),
+        first=np.cumsum([0, *(len(products[word]) for word in words)]).astype(np.int64),
+        term=np.array([term[:3] for term in terms], dtype=np.int64).reshape(-1, 3),
+        coefficient=np.array([term[3] for term in terms]),
+    )
+    return FunctionTables(n, len(functions), tables, support)
+
+
+def _split(
+    names: Generators, motion: Exponents, joints: Sequence[int]
+) -> tuple[tuple[int, ...], list[tuple[int, int, int, int]]]:
+    """Joints of a product's two velocities (or none), and its letters: joint, whether it turns, exponents."""
+    rates: list[int] = []
+    powers: dict[int, list[int]] = {}
+    turns: dict[int, int] = {}
+    for name, joint, n in zip(names.motion, joints, motion, strict=True):
+        if not n:
+            continue
+        if name[0] == "v":
+            rates += [joint] * n
+        else:
+            turns[joint] = int(name[0] != "q")
+            powers.setdefault(joint, [0, 0])[int(name[0] == "s")] = n
+    return tuple(rates), [(joint, turns[joint], a, b) for joint, (a, b) in powers.items()]

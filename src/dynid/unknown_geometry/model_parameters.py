@@ -1,0 +1,84 @@
+"""The front door: the model parameters of a robot, or how many there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.errors import UnknownGeometryError
+from dynid.robot.robot import Robot
+from dynid.unknown_geometry.bilinear import bilinear_form, choose
+from dynid.unknown_geometry.finite_field import Count, count_parameters, quick_count
+from dynid.unknown_geometry.geometry import PartlyKnown, declare, declared_words, is_right
+from dynid.unknown_geometry.lagrangian import find_lagrangian
+from dynid.unknown_geometry.parameters import ModelParameters
+
+LIMIT = 300
+"""More model parameters than this no experiment identifies."""
+
+_COUNTED_TO = 500
+_SMALL = 7
+"""Robots with so many joints and known angles stay below LIMIT: they are not counted before."""
+
+_MANY_PRODUCTS = 50_000
+_BY_A_RIGHT_ANGLE, _BY_ANY_ANGLE, _BY_A_SLIDE = 2.6, 5.0, 1.5
+"""Factors, measured, by which a joint makes the products of the Lagrangian more."""
+
+
+@one_blas_thread
+def model_parameters(
+    robot: Robot, *, unknown: Iterable[str] | None = None, rotor_inertia: bool = False
+) -> ModelParameters:
+    """Model parameters of an open robot with unknown geometry (Ha, Ko & Kwon), exactly.
+
+    unknown: symbols of the table (`D3`), letters of it (`r`: of every joint, also where it is 0) or entries (`d3`);
+    None takes what the table declares unknown, () nothing: then X = M V are base parameters.
+    rotor_inertia: whether the rotors' inertias Ia count.
+    """
+    words = declared_words(robot, unknown)
+    shape = declare(robot, words)
+    _refuse_hopeless(shape, rotor_inertia)
+    _refuse_long_chains(shape)
+    form = bilinear_form(find_lagrangian(shape, rotor_inertia=rotor_inertia))
+    return ModelParameters(robot, words, rotor_inertia, form, choose(form))
+
+
+def count_model_parameters(
+    robot: Robot, *, unknown: Iterable[str] | None = None, rotor_inertia: bool = False, seed: int = 0
+) -> Count:
+    """Count the model parameters over finite fields, without finding them; any number of them, up to about 2000."""
+    return count_parameters(declare(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
+
+
+def _refuse_long_chains(shape: PartlyKnown) -> None:
+    """Say so before the work where the Lagrangian has too many products to be written down."""
+    products = {-1: 1.0}
+    for k in shape.robot.topological_order:
+        link, row = shape.robot.links[k], shape.rows[k]
+        oblique = any(x.unknown or not is_right(x.known) for x in (row.gamma, row.alpha))
+        factor = _BY_ANY_ANGLE if oblique else _BY_A_RIGHT_ANGLE
+        factor = {"revolute": factor, "prismatic": _BY_A_SLIDE}.get(link.kind, 1.0)
+        products[k] = products[link.parent] * factor
+    most = max(products.values())
+    if most > _MANY_PRODUCTS:
+        raise UnknownGeometryError(
+            f"'{shape.robot.name}' has a chain of too many joints: its Lagrangian has some {most:.0e} products; "
+            "lock joints, or use base_parameters where the geometry is known"
+        )
+
+
+def _refuse_hopeless(shape: PartlyKnown, rotor_inertia: bool) -> None:
+    """Say so before the work where the parameters are too many to be identified."""
+    joints = len(shape.robot.tree_joints)
+    if not shape.unknown or (joints <= _SMALL and not shape.angles) or joints <= 2:
+        return
+    found = quick_count(shape, rotor_inertia=rotor_inertia, most=_COUNTED_TO)
+    if found.count <= LIMIT:
+        return
+    number = str(found.count) if found.complete else f"more than {found.count}"
+    remedy = ", ".join(shape.angles)
+    remedy = f"declare the angles {remedy} known" if shape.angles else "declare some lengths known"
+    raise UnknownGeometryError(
+        f"'{shape.robot.name}' has {number} model parameters with {', '.join(shape.unknown)} unknown, too many to be "
+        f"identified (over {LIMIT}); {remedy}"
+    )

@@ -1,1 +1,0 @@
-"""The robot in the browser: skeleton or meshes, standing or moving."""

@@ -1,0 +1,452 @@
+"""The robot in viser's scene: one frame per link, which carries its shapes; moving it is setting their poses."""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+
+from dynid.dynamics.kernels.geometry import link_poses
+from dynid.robot.io.xml import numbers, read_xml
+from dynid.robot.robot import Link, Robot
+from dynid.robot.transform import Array
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from viser import ViserServer
+
+# What is drawn of a robot without meshes: bones between the frames, a drum on every joint, its axis.
+
+
+THIN = 0.012
+"""Radius of a bone as a share of the robot's reach."""
+
+SMALLEST = 0.1
+"""Reach of a robot whose frames all coincide, m."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skeleton:
+    """Segments (count, 2, 3) in m per link, in the link's own frame; -1 is the base.
+
+    `bones` go from a frame to those that it carries, `axes` along the axis of its joint; `reach` is the length of the
+    longest chain of frames.
+    """
+
+    bones: dict[int, Array]
+    axes: dict[int, Array]
+    reach: float
+
+    @property
+    def radius(self) -> float:
+        """Radius of a bone in m."""
+        return THIN * self.reach
+
+
+def skeleton_of(robot: Robot, q: Array) -> Skeleton:
+    """Lay out the bones; q (N, joints of the tree) are the positions to be shown: rails are as long as they need."""
+    reach = _reach(robot, q)
+    column = {k: j for j, k in enumerate(robot.tree_joints)}
+    bones: dict[int, list[Array]] = {k: [] for k in range(-1, len(robot.links))}
+    axes: dict[int, list[Array]] = {k: [] for k in range(-1, len(robot.links))}
+    for k, link in enumerate(robot.links):
+        place = link.placement
+        if np.linalg.norm(place.translation) > 1e-6 * reach:
+            bones[link.parent].append(np.array([np.zeros(3), place.translation]))
+        if link.kind == "prismatic":
+            axis, shown = place.rotation @ link.axis, q[:, column[k]]
+            ends = np.array([min(0.0, shown.min()), max(0.0, shown.max())])
+            if np.ptp(ends) > 1e-6 * reach:
+                bones[link.parent].append(place.translation + ends[:, None] * axis)
+        if link.moves:
+            axes[k].append(0.1 * reach * np.array([-link.axis, link.axis]))
+    number = {link.joint: k for k, link in enumerate(robot.links)}
+    for closure in robot.closures:
+        for frame, point in zip(closure.links, closure.points, strict=True):
+            if np.linalg.norm(point) > 1e-6 * reach:
+                bones[number.get(frame, -1)].append(np.array([np.zeros(3), point]))
+    carried = {link.parent for link in robot.links} | {k for k, parts in bones.items() if parts}
+    for k, link in enumerate(robot.links):
+        if k not in carried:
+            bones[k].append(np.array([np.zeros(3), _tip(link, reach)]))
+    return Skeleton(_stacked(bones), _stacked(axes), reach)
+
+
+def _reach(robot: Robot, q: Array) -> float:
+    """Length of the longest chain of frames; measured in a few of the positions, as slides change it."""
+    few = q[np.unique(np.linspace(0, len(q) - 1, 20).astype(int))]
+    position = link_poses(robot, few).position
+    length = {-1: np.zeros(len(few))}
+    for k in robot.topological_order:
+        parent = robot.links[k].parent
+        length[k] = length[parent] + np.linalg.norm(position[k] - position[parent], axis=1)
+    return max(SMALLEST, float(max(values.max() for values in length.values())))
+
+
+def _tip(link: Link, reach: float) -> Array:
+    """End of a last link: its centre of mass where that is known, else a stub that shows how it turns."""
+    mass, moments = link.inertia[9], link.inertia[6:9]
+    if np.isfinite(mass) and mass > 0.0 and np.isfinite(moments).all():
+        centre = moments / mass
+        if 0.03 * reach < np.linalg.norm(np.cross(link.axis, centre)) < reach:
+            return np.asarray(centre)
+    across = np.eye(3)[int(np.argmin(np.abs(link.axis)))]
+    across = across - (across @ link.axis) * link.axis
+    return np.asarray(0.12 * reach * across / np.linalg.norm(across))
+
+
+def _stacked(segments: dict[int, list[Array]]) -> dict[int, Array]:
+    return {k: np.stack(parts) for k, parts in segments.items() if parts}
+
+
+# Which file a mesh of a URDF is: inside the robot's own folders only, wherever the file may point.
+
+
+KINDS = (".stl", ".obj", ".ply", ".glb", ".dae")
+"""Mesh files that are read."""
+
+LARGEST = 100 * 1024 * 1024
+"""Bytes of a mesh file; more is a mistake."""
+
+
+class MeshRefusedError(Exception):
+    """A mesh is not drawn; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFolders:
+    """Where meshes may be: below `home` (the URDF's folder, or the ROS package that holds it) or in a package.
+
+    `packages` are the folders of ROS_PACKAGE_PATH, each a package or a folder of packages.
+    """
+
+    folder: Path
+    home: Path
+    packages: tuple[Path, ...]
+
+    @staticmethod
+    def of(urdf: Path, environment: Mapping[str, str] | None = None) -> MeshFolders:
+        """The folders for a URDF."""
+        environment = os.environ if environment is None else environment
+        folder = urdf.resolve().parent
+        home = next((above for above in (folder, *folder.parents) if (above / "package.xml").is_file()), folder)
+        words = environment.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
+        return MeshFolders(folder, home, tuple(Path(word) for word in words if word and Path(word).is_dir()))
+
+    def find(self, name: str) -> Path:
+        """Return the file that a mesh's filename means, or say why there is none."""
+        scheme = urlsplit(name).scheme if "://" in name else ""
+        if scheme == "package":
+            path = self._in_package(name.removeprefix("package://"))
+        elif scheme in ("", "file"):
+            path = self._at_home(Path(unquote(urlsplit(name).path) if scheme else name), name)
+        else:
+            raise MeshRefusedError(f"mesh {name}: {scheme}:// is not opened; use package:// or a path beside the URDF")
+        if path.suffix.lower() not in KINDS:
+            raise MeshRefusedError(f"mesh {name}: meshes are {', '.join(KINDS)}")
+        if path.stat().st_size > LARGEST:
+            raise MeshRefusedError(f"mesh {name}: larger than {LARGEST // 2**20} MiB")
+        return path
+
+    def _at_home(self, path: Path, name: str) -> Path:
+        found = (self.folder / path).resolve()
+        if not found.is_relative_to(self.home):
+            raise MeshRefusedError(
+                f"mesh {name}: outside of {self.home}, so it is not opened; put it below that folder, or use package://"
+            )
+        return _existing(found, name)
+
+    def _in_package(self, rest: str) -> Path:
+        package, _, inner = unquote(rest).partition("/")
+        name = f"package://{rest}"
+        if not package or ".." in (package, *PurePosixPath(inner).parts) or PurePosixPath(inner).is_absolute():
+            raise MeshRefusedError(f"mesh {name}: the path leaves its package, so it is not opened")
+        own = [self.home] if self.home.name == package else []
+        for place in (*own, self.folder / package, self.home / package):
+            found = (place / inner).resolve()
+            if found.is_file() and found.is_relative_to(self.home):
+                return found
+        for place in self._places(package):
+            if (place / inner).is_file():
+                return place / inner
+        raise MeshRefusedError(
+            f"mesh {name}: not found beside the URDF; let ROS_PACKAGE_PATH name the folder that holds '{package}'"
+        )
+
+    def _places(self, package: str) -> Sequence[Path]:
+        """Folders of a package on ROS_PACKAGE_PATH; links made by colcon are followed, as the user set that path."""
+        return [
+            place for base in self.packages for place in ([base] if base.name == package else []) + [base / package]
+        ]
+
+
+def _existing(path: Path, name: str) -> Path:
+    if not path.is_file():
+        raise MeshRefusedError(f"mesh {name}: there is no such file")
+    return path
+
+
+# Shapes of a URDF, each in the frame of the link of the robot that carries it.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """A triangle mesh in m, in the frame of a link (-1: the base); colour as red, green, blue from 0 to 255."""
+
+    link: int
+    vertices: Array
+    faces: Array
+    colour: tuple[int, int, int]
+
+
+def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[str]]:
+    """Read the visuals of a URDF: the shapes that can be drawn, and a note for each that cannot."""
+    root = read_xml(urdf, "robot", "is this a URDF?")
+    folders = MeshFolders.of(urdf)
+    carriers = _carriers(root, robot, lock)
+    shapes: list[Shape] = []
+    notes: list[str] = []
+    for link in root.findall("link"):
+        if link.get("name", "") not in carriers:
+            continue
+        carrier, T_carrier_link = carriers[link.get("name", "")]
+        for visual in link.findall("visual"):
+            try:
+                vertices, faces = _geometry(visual.find("geometry"), folders)
+                T = T_carrier_link @ _pose(visual.find("origin"))
+                colour = _colour(visual.find("material"), root)
+            except MeshRefusedError as error:
+                notes.append(str(error))
+                continue
+            except ValueError as error:
+                notes.append(f"visual of link '{link.get('name')}': {error}")
+                continue
+            shapes.append(Shape(carrier, vertices @ T[:3, :3].T + T[:3, 3], faces, colour))
+    return shapes, list(dict.fromkeys(notes))
+
+
+def _carriers(root: Element, robot: Robot, lock: Mapping[str, float]) -> dict[str, tuple[int, Array]]:
+    """Of every link of the file: the robot's link that carries it (fixed ones were merged), and its pose there."""
+    own = {link.name: k for k, link in enumerate(robot.links)}
+    joints = {joint.find("child").get("link", ""): joint for joint in root.findall("joint")}  # type: ignore[union-attr]
+    found: dict[str, tuple[int, Array]] = {}
+
+    for link in root.findall("link"):
+        way = [link.get("name", "")]
+        while way[-1] not in found and way[-1] not in own and way[-1] in joints:
+            way.append(joints[way[-1]].find("parent").get("link", ""))  # type: ignore[union-attr]
+        first = way.pop()
+        carrier, T = found.setdefault(first, (own.get(first, -1), np.eye(4)))
+        for name in reversed(way):
+            T = T @ _pose(joints[name].find("origin")) @ _held(joints[name], lock)
+            found[name] = carrier, T
+    return found
+
+
+def _held(joint: Element, lock: Mapping[str, float]) -> Array:
+    """Motion of a joint that is held at a position."""
+    T, q = np.eye(4), lock.get(joint.get("name", ""), 0.0)
+    if q == 0.0 or joint.get("type") == "fixed":
+        return T
+    axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
+    axis = axis / np.linalg.norm(axis)
+    if joint.get("type") == "prismatic":
+        T[:3, 3] = q * axis
+    else:
+        from scipy.spatial.transform import Rotation
+
+        T[:3, :3] = Rotation.from_rotvec(q * axis).as_matrix()
+    return T
+
+
+def _pose(origin: Element | None) -> Array:
+    """Pose of an <origin>: roll, pitch, yaw about fixed axes."""
+    x, y, z = numbers(origin, "xyz", (0.0, 0.0, 0.0))
+    r, p, w = numbers(origin, "rpy", (0.0, 0.0, 0.0))
+    cr, sr, cp, sp, cw, sw = (f(angle) for angle in (r, p, w) for f in (math.cos, math.sin))
+    return np.array(
+        [
+            [cw * cp, cw * sp * sr - sw * cr, cw * sp * cr + sw * sr, x],
+            [sw * cp, sw * sp * sr + cw * cr, sw * sp * cr - cw * sr, y],
+            [-sp, cp * sr, cp * cr, z],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+
+
+def _geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Array]:
+    from trimesh import creation
+
+    shape = None if geometry is None else next(iter(geometry), None)
+    if shape is None:
+        raise ValueError("it has no geometry")
+    if shape.tag == "mesh":
+        vertices, faces = _load(folders, shape.get("filename", ""))
+        return vertices * np.array(numbers(shape, "scale", (1.0, 1.0, 1.0))), faces
+    if shape.tag == "box":
+        body: Any = creation.box(extents=_sizes(shape, "size", 3))
+    elif shape.tag == "cylinder":
+        body = creation.cylinder(radius=_sizes(shape, "radius", 1)[0], height=_sizes(shape, "length", 1)[0])
+    elif shape.tag == "sphere":
+        body = creation.icosphere(subdivisions=2, radius=_sizes(shape, "radius", 1)[0])
+    else:
+        raise ValueError(f"<{shape.tag}> is not drawn; mesh, box, cylinder and sphere are")
+    return np.asarray(body.vertices), np.asarray(body.faces)
+
+
+def _sizes(shape: Element, key: str, count: int) -> tuple[float, ...]:
+    """Positive lengths of a simple shape."""
+    sizes = numbers(shape, key, (math.nan,) * count)
+    if not all(0.0 < size < math.inf for size in sizes):
+        raise ValueError(f"<{shape.tag}> needs a positive {key}")
+    return sizes
+
+
+def _load(folders: MeshFolders, name: str) -> tuple[Array, Array]:
+    """Triangles of a mesh file, read from its bytes alone: textures and other files that it names are not opened."""
+    import trimesh
+
+    path = folders.find(name)
+    try:
+        if path.suffix.lower() == ".dae":
+            _refuse_entities(path)
+        body: Any = trimesh.load(io.BytesIO(path.read_bytes()), file_type=path.suffix.lower()[1:], force="mesh")
+        vertices, faces = np.asarray(body.vertices, dtype=np.float64), np.asarray(body.faces)
+    except ImportError as error:
+        raise MeshRefusedError(f"mesh {name}: reading it needs another package ({error})") from error
+    except Exception as error:  # whatever a broken file makes the reader raise
+        needs = "; .dae needs pip install pycollada" if path.suffix.lower() == ".dae" else ""
+        raise MeshRefusedError(f"mesh {name}: cannot be read ({type(error).__name__}: {error}){needs}") from error
+    if not len(faces) or not np.isfinite(vertices).all():
+        raise MeshRefusedError(f"mesh {name}: there are no triangles in it")
+    return vertices, faces
+
+
+def _refuse_entities(path: Path) -> None:
+    """Collada is XML, and its reader trusts it: look for document types and entities before."""
+    from defusedxml.ElementTree import parse
+
+    parse(path, forbid_dtd=True)
+
+
+def _colour(material: Element | None, root: Element) -> tuple[int, int, int]:
+    if material is not None and material.find("color") is None:
+        named = [m for m in root.findall("material") if m.get("name") == material.get("name")]
+        material = named[0] if named else None
+    color = None if material is None else material.find("color")
+    rgba = numbers(color, "rgba", (0.75, 0.75, 0.78, 1.0))
+    red, green, blue = (round(255 * min(max(x, 0.0), 1.0)) for x in rgba[:3])
+    return red, green, blue
+
+
+BONE, DRUM, AXIS = (70, 110, 170), (235, 140, 40), (200, 40, 40)
+"""Colours: steel blue bones, orange joints, red axes."""
+
+
+class Scene:
+    """A robot drawn by a viser server; `show` puts it into a position."""
+
+    def __init__(self, server: ViserServer, robot: Robot, skeleton: Skeleton, shapes: Sequence[Shape]) -> None:
+        self._server, self._robot = server, robot
+        self._bones: list[Any] = []
+        self._shapes: list[Any] = []
+        self._frames: dict[int, Any] = {}
+        self._prepare(skeleton.reach)
+        covered = {shape.link for shape in shapes}
+        for k in range(-1, len(robot.links)):
+            self._frames[k] = server.scene.add_frame(
+                f"/robot/{k}", axes_length=0.08 * skeleton.reach, axes_radius=0.004 * skeleton.reach,
+                origin_radius=0.006 * skeleton.reach,
+            )  # fmt: skip
+            self._draw_bones(k, skeleton, visible=k not in covered)
+        for number, shape in enumerate(shapes):
+            self._shapes.append(
+                server.scene.add_mesh_simple(
+                    f"/robot/{shape.link}/shape{number}",
+                    shape.vertices.astype(np.float32),
+                    shape.faces.astype(np.uint32),
+                    color=shape.colour,
+                    flat_shading=True,
+                    side="double",
+                )
+            )
+        self.has_shapes = bool(self._shapes)
+
+    def show(self, q: Array) -> None:
+        """Put the robot into a position, q (1, joints of the tree)."""
+        from scipy.spatial.transform import Rotation
+
+        poses = link_poses(self._robot, q)
+        with self._server.atomic():
+            for k, frame in self._frames.items():
+                x, y, z, w = Rotation.from_matrix(poses.rotation[k][0]).as_quat()
+                frame.wxyz, frame.position = (w, x, y, z), poses.position[k][0]
+
+    def show_skeleton(self, visible: bool) -> None:
+        """Show or hide the bones and joint axes."""
+        for handle in self._bones:
+            handle.visible = visible
+
+    def show_meshes(self, visible: bool) -> None:
+        """Show or hide what the URDF draws."""
+        for handle in self._shapes:
+            handle.visible = visible
+
+    def show_frames(self, visible: bool) -> None:
+        """Show or hide the axes x, y, z of the links' frames."""
+        for frame in self._frames.values():
+            frame.show_axes = visible
+
+    def _prepare(self, reach: float) -> None:
+        """Floor, up direction and camera."""
+        scene, gravity = self._server.scene, self._robot.gravity
+        size = float(np.linalg.norm(gravity))
+        up = -gravity / size if size > 0.0 else np.array([0.0, 0.0, 1.0])
+        scene.set_up_direction((float(up[0]), float(up[1]), float(up[2])))
+        planes: tuple[Literal["yz", "xz", "xy"], ...] = ("yz", "xz", "xy")
+        plane = planes[int(np.argmax(np.abs(up)))]
+        cell = 10.0 ** np.floor(np.log10(reach))
+        scene.add_grid("/floor", 4.0 * reach, 4.0 * reach, plane=plane, cell_size=cell / 5.0, section_size=cell)
+        across = np.roll(np.abs(up), 1)
+        sideways = np.cross(up, across)
+        camera = self._server.initial_camera
+        camera.up = up
+        camera.look_at = 0.3 * reach * up
+        camera.position = reach * (1.0 * across + 0.7 * sideways + 0.6 * up)
+
+    def _draw_bones(self, k: int, skeleton: Skeleton, *, visible: bool) -> None:
+        scene, radius = self._server.scene, skeleton.radius
+        for number, (start, end) in enumerate(skeleton.bones.get(k, ())):
+            self._bones.append(self._rod(f"/robot/{k}/bone{number}", start, end, radius, BONE, visible))
+        if k not in skeleton.axes:
+            return
+        axis = skeleton.axes[k]
+        direction = (axis[0, 1] - axis[0, 0]) / np.linalg.norm(axis[0, 1] - axis[0, 0])
+        drum = 2.5 * radius * direction
+        self._bones.append(self._rod(f"/robot/{k}/joint", -drum, drum, 2.0 * radius, DRUM, visible))
+        self._bones.append(
+            scene.add_line_segments(
+                f"/robot/{k}/axis",
+                axis.astype(np.float32),
+                np.array(AXIS, dtype=np.uint8),
+                thickness=0.35 * radius,
+                visible=visible,
+            )
+        )
+
+    def _rod(self, name: str, start: Array, end: Array, radius: float, colour: tuple[int, int, int], seen: bool) -> Any:
+        from trimesh import creation
+
+        body: Any = creation.cylinder(radius=radius, segment=np.array([start, end]), sections=24)
+        return self._server.scene.add_mesh_simple(
+            name, np.asarray(body.vertices, dtype=np.float32), np.asarray(body.faces, dtype=np.uint32),
+            color=colour, visible=seen,
+        )  # fmt: skip

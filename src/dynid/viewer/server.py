@@ -1,0 +1,256 @@
+"""Running the viewer: a server on this machine only, until it is stopped."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.dynamics.kernels.loops import LoopMap, loop_map
+from dynid.errors import DynidError
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+from dynid.viewer.scene import Scene, Shape, skeleton_of
+
+if TYPE_CHECKING:
+    from viser import ViserServer
+
+# What is shown: positions of all joints of the tree over time, loops closed.
+
+
+RATE = 50.0
+"""Positions per second that are kept for drawing."""
+
+MOST = 200_000
+"""Positions that are kept at most; longer recordings are shown more coarsely."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Path:
+    """Positions q (N, joints of the tree) at the instants t (N,) in s from 0 on."""
+
+    t: Array
+    q: Array
+
+    @property
+    def length(self) -> float:
+        """Duration in s."""
+        return float(self.t[-1])
+
+    def at(self, time: float) -> Array:
+        """Positions (1, joints) at an instant."""
+        return np.array([[np.interp(time, self.t, column) for column in self.q.T]])
+
+
+def path_of(robot: Robot, t: Array, q: Array) -> Path:
+    """Thin the active joints' positions q (N, n) for drawing, and close the loops.
+
+    Samples without numbers, and those whose time does not go on, are passed over.
+    """
+    there = np.isfinite(t) & np.isfinite(q).all(axis=1)
+    t, q = t[there], q[there]
+    ahead = np.diff(np.maximum.accumulate(t), prepend=-np.inf) > 0.0 if len(t) else there[:0]
+    t, q = t[ahead], q[ahead]
+    if len(t) < 2:
+        raise DynidError("a trajectory to be shown needs two samples at least, of finite numbers and growing times")
+    length = float(t[-1] - t[0])
+    count = int(min(np.ceil(length * RATE) + 1, MOST))
+    grid = np.linspace(0.0, length, max(count, 2))
+    active = np.column_stack([np.interp(grid, t - t[0], column) for column in q.T])
+    return Path(grid, tree_positions(active, loop_map(robot)))
+
+
+def tree_positions(q: Array, loop: LoopMap | None) -> Array:
+    """Positions (N, joints of the tree) from those of the active joints (N, n)."""
+    if loop is None:
+        return np.asarray(q)
+    still = np.zeros_like(q)
+    return np.asarray(loop.solve(q, still, still).q)
+
+
+def rest(robot: Robot) -> Array:
+    """Positions (n,) to begin with: where a closed loop is known to close, else zero, brought inside the limits."""
+    loop = loop_map(robot)
+    if loop is not None and robot.closures:
+        return np.array(loop.at, dtype=np.float64)
+    return np.clip(np.zeros(robot.n), robot.limits.position[:, 0], robot.limits.position[:, 1])
+
+
+# The controls beside the robot: play, pause, speed and time along a path, or a slider per joint without one.
+
+
+TICK = 1.0 / 30.0
+"""Seconds between two pictures."""
+
+HINT = "Give a trajectory to see it move: `dynid view ROBOT traj.csv`."
+
+
+def add_switches(server: ViserServer, scene: Scene) -> None:
+    """Add the switches of what is drawn."""
+    meshes = server.gui.add_checkbox("meshes", scene.has_shapes, visible=scene.has_shapes)
+    skeleton = server.gui.add_checkbox("skeleton", not scene.has_shapes)
+    frames = server.gui.add_checkbox("frames", True)
+    meshes.on_update(lambda _: scene.show_meshes(meshes.value))
+    skeleton.on_update(lambda _: scene.show_skeleton(skeleton.value))
+    frames.on_update(lambda _: scene.show_frames(frames.value))
+
+
+class Player:
+    """Moves a scene along a path in real time, times the speed; `tick` is called again and again."""
+
+    def __init__(self, server: ViserServer, scene: Scene, path: Path) -> None:
+        self._scene, self._path = scene, path
+        self._playing, self._time, self._last = True, 0.0, time.monotonic()
+        self.button: Any = server.gui.add_button("Pause")
+        self.speed: Any = server.gui.add_slider("speed", min=0.1, max=5.0, step=0.1, initial_value=1.0)
+        step = max(path.length / 1000.0, 1e-3)
+        self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.length, step=step, initial_value=0.0)
+        self.button.on_click(lambda _: self.toggle())
+        self.slider.on_update(lambda event: self._seek(event))
+        scene.show(path.at(0.0))
+
+    @property
+    def time(self) -> float:
+        """The instant that is shown, in s."""
+        return self._time
+
+    def toggle(self) -> None:
+        """Pause, or play on."""
+        self._playing = not self._playing
+        self.button.label = "Pause" if self._playing else "Play"
+
+    def tick(self) -> None:
+        """Show the next position; after the last comes the first."""
+        now = time.monotonic()
+        passed, self._last = now - self._last, now
+        if not self._playing:
+            return
+        self._time = (self._time + passed * float(self.speed.value)) % max(self._path.length, 1e-9)
+        self.slider.value = round(self._time, 3)
+        self._scene.show(self._path.at(self._time))
+
+    def _seek(self, event: Any) -> None:
+        """Go to where a person moved the slider; our own moves of it have no client."""
+        if event.client is not None:
+            self._time = float(self.slider.value)
+            self._scene.show(self._path.at(self._time))
+
+
+class Poser:
+    """A slider per active joint."""
+
+    def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
+        self._scene, self._loop = scene, loop_map(robot)
+        start = rest(robot)
+        self._note: Any = server.gui.add_markdown(HINT)
+        self.sliders: list[Any] = []
+        for j, name in enumerate(robot.joint_names):
+            turns = robot.links[robot.active_links[j]].kind == "revolute"
+            lower, upper = (float(x) for x in robot.limits.position[j])
+            lower = lower if np.isfinite(lower) else min(start[j], 0.0) - (np.pi if turns else 0.5)
+            upper = upper if np.isfinite(upper) else max(start[j], 0.0) + (np.pi if turns else 0.5)
+            unit = "rad" if turns else "m"
+            slider = server.gui.add_slider(
+                f"{name}, {unit}", min=lower, max=upper, step=(upper - lower) / 400.0, initial_value=float(start[j])
+            )
+            slider.on_update(lambda _: self.pose())
+            self.sliders.append(slider)
+        self.pose()
+
+    def pose(self) -> None:
+        """Show the position of the sliders; one that a loop cannot take is told and not shown."""
+        q = np.array([[float(slider.value) for slider in self.sliders]])
+        try:
+            tree = tree_positions(q, self._loop)
+        except DynidError:  # its text has names from the file, which must not be read as markdown
+            self._note.content = "The loop cannot close there; move back."
+            return
+        self._note.content = HINT
+        self._scene.show(tree)
+
+    def tick(self) -> None:
+        """Nothing moves by itself."""
+
+
+HOST = "127.0.0.1"
+INSTALL = "pip install 'dynid[view]'"
+
+
+def check_installed() -> None:
+    """Say how to install what the viewer needs."""
+    try:
+        with _late_interrupt():
+            import trimesh  # noqa: F401
+            import viser  # noqa: F401
+    except ImportError as error:
+        missing = getattr(error, "name", None) or "viser"
+        raise DynidError(f"dynid view needs {missing}, which is not installed; {INSTALL}") from error
+
+
+@contextmanager
+def _late_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back until the end: trimesh takes it for a missing package while it is imported."""
+    alone = threading.current_thread() is not threading.main_thread()
+    if alone or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # in the background of a script
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
+def run(
+    robot: Robot,
+    path: Path | None,
+    shapes: Sequence[Shape],
+    *,
+    port: int,
+    seconds: float | None,
+    on_start: Callable[[str], None],
+) -> None:
+    """Serve the viewer until Ctrl-C, or for some seconds; `on_start` is told its address."""
+    with_loops = tree_positions(rest(robot)[None, :], loop_map(robot)) if path is None else path.q
+    server = _start(port, robot.name)
+    try:
+        scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
+        player = Poser(server, scene, robot) if path is None else Player(server, scene, path)
+        add_switches(server, scene)
+        on_start(f"http://{HOST}:{server.get_port()}")
+        end = None if seconds is None else time.monotonic() + seconds
+        while end is None or time.monotonic() < end:
+            player.tick()
+            time.sleep(TICK)
+    except KeyboardInterrupt:
+        pass  # the usual way to end it
+    finally:
+        with redirect_stdout(StringIO()):  # viser prints a farewell, verbose or not
+            server.stop()
+
+
+def _start(port: int, label: str) -> ViserServer:
+    import viser
+
+    if not 0 <= port < 65536:
+        raise DynidError(f"--port {port}: a port lies between 0 (any that is free) and 65535")
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise DynidError(f"--port {port}: {error.strerror}; choose another, or 0 for any that is free") from error
+        free = int(probe.getsockname()[1])
+    with redirect_stdout(StringIO()):  # and a table of addresses
+        return viser.ViserServer(host=HOST, port=free, label=f"dynid: {label}", verbose=False)

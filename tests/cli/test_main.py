@@ -1,0 +1,212 @@
+"""The command line as a person uses it: output, files, exit codes, and its weight."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from dynid import load_robot
+
+HEAVY = ("numba", "pinocchio", "sympy", "plotly", "polars", "scipy", "pydantic", "mujoco", "flint")
+
+
+def dynid(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "dynid", *words], capture_output=True, text=True, check=False, timeout=280
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def loaded_modules(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=280)
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_import_is_light() -> None:
+    assert not loaded_modules("import dynid; dir(dynid)") & {*HEAVY, "numpy", "rich", "typer"}
+
+
+def test_help_is_light() -> None:
+    code = "from typer.testing import CliRunner; from dynid.cli.app import app; CliRunner().invoke(app, ['--help'])"
+    assert not loaded_modules(code) & {*HEAVY, "numpy"}
+
+
+def test_the_entry_loads_the_commands_only_when_it_runs() -> None:
+    """Ctrl-C while they load is caught."""
+    assert not loaded_modules("import dynid.cli") & {"typer", "click", "rich", "dynid.cli.app"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ImportError("a library failed to import")])
+def test_ctrl_c_while_loading_is_quiet(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where a library turns it into an error of its own."""
+    from dynid.cli import main
+
+    def app(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise error from None
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    monkeypatch.setitem(sys.modules, "dynid.cli.app", SimpleNamespace(app=app))
+    try:
+        with pytest.raises(SystemExit) as left:
+            main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert left.value.code == 130
+    assert capsys.readouterr().err == "dynid: interrupted\n"
+
+
+@pytest.mark.parametrize("command", ["robots", "mdh", "base", "excite", "demo"])
+def test_every_command_has_an_example(command: str) -> None:
+    assert "Example: dynid" in dynid(command, "--help").stdout
+
+
+def test_robots_lists_joints_structure_and_source(tmp_path: Path) -> None:
+    file = tmp_path / "robots.json"
+    text = dynid("robots", "--json", str(file)).stdout
+    for name in ("puma560", "slider_crank", "kr300"):
+        assert name in text
+    facts = json.loads(file.read_text())
+    assert facts["scara"]["structure"] == "serial RRPR"
+    assert facts["sr400"]["structure"].startswith("closed")
+    assert "Gautier" in facts["puma560"]["source"]
+
+
+def test_mdh_writes_a_table_that_loads(tmp_path: Path) -> None:
+    out, facts = tmp_path / "panda.toml", tmp_path / "panda.json"
+    text = dynid("mdh", "panda", "--out", str(out), "--json", str(facts)).stdout
+    assert "alpha" in text
+    assert load_robot(out).joint_names == load_robot("panda").joint_names
+    assert len(json.loads(facts.read_text())["joints"]) == 7
+    assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".")] == []
+
+
+def test_base_shows_groups_relations_and_meaning(tmp_path: Path) -> None:
+    facts, values = tmp_path / "base.json", tmp_path / "values.json"
+    values.write_text(json.dumps({"XX4": 0.06, "YY4": 0.5, "YY5": 0.02}))
+    text = dynid("base", "puma560", "--json", str(facts), "--values", str(values)).stdout
+    for words in ("no effect", "regrouped", "17 relations", "XXR4 = XX4 - YY4 + YY5", "-0.42", "40 combinations"):
+        assert words in text, words
+    data = json.loads(facts.read_text())
+    assert data["count"] == 40
+    assert data["values"]["XX4"] == pytest.approx(-0.42)
+    assert data["values"]["ZZ1"] is None
+    assert data["coefficients"]["ZZ1"]["M3"] == "D3**2 + R3**2"
+
+
+def test_base_compares_and_writes_latex() -> None:
+    text = dynid("base", "puma560", "--method", "all", "--latex").stdout
+    assert "agree" in text
+    assert "R3^{2}" in text or "R_{3}^{2}" in text or "^2" in text
+
+
+def test_base_warns_with_exit_code_1(tmp_path: Path) -> None:
+    file = tmp_path / "almost.toml"
+    file.write_text("[[joint]]\n[[joint]]\nalpha = 2e-4\nd = 0.3\n")
+    assert "warning: " in dynid("base", str(file), code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        (("--method", "magic"), "methods are"),
+        (("--model", "heat"), "base parameters exist for"),
+        (("--values", "nowhere.json"), "nowhere.json"),
+        (("--tared",), "reaction"),
+        (("--seed", "-1"), "--seed"),
+        (("--json", "no/x.json"), "there is no folder 'no'"),
+    ],
+)
+def test_base_with_mistakes(words: tuple[str, ...], answer: str) -> None:
+    error = dynid("base", "puma560", *words, code=2).stderr
+    assert answer in error
+    assert error.count("\n") == 1
+
+
+def test_excite_writes_a_motion_for_people_ros_and_browsers(tmp_path: Path) -> None:
+    out, facts = tmp_path / "traj.csv", tmp_path / "traj.json"
+    words = ("--velocity", "1", "--acceleration", "4", "--position", "1.5", "--starts", "1", "--rate", "50")
+    text = dynid("excite", "gautier3", "--out", str(out), "--json", str(facts), *words).stdout
+    for part in ("condition", "peak over limit", "expected deviation", "wrote"):
+        assert part in text
+    assert out.read_text().startswith("t,q1,q2,q3,v1")
+    assert "joint_names" in out.with_suffix(".yaml").read_text()
+    page = out.with_suffix(".html").read_text()
+    assert "Exciting motion for gautier3" in page
+    assert 'src="http' not in page
+    data = json.loads(facts.read_text())
+    assert data["margin"] >= 0.0
+    assert len(data["expected_errors"]) == 15
+
+
+@pytest.mark.parametrize(
+    ("words", "answer"),
+    [
+        ((), "acceleration limit; give --velocity, or put them into the robot file"),
+        (("--velocity", "1", "--rate", "0", "--out", "x.csv"), "--rate 0: give a positive number"),
+        (("--velocity", "1", "--out", "no/x.csv"), "there is no folder 'no'"),
+        (("--velocity", "1,2"), "3 joints"),
+        (("--velocity", "fast"), "one number"),
+        (("--velocity", "1", "--duration", "0"), "duration"),
+        (("--velocity", "1", "--out", "x.txt"), ".csv"),
+        (("--velocity", "1", "--lock", "arm"), "NAME=POSITION"),
+        (("--velocity", "1", "--shape", "points", "--out", "x.csv"), "--acceleration"),
+    ],
+)
+def test_excite_with_mistakes(words: tuple[str, ...], answer: str) -> None:
+    error = dynid("excite", "gautier3", *words, code=2).stderr
+    assert answer in error
+    assert error.count("\n") == 1
+
+
+def test_demo_does_the_main_job(tmp_path: Path) -> None:
+    folder, machine = tmp_path / "demo", tmp_path / "facts.json"
+    text = dynid("demo", "--out", str(folder), "--json", str(machine)).stdout
+    summary = dict(line.split(maxsplit=1) for line in text.splitlines()[-10:])
+    assert list(summary) == [
+        "robot", "motion", "recording", "parameters", "validation", "bodies", "verdict", "next", "report", "model"
+    ]  # fmt: skip
+    assert "40 of 66" in summary["robot"]
+    assert "all limits hold" in summary["motion"]
+    assert "of 40 true values lie inside" in summary["parameters"]
+    assert summary["verdict"].startswith("good")
+    assert summary["report"].startswith(f"{folder / 'report.html'} ")
+    assert summary["model"].startswith(f"{folder / 'robot.urdf'}: verified")
+    for name in ("motion.csv", "motion.html", "log.csv", "result.json", "physical.json", "robot.urdf", "report.html"):
+        assert (folder / name).is_file()
+    facts = json.loads(machine.read_text())
+    assert facts["verdict"] == "good"
+    assert facts["inside"] >= 34  # of 40: honest intervals miss that in three of a thousand runs
+    assert facts["validation_nrmse"] < 0.02
+
+
+def test_mistakes_exit_2_with_one_line(tmp_path: Path) -> None:
+    assert dynid("mdh", "nobody", code=2).stderr.count("\n") == 1
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[[joint]]\nalpah = 1\n")
+    assert "did you mean 'alpha'" in dynid("mdh", str(broken), code=2).stderr
+    assert "there is no folder" in dynid("mdh", "panda", "--out", str(tmp_path / "no" / "x.toml"), code=2).stderr
+    assert "cannot make this folder" in dynid("demo", "one_link", "--out", str(broken), code=2).stderr
+    assert dynid("mdh", "panda", "--out", str(tmp_path / "x.urdf"), code=2).stderr.count("\n") == 1
+    dynid("mdh", code=2)
+    dynid("nonsense", code=2)
+
+
+def test_names_from_files_are_printed_as_they_are(tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text('[[joint]]\nname = "[red]j[/red]"\n')
+    assert "[red]j[/red]" in dynid("mdh", str(file)).stdout

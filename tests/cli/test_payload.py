@@ -1,0 +1,109 @@
+"""`dynid payload` and `dynid gains` as a person uses them: output, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from command_line import CommandLine
+from dynid.cli.output.recordings import write_log
+from loads import LOAD, robot_with_friction, scaled, two_logs
+
+PLAIN = ("--friction", "viscous,coulomb,offset")
+FACTORS = np.array([0.5, 2.0, 0.8])
+KNOWN = ("--mass", "2.0", "--com", "0.05,-0.03,0.12", "--inertia", "0.02,0.001,-0.002,0.03,0.001,0.015")
+
+
+@pytest.fixture
+def dynid(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Logs of gautier3 with and without a payload, with little noise."""
+    folder = tmp_path_factory.mktemp("logs")
+    for name, log in zip(("with", "without"), two_logs(robot_with_friction("gautier3"), LOAD, noise=0.01), strict=True):
+        write_log(folder / f"{name}.csv", log)
+        write_log(folder / f"{name}_current.csv", scaled(log, FACTORS))
+    return folder / "with.csv", folder / "without.csv"
+
+
+@pytest.mark.parametrize("command", ["payload", "gains"])
+def test_help_has_an_example(dynid: CommandLine, command: str) -> None:
+    assert f"Example: dynid {command} puma560" in dynid(command, "--help").out
+
+
+def test_payload_is_found_shown_and_written(dynid: CommandLine, logs: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "payload.json"
+    done = dynid("payload", "gautier3", "--loaded", logs[0], "--unloaded", logs[1], *PLAIN, "--json", out)
+    for part in ("payload of link 3", "mass", "centre of mass x", "inertia zz about it", "jackknife", f"wrote {out}"):
+        assert part in done.out
+    assert done.err == ""
+    data = json.loads(out.read_text())
+    assert np.all(np.abs(np.array(data["values"]) - LOAD) < 4.0 * np.array(data["sigma"]))
+    assert abs(data["mass"] - 2.0) < 4.0 * data["mass_sigma"]
+    assert_allclose(data["com"], (0.05, -0.03, 0.12), atol=0.05)
+
+
+def test_payload_of_two_results(dynid: CommandLine, logs: tuple[Path, Path], tmp_path: Path) -> None:
+    files = [tmp_path / f"{log.stem}.json" for log in logs]
+    for log, file in zip(logs, files, strict=True):
+        dynid("identify", "gautier3", log, *PLAIN, "--out", file)
+    out = tmp_path / "payload.json"
+    done = dynid("payload", "gautier3", "--loaded", files[0], "--unloaded", files[1], "--json", out)
+    assert "difference of two results" in done.out
+    assert abs(json.loads(out.read_text())["mass"] - 2.0) < 0.1
+    assert "one result for --loaded" in dynid.fails("payload", "gautier3", "--loaded", files[0], "--unloaded", logs[1])
+    assert "not of 'scara'" in dynid.fails("payload", "scara", "--loaded", files[0], "--unloaded", files[1])
+
+
+def test_what_cannot_be_known_is_a_warning(dynid: CommandLine, tmp_path: Path) -> None:
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file, log in zip(files, two_logs(robot_with_friction("scara"), LOAD, noise=0.01), strict=True):
+        write_log(file, log)
+    done = dynid("payload", "scara", "--loaded", files[0], "--unloaded", files[1], *PLAIN, code=1)
+    assert "warning: XX, XY, XZ, YY, YZ, MZ of the payload cannot be known" in done.err
+    assert "not known" in done.out
+
+
+def test_gains_are_found_shown_and_written(dynid: CommandLine, logs: tuple[Path, Path], tmp_path: Path) -> None:
+    out = tmp_path / "gains.json"
+    files = [log.with_name(f"{log.stem}_current.csv") for log in logs]
+    words = ("gains", "gautier3", "--loaded", files[0], "--unloaded", files[1], *PLAIN)
+    done = dynid(*words, *KNOWN, "--json", out)
+    assert "gain of joint" in done.out
+    assert "use them: --gain " in done.out
+    data = json.loads(out.read_text())
+    assert np.all(np.abs(np.array(data["values"]) - 1.0 / FACTORS) < 4.0 * np.array(data["sigma"]))
+    gain = done.out.split("--gain ")[1].split()[0]
+    result = tmp_path / "result.json"
+    dynid("identify", "gautier3", files[1], *PLAIN, "--gain", gain, "--json", result)
+    identified = json.loads(result.read_text())
+    assert set(identified["names"]) == set(data["parameters"]["names"])
+    found = dict(zip(data["parameters"]["names"], data["parameters"]["values"], strict=True))
+    again = np.array([found[name] for name in identified["names"]])
+    assert np.all(np.abs(again - identified["values"]) < 5.0 * np.array(identified["sigma"]))
+
+
+def test_wrong_input_is_refused_in_one_line(dynid: CommandLine, logs: tuple[Path, Path], tmp_path: Path) -> None:
+    loaded, unloaded = ("--loaded", logs[0]), ("--unloaded", logs[1])
+    pair = ("gautier3", *loaded, *unloaded)
+    assert "no link 'hand'" in dynid.fails("payload", *pair, "--link", "hand")
+    assert "--unloaded" in dynid("payload", "gautier3", *loaded, code=2).err
+    assert "both as --loaded and as --unloaded" in dynid.fails("payload", "gautier3", *loaded, "--unloaded", logs[0])
+    assert "must be positive" in dynid.fails("gains", *pair, "--mass", "-1", "--com", "0,0,0.1")
+    assert "--com 0,0" in dynid.fails("gains", *pair, "--mass", "1", "--com", "0,0")
+    assert "six numbers" in dynid.fails("gains", *pair, "--mass", "1", "--com", "0,0,0", "--inertia", "1,2,3")
+    assert "there is no folder" in dynid.fails("payload", *pair, "--json", tmp_path / "x" / "y.json")
+    assert "one of the inputs" in dynid.fails("payload", *pair, "--json", logs[0])
+    robot, words = tmp_path / "arm.toml", (*loaded, *unloaded, "--json")
+    robot.write_text("[[joint]]\nd = 1.0\n")
+    assert "one of the inputs" in dynid.fails("payload", robot, *words, robot)
+    assert "one of the inputs" in dynid.fails("gains", robot, *words, robot, "--mass", "1", "--com", "0,0,0")
+    assert robot.read_text().startswith("[[joint]]")
+    assert "missing.csv" in dynid.fails("payload", "gautier3", *loaded, "--unloaded", tmp_path / "missing.csv")

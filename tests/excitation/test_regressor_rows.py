@@ -1,0 +1,52 @@
+"""Rows along one motion: W and its adjoint share a scene, so that closed loops are solved once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from dynid import load_robot
+from dynid.dynamics.kernels.loops import LoopMap, TreeMotion
+from dynid.excitation.regressor_rows import BaseRows
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+
+
+def test_a_closed_loop_is_solved_once_for_matrix_and_adjoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = BaseRows.of(load_robot("slider_crank"), model="torque", rotor_inertia=False, friction=("viscous",))
+    rng = np.random.default_rng(4)
+    motion = Motion(np.arange(6.0), *rng.uniform(-0.2, 0.2, (3, 6, rows.robot.n)))
+    weights = rng.normal(size=(6 * rows.channels, len(rows.names)))
+    apart = rows.matrix(motion), rows.adjoint(motion, weights)
+    solved: list[int] = []
+    solve = LoopMap.solve
+
+    def counted(loops: LoopMap, q: Array, v: Array, a: Array, t: Array) -> TreeMotion:
+        solved.append(len(q))
+        return solve(loops, q, v, a, t)
+
+    monkeypatch.setattr(LoopMap, "solve", counted)
+    along = rows.along(motion)
+    assert_array_equal(along.matrix(), apart[0])
+    assert_array_equal(along.adjoint(weights), apart[1])
+    assert solved == [6]
+
+
+def test_slopes_of_rounded_coulomb_friction() -> None:
+    """By differences, with a block of two symbols first; rounded over little, W is the sharp one."""
+    robot = load_robot("gautier3")
+    friction = ("sine", "coulomb", "viscous")
+    sharp = BaseRows.of(robot, model="torque", rotor_inertia=False, friction=friction)
+    rows = sharp.rounded(np.array([0.1, 0.2, 0.3]))
+    rng = np.random.default_rng(1)
+    q, v, a = rng.uniform(-0.5, 0.5, (3, 5, 3))
+    weights, way, h = rng.normal(size=(15, len(rows.names))), rng.normal(size=(5, 3)), 1e-6
+
+    def figure(by: float) -> float:
+        return float((weights * rows.matrix(Motion(np.arange(5.0), q, v + by * way, a))).sum())
+
+    motion = Motion(np.arange(5.0), q, v, a)
+    numeric = (figure(h) - figure(-h)) / (2.0 * h)
+    assert (rows.adjoint(motion, weights)[1] * way).sum() == pytest.approx(numeric, rel=1e-7)
+    assert_array_equal(sharp.rounded(np.full(3, 1e-6)).matrix(motion), sharp.matrix(motion))

@@ -1,0 +1,283 @@
+"""The payload of a link: exact without noise, covered by its deviations with it, silent on what cannot be known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import dynid
+from dynid.payload.payload import Payload
+from dynid.robot.inertia import SYMBOLS, Body, from_body, to_body
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+from fourier import fourier_motion
+from frictions import PLAIN, with_friction
+from loads import LOAD, carrying, log_along, robot_with_friction, two_logs
+from robots import random_inertia, random_tree
+
+
+def true_values(payload: Payload, p: Array = LOAD) -> Array:
+    """True values of what was told, when nothing is told in sums."""
+    return np.array([p[SYMBOLS.index(name)] for name in payload.names])
+
+
+@pytest.mark.parametrize("friction", [(), PLAIN, "auto"])
+@pytest.mark.parametrize("name", ["puma560", "panda"])
+def test_all_ten_parameters_are_exact(name: str, friction: str | tuple[str, ...]) -> None:
+    robot = robot_with_friction(name) if friction else with_nothing(robot_with_friction(name))
+    loaded, unloaded = two_logs(robot, LOAD)
+    found = dynid.identify_payload(robot, loaded, unloaded, friction=friction)
+    assert found.names == SYMBOLS
+    assert_allclose(found.values, LOAD, rtol=1e-8, atol=1e-9)
+    body = to_body(LOAD)
+    assert_allclose(found.mass, body.mass, rtol=1e-8)
+    assert_allclose(found.com, body.com, rtol=1e-8, atol=1e-9)
+    assert_allclose(found.inertia, body.inertia, rtol=1e-7, atol=1e-9)
+    assert found.warnings == ()
+
+
+def with_nothing(robot: dynid.Robot) -> dynid.Robot:
+    return replace(robot, links=tuple(replace(link, friction=()) for link in robot.links))
+
+
+def test_a_scara_shows_four_parameters_and_says_so() -> None:
+    robot = robot_with_friction("scara")
+    found = dynid.identify_payload(robot, *two_logs(robot, LOAD), friction=PLAIN)
+    assert found.names == ("ZZ", "MX", "MY", "M")  # MX and MY of the link are known zeros, of the payload they are not
+    assert_allclose(found.values, true_values(found), rtol=1e-8)
+    assert_allclose(found.com[:2], (0.05, -0.03), rtol=1e-8)
+    assert np.isnan(found.com[2])
+    assert_allclose(found.inertia[2, 2], 0.015, rtol=1e-7)
+    assert np.isnan(found.inertia[0]).all()
+    assert found.warnings == (
+        "XX, XY, XZ, YY, YZ, MZ of the payload cannot be known from these data (no effect on them); "
+        "no motion of this robot shows it in its torques",
+    )
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_any_link_of_a_tree_may_carry(seed: int) -> None:
+    robot = with_friction(random_tree(seed, joints=6, fixed_share=0.0), seed)
+    link, p = 3, random_inertia(np.random.default_rng(seed))
+    loaded, unloaded = two_logs(robot, p, link=link)
+    found = dynid.identify_payload(robot, loaded, unloaded, friction=PLAIN, link=robot.links[link].name)
+    alone = np.isfinite(found.parameters)
+    assert_allclose(found.parameters[alone], p[alone], rtol=1e-8, atol=1e-8)
+    for text, value in zip(found.names, found.values, strict=True):
+        assert_allclose(value, evaluated(text, p), rtol=1e-3 if " " in text else 1e-8, atol=1e-8)
+    assert len(found.names) + len(found.lost) == 10
+
+
+def evaluated(text: str, p: Array) -> float:
+    """Value of a sum such as `ZZ + 0.1864 M`, from its text."""
+    words, total, sign, factor = text.split(), 0.0, 1.0, 1.0
+    for word in words:
+        if word in "+-":
+            sign, factor = float(word + "1"), 1.0
+        elif word in SYMBOLS:
+            total += sign * factor * p[SYMBOLS.index(word)]
+        else:
+            factor = float(word)
+    return total
+
+
+@pytest.mark.parametrize("model", ["torque", "momentum", "energy"])
+def test_the_difference_of_two_results_is_exact_in_every_model(model: str, tmp_path: Path) -> None:
+    robot = robot_with_friction("gautier3")
+    loaded, unloaded = two_logs(robot, LOAD)
+    results = [dynid.identify(robot, log, model=model, friction=PLAIN) for log in (loaded, unloaded)]
+    found = dynid.payload_between(*results)
+    tolerance = 1e-8 if model == "torque" else 1e-4  # quadrature over samples
+    assert_allclose(found.values, LOAD, rtol=tolerance, atol=tolerance)
+    for result, name in zip(results, "ab", strict=True):
+        result.save(tmp_path / f"{name}.json")
+    again = dynid.payload_between(*(dynid.Identification.load(tmp_path / f"{name}.json") for name in "ab"))
+    assert_allclose(again.values, found.values, rtol=0.0, atol=1e-12)
+
+
+def test_models_may_differ_between_the_two_results() -> None:
+    robot = robot_with_friction("gautier3")
+    loaded, unloaded = two_logs(robot, LOAD)
+    one = dynid.identify(robot, loaded, model="torque", friction=PLAIN)
+    other = dynid.identify(robot, unloaded, model="momentum", friction=PLAIN)
+    assert_allclose(dynid.payload_between(one, other).values, LOAD, rtol=1e-4, atol=1e-4)
+
+
+def test_momenta_serve_as_well_as_torques() -> None:
+    robot = robot_with_friction("gautier3")
+    found = dynid.identify_payload(robot, *two_logs(robot, LOAD), friction=PLAIN, model="momentum")
+    assert_allclose(found.values, LOAD, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("angles", [(0.7, 0.7), (0.7, -0.2)])
+def test_sums_are_exact_where_a_joint_stands(angles: tuple[float, float], tmp_path: Path) -> None:
+    """Lost parameters leave shares in others, differently in each log; results and their files remember them."""
+    robot = robot_with_friction("gautier3")
+    logs = []
+    for seed, (body, angle) in enumerate(zip((LOAD, np.zeros(10)), angles, strict=True)):
+        motion = fourier_motion(robot, seed=seed)
+        q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+        q[:, 2], v[:, 2], a[:, 2] = angle, 0.0, 0.0
+        logs.append(log_along(carrying(robot, body), Motion(motion.t, q, v, a), seed=seed))
+    joint = dynid.identify_payload(robot, *logs, friction=PLAIN)
+    results = [dynid.identify(robot, log, friction=PLAIN, joints=["1", "2"]) for log in logs]
+    assert any(item.shares for item in results[0].lost)
+    for result, name in zip(results, "ab", strict=True):
+        result.save(tmp_path / name)
+    again = [dynid.Identification.load(tmp_path / name) for name in "ab"]
+    assert [item.shares for item in again[0].lost] == [item.shares for item in results[0].lost]
+    for found in (joint, dynid.payload_between(*again)):
+        assert found.lost
+        for text, value in zip(found.names, found.values, strict=True):
+            assert_allclose(value, evaluated(text, LOAD), rtol=2e-3 if " " in text else 1e-8, atol=1e-4)
+
+
+def test_joint_and_difference_agree_within_their_deviations() -> None:
+    robot = robot_with_friction("puma560")
+    loaded, unloaded = two_logs(robot, LOAD, noise=0.03, q_noise=1e-4)
+    joint = dynid.identify_payload(robot, loaded, unloaded, friction=PLAIN)
+    cutoff = joint.cutoff
+    results = (dynid.identify(robot, log, friction=PLAIN, cutoff=cutoff) for log in (loaded, unloaded))
+    difference = dynid.payload_between(*results)
+    assert difference.names == joint.names == SYMBOLS
+    assert np.all(np.abs(difference.values - joint.values) < 3.0 * np.maximum(joint.sigma, difference.sigma))
+    assert np.mean(np.abs(joint.values - LOAD) < 3.0 * joint.sigma) == 1.0
+
+
+@pytest.mark.parametrize("name", ["puma560", "panda", "scara"])
+def test_errors_lie_within_three_deviations(name: str) -> None:
+    """Noise on torques and positions; derivatives are found by the filter."""
+    robot = robot_with_friction(name)
+    distances = []
+    for seed in range(4):
+        loaded, unloaded = two_logs(robot, LOAD, seed=seed, noise=0.03, q_noise=1e-4, motion=seed)
+        found = dynid.identify_payload(robot, loaded, unloaded, friction=PLAIN)
+        distances.append(np.abs(found.values - true_values(found)) / found.sigma)
+        assert abs(found.mass - 2.0) < 3.0 * found.mass_sigma
+        known = np.isfinite(found.com)
+        assert np.all(np.abs(found.com - (0.05, -0.03, 0.12))[known] < 3.5 * found.com_sigma[known])
+    x = np.concatenate(distances)
+    assert np.mean(x < 3.0) >= 0.97
+    assert np.sqrt(np.mean(x**2)) < 1.5
+
+
+def test_intervals_cover() -> None:
+    """90 to 99 % of 100 runs, on average over ten parameters and the derived body."""
+    robot = robot_with_friction("gautier3")
+    body, hits = to_body(LOAD), []
+    for seed in range(100):
+        loaded, unloaded = two_logs(robot, LOAD, seed=seed, rate=25.0, noise=0.05)
+        found = dynid.identify_payload(robot, loaded, unloaded, friction=PLAIN, cutoff=4.0)
+        low, high = found.intervals.T
+        derived = np.abs(found.com - body.com) <= found.quantile * found.com_sigma
+        moments = np.abs(found.inertia - body.inertia) <= found.quantile * found.inertia_sigma
+        hits.append(np.concatenate([(low <= LOAD) & (high >= LOAD), derived, moments[np.triu_indices(3)]]))
+    shares = np.mean(hits, axis=0)
+    assert 0.90 <= shares[:10].mean() <= 0.99
+    assert 0.90 <= shares[10:].mean() <= 0.995
+    assert shares.min() >= 0.85
+
+
+def test_own_offsets_of_every_log() -> None:
+    robot = robot_with_friction("puma560")
+    loaded, unloaded = two_logs(robot, LOAD)
+    assert loaded.tau is not None
+    drifted = dynid.Log(loaded.t, loaded.q, v=loaded.v, a=loaded.a, tau=loaded.tau + 3.0)
+    found = dynid.identify_payload(robot, drifted, unloaded, friction=PLAIN, offsets_per_log=True)
+    assert_allclose(found.values, LOAD, rtol=1e-8, atol=1e-9)
+    assert np.abs(dynid.identify_payload(robot, drifted, unloaded, friction=PLAIN).values - LOAD).max() > 1e-3
+
+
+def test_several_logs_of_each_kind() -> None:
+    robot = robot_with_friction("puma560")
+    pairs = [two_logs(robot, LOAD, motion=k) for k in (1, 5)]
+    found = dynid.identify_payload(robot, [a for a, _ in pairs], [b for _, b in pairs], friction=PLAIN)
+    assert_allclose(found.values, LOAD, rtol=1e-8, atol=1e-9)
+
+
+def test_logs_swapped_give_a_negative_mass_in_words() -> None:
+    robot = robot_with_friction("puma560")
+    loaded, unloaded = two_logs(robot, LOAD, noise=0.01)
+    found = dynid.identify_payload(robot, unloaded, loaded, friction=PLAIN)
+    assert found.mass < -1.9
+    assert any("mass is negative" in text for text in found.warnings)
+
+
+def test_an_inertia_that_no_body_has_is_told_in_words() -> None:
+    robot = robot_with_friction("puma560")
+    p = from_body(Body(2.0, np.array([0.05, 0.0, 0.1]), np.diag([0.1, 0.1, 0.5])))
+    found = dynid.identify_payload(robot, *two_logs(robot, p, noise=0.005), friction=PLAIN)
+    assert any("exceeds the sum of the two others" in text for text in found.warnings)
+
+
+def test_no_payload_has_no_centre() -> None:
+    robot = robot_with_friction("puma560")
+    found = dynid.identify_payload(robot, *two_logs(robot, np.zeros(10), noise=0.03), friction=PLAIN)
+    assert np.isnan(found.com).all()
+    assert any("cannot be told from none" in text for text in found.warnings)
+
+
+def test_facts_are_json_and_speak_of_nothing_unknown() -> None:
+    robot = robot_with_friction("scara")
+    found = dynid.identify_payload(robot, *two_logs(robot, LOAD), friction=PLAIN)
+    data = json.loads(found.to_json())
+    assert data["names"] == ["ZZ", "MX", "MY", "M"]
+    assert data["com"][2] is None
+    assert data["warnings"] == list(found.warnings)
+    assert "cannot be known" in str(found)
+
+
+def bad(change: Callable[[dynid.Robot, dynid.Log, dynid.Log], object]) -> str:
+    robot = robot_with_friction("gautier3")
+    loaded, unloaded = two_logs(robot, LOAD, rate=25.0)
+    with pytest.raises(dynid.DynidError) as error:
+        change(robot, loaded, unloaded)
+    return str(error.value)
+
+
+def test_wrong_input_is_refused_in_clear_words() -> None:
+    find = dynid.identify_payload
+    assert "there is no link 'hand'" in bad(lambda r, a, b: find(r, a, b, link="hand"))
+    assert "no log without the payload" in bad(lambda r, a, b: find(r, a, []))
+    assert "no log with the payload" in bad(lambda r, a, b: find(r, [], b))
+    assert "the same log" in bad(lambda r, a, b: find(r, a, a))
+    assert "'load' grows with" in bad(lambda r, a, b: find(r, a, b, friction=("viscous", "load")))
+    assert "no joint moves" in bad(lambda r, a, b: find(r, standing(a), b, friction=PLAIN))
+    tree = random_tree(0, joints=6, fixed_share=0.0)
+    assert "several links" in bad(lambda r, a, b: find(tree, a, b))
+
+
+def standing(log: dynid.Log) -> dynid.Log:
+    q = np.tile(log.q[0], (len(log.q), 1))
+    return dynid.Log(log.t, q, v=0.0 * q, a=0.0 * q, tau=log.tau)
+
+
+def test_results_of_different_robots_have_no_difference() -> None:
+    robots = [robot_with_friction("gautier3"), dynid.load_robot("gautier3", gravity=(0.0, 0.0, -9.0))]
+    results = []
+    for robot in (*robots, robot_with_friction("scara")):
+        log = log_along(robot, fourier_motion(robot, rate=50.0))
+        results.append(dynid.identify(robot, log, friction=PLAIN))
+    for other in results[1:]:
+        with pytest.raises(dynid.DynidError, match="different robots"):
+            dynid.payload_between(results[0], other)
+
+
+def test_the_payload_of_a_robot_with_known_zeros_is_not_bound_by_them() -> None:
+    robot = dynid.load_robot("puma562")
+    rng = np.random.default_rng(2)
+    X = np.concatenate([np.append(random_inertia(rng), 0.1) for _ in range(3)])
+    X[[robot.parameter_names.index(name) for name in robot.known_zeros]] = 0.0
+    robot = robot.with_parameters(X)
+    loaded = log_along(carrying(robot, LOAD), fourier_motion(robot, seed=2))
+    unloaded = log_along(robot, fourier_motion(robot, seed=1), seed=1)
+    found = dynid.identify_payload(robot, loaded, unloaded, friction=())
+    alone = np.isfinite(found.parameters)
+    assert alone[[1, 4, 7]].all()  # XY, YZ, MY are zero of link 3
+    assert_allclose(found.parameters[alone], LOAD[alone], rtol=1e-8, atol=1e-9)
