@@ -98,10 +98,10 @@ RULES = (
         "(ledger.column(j, YZ), -height)",
         "(ledger.column(j, XZ), -height)",
     ),
-    Fault("ledger", "carried moment: no factor 2", "twice = numbers.two * dot(p, v)", "twice = dot(p, v)"),
-    Fault("ledger", "carried moment: a product left out", " - p[a] * v[b] - p[b] * v[a]", " - p[a] * v[b]"),
-    Fault("ledger", "carried mass: sign of a product", "else zero) - p[a] * p[b]", "else zero) + p[a] * p[b]"),
-    Fault("ledger", "carried product of inertia: half", "else u[a] * v[b] + u[b] * v[a]", "else u[a] * v[b]"),
+    Fault("axes", "carried moment: no factor 2", "twice = numbers.two * dot(p, v)", "twice = dot(p, v)"),
+    Fault("axes", "carried moment: a product left out", " - p[a] * v[b] - p[b] * v[a]", " - p[a] * v[b]"),
+    Fault("axes", "carried mass: sign of a product", "else zero) - p[a] * p[b]", "else zero) + p[a] * p[b]"),
+    Fault("axes", "carried product of inertia: half", "else u[a] * v[b] + u[b] * v[a]", "else u[a] * v[b]"),
     Fault("rules", "fixed link: mass stays behind", "for symbol in range(10):", "for symbol in range(9):"),
     Fault(
         "rules",
@@ -155,59 +155,59 @@ RULES = (
 )
 
 RECURSION = (
-    Fault("recursion", "turn, ad: sign", "x if k in (WX, VX) else -x for", "x for"),
-    Fault("recursion", "turn, ad: sign of v", "x if k in (WX, VX) else -x for", "x if k in (WX, VY) else -x for"),
+    Fault("nullspace", "turn, ad: sign", "x if k in (WX, VX) else -x for", "x for"),
+    Fault("nullspace", "turn, ad: sign of v", "x if k in (WX, VX) else -x for", "x if k in (WX, VY) else -x for"),
     Fault(
-        "recursion",
+        "nullspace",
         "turn: no ad",
         "turning, {ahead[k]: x if k in (WX, VX) else -x for k, x in turning.items()}",
         "turning",
     ),
-    Fault("recursion", "turn: v alone, no ad^2", "return still, turning, {", "return v, {"),
-    Fault("recursion", "turn, D: sign", "-x if k in (XZ, MX) else x for", "x for"),
-    Fault("recursion", "turn, D: sign of MS", "-x if k in (XZ, MX) else x for", "-x if k in (XZ, MY) else x for"),
-    Fault("recursion", "turn: frequency 2 left out", "once, shifted, {XX: I, YY: -I}, {XY: I}", "once, shifted"),
+    Fault("nullspace", "turn: v alone, no ad^2", "return still, turning, {", "return v, {"),
+    Fault("nullspace", "turn, D: sign", "-x if k in (XZ, MX) else x for", "x for"),
+    Fault("nullspace", "turn, D: sign of MS", "-x if k in (XZ, MX) else x for", "-x if k in (XZ, MY) else x for"),
+    Fault("nullspace", "turn: frequency 2 left out", "once, shifted, {XX: I, YY: -I}, {XY: I}", "once, shifted"),
     Fault(
-        "recursion",
+        "nullspace",
         "turn: D alone, no D^2",
         "return once, shifted, {XX: I, YY: -I}, {XY: I}",
         "return shifted, {XY: I}",
     ),
-    Fault("recursion", "turn, D: frequency 2 without its phase", "{XX: I, YY: -I}, {XY: I}", "{XX: I, YY: -I}"),
-    Fault("recursion", "slide, ad: sign", "(VY, -v.get(WX, O))", "(VY, v.get(WX, O))"),
+    Fault("nullspace", "turn, D: frequency 2 without its phase", "{XX: I, YY: -I}, {XY: I}", "{XX: I, YY: -I}"),
+    Fault("nullspace", "slide, ad: sign", "(VY, -v.get(WX, O))", "(VY, v.get(WX, O))"),
     Fault(
-        "recursion",
+        "nullspace",
         "slide, D: no factor 2",
         "trace = 2 * (f.get(XX, O) + f.get(YY, O))",
         "trace = f.get(XX, O) + f.get(YY, O)",
     ),
-    Fault("recursion", "slide, D: sign of the trace", "MY: -f.get(YZ, O), MZ: trace", "MY: -f.get(YZ, O), MZ: -trace"),
-    Fault("recursion", "slide, D: sign of YZ", "MY: -f.get(YZ, O)", "MY: f.get(YZ, O)"),
-    Fault("recursion", "slide, D: XX only", "2 * (f.get(XX, O) + f.get(YY, O))", "2 * f.get(XX, O)"),
-    Fault("recursion", "slide: no D^2", "({M: trace} if abs(trace) >= ZERO else {})", "{}"),
-    Fault("recursion", "slide: no D", "return {k: x for k, x in first.items() if abs(x) >= ZERO}, (", "return {}, ("),
-    Fault("recursion", "e_j missing in K", "[_own_row(kind)] if sight.torques else []", "[]"),
-    Fault("recursion", "e_j missing in Z", "if sight.torques and link.moves:", "if False:"),
+    Fault("nullspace", "slide, D: sign of the trace", "MY: -f.get(YZ, O), MZ: trace", "MY: -f.get(YZ, O), MZ: -trace"),
+    Fault("nullspace", "slide, D: sign of YZ", "MY: -f.get(YZ, O)", "MY: f.get(YZ, O)"),
+    Fault("nullspace", "slide, D: XX only", "2 * (f.get(XX, O) + f.get(YY, O))", "2 * f.get(XX, O)"),
+    Fault("nullspace", "slide: no D^2", "({M: trace} if abs(trace) >= ZERO else {})", "{}"),
+    Fault("nullspace", "slide: no D", "return {k: x for k, x in first.items() if abs(x) >= ZERO}, (", "return {}, ("),
+    Fault("nullspace", "e_j missing in K", "[_own_row(kind)] if sight.torques else []", "[]"),
+    Fault("nullspace", "e_j missing in Z", "if sight.torques and link.moves:", "if False:"),
     Fault(
-        "recursion", "own twist missing in V", '[{WZ if kind == "revolute" else VZ: I}] if sight.torques else []', "[]"
+        "nullspace", "own twist missing in V", '[{WZ if kind == "revolute" else VZ: I}] if sight.torques else []', "[]"
     ),
-    Fault("recursion", "gravity forgotten at the root", "if sight.torques and sight.gravity:", "if False:"),
-    Fault("recursion", "K_p A_j missing", "_rows(parent.K, A_z))", "[])"),
-    Fault("recursion", "K_p not taken to the link", "_rows(parent.K, A_z))", "parent.K)"),
-    Fault("recursion", "V_p not taken to the link", "_twists(parent.V, R_z, p_z)", "parent.V"),
+    Fault("nullspace", "gravity forgotten at the root", "if sight.torques and sight.gravity:", "if False:"),
+    Fault("nullspace", "K_p A_j missing", "_rows(parent.K, A_z))", "[])"),
+    Fault("nullspace", "K_p not taken to the link", "_rows(parent.K, A_z))", "parent.K)"),
+    Fault("nullspace", "V_p not taken to the link", "_twists(parent.V, R_z, p_z)", "parent.V"),
     Fault(
-        "recursion",
+        "nullspace",
         "V_p: sign of w x p",
         "v[i] + w[(i + 1) % 3] * p[(i + 2) % 3] - w",
         "v[i] - w[(i + 1) % 3] * p[(i + 2) % 3] + w",
     ),
-    Fault("recursion", "Ia row missing", "rows[-1] | {IA: I}", "rows[-1]"),
-    Fault("recursion", "moment: sign of MY", "{MY: -v[VX]}", "{MY: v[VX]}"),
-    Fault("recursion", "force: sign of MX", "{MX: -v[WY]}", "{MX: v[WY]}"),
-    Fault("recursion", "A_j: no factor 2", "dot(p, Rt[c]) * 2", "dot(p, Rt[c])"),
-    Fault("recursion", "A_j: sign of a product of M", "(pp if i == k else O) - p", "(pp if i == k else O) + p"),
+    Fault("nullspace", "Ia row missing", "rows[-1] | {IA: I}", "rows[-1]"),
+    Fault("nullspace", "moment: sign of MY", "{MY: -v[VX]}", "{MY: v[VX]}"),
+    Fault("nullspace", "force: sign of MX", "{MX: -v[WY]}", "{MX: v[WY]}"),
+    Fault("nullspace", "A_j: no factor 2", "dot(p, Rt[c]) * 2", "dot(p, Rt[c])"),
+    Fault("nullspace", "A_j: sign of a product of M", "(pp if i == k else O) - p", "(pp if i == k else O) + p"),
     Fault(
-        "recursion", "A_j: half a product of inertia", "R[i][a] * R[k][b] + R[i][b] * R[k][a])", "R[i][a] * R[k][b])"
+        "nullspace", "A_j: half a product of inertia", "R[i][a] * R[k][b] + R[i][b] * R[k][a])", "R[i][a] * R[k][b])"
     ),
     Fault("nullspace", "handed on: sign", "return {m: -x for m", "return {m: x for m"),
     Fault("nullspace", "handed on: kept columns too", "    if k not in G.rows:\n", "    if G:\n"),
@@ -299,10 +299,11 @@ def noticed(found_by: Method, reference: Method) -> str | None:
 
 def with_fault(fault: Fault | None, *names: str) -> types.ModuleType:
     """Last of some modules, all executed afresh in this order, so that it imports the fault from those before it."""
+    assert fault is None or fault.module in names
     with pytest.MonkeyPatch.context() as patch:
-        for name in (f"dynid.base.{name}" for name in names):
+        for name in (f"dynid.identifiability.{name}" for name in names):
             source = inspect.getsource(importlib.import_module(name))
-            if fault is not None and name == f"dynid.base.{fault.module}":
+            if fault is not None and name == f"dynid.identifiability.{fault.module}":
                 assert source.count(fault.right) == 1, f"'{fault.right}' is not once in {name}: write this fault anew"
                 source = source.replace(fault.right, fault.wrong)
             module = types.ModuleType(name)
@@ -312,12 +313,12 @@ def with_fault(fault: Fault | None, *names: str) -> types.ModuleType:
 
 
 def rules_with(fault: Fault | None) -> Method:
-    rules = with_fault(fault, "axes", "ledger", "rules")
+    rules = with_fault(fault, "axes", "rules")
     return lambda robot, rotors: rules.find_by_rules(robot, rotor_inertia=rotors).regrouping
 
 
 def nullspace_with(fault: Fault | None) -> Method:
-    nullspace = with_fault(fault, "recursion", "nullspace")
+    nullspace = with_fault(fault, "nullspace")
     return lambda robot, rotors: nullspace.find_by_nullspace(robot, rotor_inertia=rotors)
 
 
