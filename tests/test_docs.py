@@ -98,3 +98,19 @@ def test_every_topic_of_the_benchmarks_is_on_their_page() -> None:
     assert set(re.findall(r"`python -m bench (\w+)`\. ", text)) == set(TOPICS)
     for section in text.split("\n## ")[1:]:
         assert re.search(r"`(python -m bench \w+|make bench-peers)`", section), section[:20]
+
+
+def test_the_architecture_names_what_exists() -> None:
+    """Every module and package that the page and its picture name is there, and no package is left out."""
+    source = ROOT / "src" / "dynid"
+    modules = {".".join(p.relative_to(source).with_suffix("").parts) for p in source.rglob("*.py")}
+    packages = {name.removesuffix(".__init__") for name in modules if name.endswith(".__init__")}
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = {row.split("|")[1] for row in page.splitlines() if row.startswith("| `") and row.count("|") == 4}
+    named = set(re.findall(r"`([a-z_.]+)`", page))
+    picture = set(
+        re.findall(r"<text [^>]*>([a-z_]+(?:\.[a-z_]+)+)</text>", (ROOT / "docs/pictures/architecture.svg").read_text())
+    )
+    assert not {name for name in named | picture if "." in name} - modules - packages
+    tops = {name for name in packages if "." not in name and name not in ("demo",)}
+    assert not {top for top in tops if not any(f"`{top}" in cells for cells in table)}
