@@ -24,11 +24,11 @@ STAGES = (
     ("solve", "estimation/solve/", "estimation/estimate"),
     ("infer", "estimation/inference/"),
     ("judge", "estimation/diagnostics/"),
-    ("show", "estimation/identif", "estimation/options", "report/", "cli/"),
+    ("result", "estimation/"),
 )
 """Stages of the way and where their modules live; the first that fits counts."""
 
-WIDTH, LINE, GAP, COLUMNS = 168, 15, 12, 6
+WIDTH, LINE, GAP, COLUMNS = 236, 15, 14, 4
 
 
 def stages(way: list[str]) -> dict[str, list[str]]:
@@ -70,8 +70,9 @@ def draw(found: dict[str, list[str]], packages: list[str]) -> str:
         y += height + GAP
     parts.append(f'<text x="10" y="{y + 12}" class="stage">Imports point only downwards</text>')
     for k, layer in enumerate(packages):
-        parts.append(f'<text x="{10 + 14 * k}" y="{y + 32 + LINE * k}">{escape(layer)}</text>')
-    y += 40 + LINE * len(packages)
+        place = f'x="{10 + k % 8 * 125}" y="{y + 32 + LINE * (k // 8)}"'
+        parts.append(f"<text {place}>{'&#8594; ' if k else ''}{escape(layer)}</text>")
+    y += 40 + LINE * (1 + len(packages) // 8)
     width = 20 + COLUMNS * (WIDTH + GAP)
     style = (
         "text{font:11px sans-serif;fill:#223}.stage{font-weight:bold;font-size:12px}.box{fill:#f4f7fb;stroke:#7a92b5}"
