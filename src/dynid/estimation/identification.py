@@ -213,43 +213,46 @@ class Identification:
         ("dynid identification", 1), flat=PARTS, read=read_layout, write=write_layout, check=check_identification
     )
 
-    equation = Flat(Estimate.equation)
-    names = Flat(Estimate.names)
-    units = Flat(Estimate.units)
-    values = Flat(Estimate.values)
-    sigma = Flat(Estimate.sigma)
-    white_sigma = Flat(Estimate.white_sigma)
-    covariance = Flat(Estimate.covariance)
-    systematic = Flat(Estimate.systematic)
-    quantile = Flat(Estimate.quantile)
-    groups = Flat(Estimate.groups)
-    rank = Flat(Estimate.rank)
-    base_rank = Flat(Estimate.base_rank)
-    condition = Flat(Estimate.condition)
-    base_condition = Flat(Estimate.base_condition)
-    bounds = Flat(Estimate.bounds)
-    noise = Flat(Estimate.noise)
-    fit = Flat(Estimate.fit)
-    friction = Flat(Estimate.friction)
-    essential = Flat(Estimate.essential)
-    essential_values = Flat(Estimate.essential_values)
-    factors = Flat(Estimate.factors)
-    verdict = Flat(Diagnostics.verdict)
-    warnings = Flat(Diagnostics.warnings)
-    notes = Flat(Diagnostics.notes)
-    lost = Flat(Diagnostics.lost)
-    trials = Flat(Diagnostics.trials)
-    checks = Flat(Diagnostics.checks)
-    findings = Flat(Diagnostics.findings)
-    found_delay = Flat(Diagnostics.found_delay)
-    torques = Flat(Diagnostics.torques)
-    model = Flat(Provenance.model)
-    estimator = Flat(Provenance.estimator)
-    cutoff = Flat(Provenance.cutoff)
-    cutoff_reason = Flat(Provenance.cutoff_reason)
-    delay = Flat(Provenance.delay)
-    version = Flat(Provenance.version)
-    origin = Flat(Provenance.origin)
+    equation = Flat(Estimate, lambda x: x.equation)
+    names = Flat(Estimate, lambda x: x.names)
+    units = Flat(Estimate, lambda x: x.units)
+    values = Flat(Estimate, lambda x: x.values)
+    sigma = Flat(Estimate, lambda x: x.sigma)
+    white_sigma = Flat(Estimate, lambda x: x.white_sigma)
+    covariance = Flat(Estimate, lambda x: x.covariance)
+    systematic = Flat(Estimate, lambda x: x.systematic)
+    quantile = Flat(Estimate, lambda x: x.quantile)
+    groups = Flat(Estimate, lambda x: x.groups)
+    rank = Flat(Estimate, lambda x: x.rank)
+    base_rank = Flat(Estimate, lambda x: x.base_rank)
+    condition = Flat(Estimate, lambda x: x.condition)
+    base_condition = Flat(Estimate, lambda x: x.base_condition)
+    bounds = Flat(Estimate, lambda x: x.bounds)
+    noise = Flat(Estimate, lambda x: x.noise)
+    fit = Flat(Estimate, lambda x: x.fit)
+    friction = Flat(Estimate, lambda x: x.friction)
+    essential = Flat(Estimate, lambda x: x.essential)
+    essential_values = Flat(Estimate, lambda x: x.essential_values)
+    factors = Flat(Estimate, lambda x: x.factors)
+    relative_sigma = Flat(Estimate, lambda x: x.relative_sigma)
+    intervals = Flat(Estimate, lambda x: x.intervals)
+    correlation = Flat(Estimate, lambda x: x.correlation)
+    verdict = Flat(Diagnostics, lambda x: x.verdict)
+    warnings = Flat(Diagnostics, lambda x: x.warnings)
+    notes = Flat(Diagnostics, lambda x: x.notes)
+    lost = Flat(Diagnostics, lambda x: x.lost)
+    trials = Flat(Diagnostics, lambda x: x.trials)
+    checks = Flat(Diagnostics, lambda x: x.checks)
+    findings = Flat(Diagnostics, lambda x: x.findings)
+    found_delay = Flat(Diagnostics, lambda x: x.found_delay)
+    torques = Flat(Diagnostics, lambda x: x.torques)
+    model = Flat(Provenance, lambda x: x.model)
+    estimator = Flat(Provenance, lambda x: x.estimator)
+    cutoff = Flat(Provenance, lambda x: x.cutoff)
+    cutoff_reason = Flat(Provenance, lambda x: x.cutoff_reason)
+    delay = Flat(Provenance, lambda x: x.delay)
+    version = Flat(Provenance, lambda x: x.version)
+    origin = Flat(Provenance, lambda x: x.origin)
 
     def __repr__(self) -> str:
         return (
@@ -295,21 +298,6 @@ class Identification:
     def nrmse(self) -> Array:
         """NRMSE per channel on the data used for fitting."""
         return self.fit.nrmse
-
-    @property
-    def relative_sigma(self) -> Array:
-        """Sigma over |value|."""
-        return self.estimate.relative_sigma
-
-    @property
-    def intervals(self) -> Array:
-        """95 % intervals, (parameters, 2)."""
-        return self.estimate.intervals
-
-    @property
-    def correlation(self) -> Array:
-        """Correlation matrix of the parameters."""
-        return self.estimate.correlation
 
     @cached_property
     def column_values(self) -> Array:

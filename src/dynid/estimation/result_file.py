@@ -13,8 +13,8 @@ from dynid.storage.records import Bytes, Data
 
 if TYPE_CHECKING:
     from dynid.estimation.diagnostics.unidentifiable import Lost
-    from dynid.estimation.inference.score import Score
     from dynid.estimation.identification import Identification
+    from dynid.estimation.inference.score import Score
 
 
 def write_layout(x: Identification, data: Data) -> Data:

@@ -22,8 +22,10 @@ from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
 from dynid.storage.records import Data, Form, Limit, dump, json_text, load
 
-
 # The layout of the file: the result inside, parameters once more for people.
+
+
+FORMAT = "dynid physical parameters"
 
 
 def _write(x: PhysicalParameters, data: Data) -> Data:
@@ -87,9 +89,7 @@ class PhysicalParameters:
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
 
-    __get_pydantic_core_schema__ = Form(
-        ("dynid physical parameters", 1), read=names_and_units, write=_write, check=_check
-    )
+    __get_pydantic_core_schema__ = Form((FORMAT, 1), read=names_and_units, write=_write, check=_check)
 
     @cached_property
     def robot(self) -> Robot:

@@ -30,6 +30,7 @@ DAMAGE = (DynidError, ValueError, TypeError, KeyError, IndexError, OverflowError
 """What building values again from a damaged file may raise; pydantic's ValidationError is a ValueError."""
 
 Data = dict[str, Any]
+P = TypeVar("P")
 T = TypeVar("T")
 
 
@@ -90,13 +91,14 @@ class Numbers:
 
     def read(self, data: list[Any]) -> object:
         """Array of numbers."""
-        array = np.array(data, dtype=self.dtype)
+        array: Any = np.array(data, dtype=self.dtype)
         array.flags.writeable = False
         return array
 
     def write(self, array: Any) -> list[Any]:
         """Numbers of an array."""
-        return np.where(np.isnan(array), None, array).tolist() if self.unknown else np.asarray(array).tolist()
+        numbers: list[Any] = np.asarray(array).tolist()
+        return [None if x != x else x for x in numbers] if self.unknown else numbers
 
 
 @dataclass(frozen=True)
@@ -130,13 +132,17 @@ class Limit:
 Finite = Annotated[float, Limit(ge=-HUGE, le=HUGE)]
 
 
+_parts: set[str] = set()
+"""Names of parts that stand flat in files, which places in files do not show."""
+
+
 @dataclass(frozen=True)
 class Form:
     """How a class is laid out in files: `__get_pydantic_core_schema__ = Form(...)` in the class says so.
 
-    file: the format and version that it says of itself; row: a list of the fields in order, not an object; flat: fields whose own fields stand in their place; drop: fields
-    that are not written; read, write: what else to do to the data after reading and before writing; check: what the
-    value that was built must satisfy.
+    file: the format and version that the file says of itself; row: a list of the fields in order, not an object; flat:
+    fields whose own fields stand in their place; drop: fields that are not written; read, write: what else to do to the
+    data after reading and before writing; check: what the value that was built must satisfy.
     """
 
     file: tuple[str, int] | None = None
@@ -153,6 +159,7 @@ class Form:
 
         names = [field.name for field in fields(source) if field.name not in self.drop]
         types = get_type_hints(source) if self.flat else {}
+        _parts.update(self.flat)
         groups = {name: [field.name for field in fields(types[name])] for name in self.flat}
 
         def read(data: Any) -> Any:
@@ -226,7 +233,7 @@ def pick(kind: Any, source: object) -> Data:
 
 def build(kind: type[T], data: object) -> T:
     """Build a value again from plain data, checked; one of DAMAGE where that cannot be done."""
-    return _adapter(kind).validate_python((data,))[0]  # type: ignore[no-any-return]
+    return _adapter(kind).validate_python((data,))[0]  # type: ignore[arg-type, no-any-return]
 
 
 def json_text(data: object, indent: int | None = 1) -> str:
@@ -273,27 +280,25 @@ def describe_damage(error: Exception, inside: str = "") -> str:
     if not isinstance(error, ValidationError):
         return f"the file is damaged: {error}"
     first = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(p) for p in first["loc"][1:])
+    place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)
     return f"{inside}{place}: {first['msg']}; the file is damaged"
 
 
 # Results made of parts, whose fields have flat names too.
 
 
-class Flat(Generic[T]):
-    """A field of a part under its flat name: `values = Flat(Estimate.values)` is `self.estimate.values`.
+class Flat(Generic[P, T]):
+    """A flat name of a part's field: `values = Flat(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
 
-    To a type checker `Estimate.values` is the field's value; in fact it is the slot's descriptor, which knows its name.
-    """
+    def __init__(self, part: type[P], get: Callable[[P], T]) -> None:
+        self.part, self.get = part.__name__.lower(), get
 
-    def __init__(self, field: T) -> None:
-        part, self.name = field.__qualname__.rsplit(".", 1)  # type: ignore[attr-defined]
-        self.part = part.lower()
-        self.__doc__ = f"The same as `{self.part}.{self.name}`."
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__doc__ = f"The same as `{self.part}.{name}`."
 
     @overload
-    def __get__(self, result: None, owner: type) -> Flat[T]: ...
+    def __get__(self, result: None, owner: type) -> Flat[P, T]: ...
     @overload
     def __get__(self, result: object, owner: type) -> T: ...
-    def __get__(self, result: object | None, owner: type) -> T | Flat[T]:
-        return self if result is None else getattr(getattr(result, self.part), self.name)  # type: ignore[no-any-return]
+    def __get__(self, result: object | None, owner: type) -> T | Flat[P, T]:
+        return self if result is None else self.get(getattr(result, self.part))
