@@ -239,7 +239,8 @@ def pretended(way: Way, error: float, deviation: float, level: str = "good") -> 
     """A way with other figures."""
     assert way.prediction is not None
     result = way.found
-    result = replace(result, sigma=deviation * np.abs(result.values), verdict=replace(result.verdict, level=level))  # type: ignore[arg-type]
+    verdict = replace(result.verdict, level=level)  # type: ignore[arg-type]
+    result = result.replace(sigma=deviation * np.abs(result.values), verdict=verdict)
     return replace(way, result=result, prediction=replace(way.prediction, nrmse=np.full(3, error)))
 
 

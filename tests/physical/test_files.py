@@ -13,6 +13,8 @@ import dynid
 from bodies import bodied, identified
 from dynid.errors import PhysicalError
 from dynid.physical.parameters import PhysicalParameters
+from dynid.robot.transform import Array
+from dynid.storage.records import build, dump
 from fourier import fourier_motion
 
 ARRAYS = (
@@ -44,11 +46,9 @@ def _without(data: dict[str, Any], key: str) -> None:
 
 
 def _no_body(data: dict[str, Any]) -> None:
-    from dynid.estimation.records import ArrayRecord, finite_numbers, record_array
-
-    values = finite_numbers(ArrayRecord(**data["values"]), len(data["parameters"]))
+    values = build(Array, data["values"])
     values[9] = -1.0
-    data["values"] = record_array(values).model_dump()
+    data["values"] = dump(Array, values)
 
 
 @pytest.mark.parametrize(

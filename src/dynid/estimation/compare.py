@@ -452,7 +452,7 @@ class _Job:
         state = collect(self.robot, self.used, wishes, on_progress=tell)
         result = estimate(state, method, None)
         assert state.judge is not None
-        return replace(result, notes=(*result.notes, *tell_judged(state.judge, self.used, judged=True))), state
+        return result.replace(notes=(*result.notes, *tell_judged(state.judge, self.used, judged=True))), state
 
     def _held_out(self, state: State, tell: Progress | None) -> Gathered:
         """Torque rows of the held-out data, whatever the model."""

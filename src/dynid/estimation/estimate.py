@@ -19,7 +19,7 @@ from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Lost, describe_lost
 from dynid.estimation.diagnostics.verdict import NOISY, Evidence, Shaken, judge
-from dynid.estimation.identification import NORMAL, Bounds, Identification
+from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife
 from dynid.estimation.inference.score import Score, held_out_score, score
@@ -40,7 +40,7 @@ from dynid.estimation.solve.least_squares import (
     stacked,
 )
 from dynid.estimation.solve.recursive import (
-    Estimate,
+    Candidate,
     Levels,
     attenuation,
     compare_with_batch,
@@ -107,10 +107,8 @@ class Outcome:
             few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
             warnings = (*warnings, few)
         essential = eliminate(solution, self.inflation, self.groups or 1000)
-        return Identification(
+        found = Estimate(
             equation=equation.with_friction(self.friction),
-            model=equation.measure.model,
-            estimator=self.method.estimator,
             names=self._named(kept),
             units=tuple(self.unknowns.units[k] for k in kept),
             values=solution.values[kept],
@@ -127,25 +125,25 @@ class Outcome:
             bounds=self._bounds(),
             noise=solution.noise if self.method.estimator != "ols" else channel_noise(solution),
             fit=self.fit,
-            validation=self.validation,
-            torques=self.torques,
-            cutoff=state.cutoff,
-            cutoff_reason=state.reason,
-            delay=state.delay,
-            found_delay=self.found_delay,
             friction=self.friction,
-            trials=self.trials,
             essential=self._named(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
-            lost=self.lost,
-            checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
-            findings=tuple((found.log, found.sentences) for found in state.findings),
-            notes=self.notes,
+            factors=self._factors(),
+        )
+        diagnostics = Diagnostics(
             verdict=verdict,
             warnings=warnings,
-            factors=self._factors(),
-            version=VERSION,
+            notes=self.notes,
+            lost=self.lost,
+            trials=self.trials,
+            checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
+            findings=tuple((found.log, found.sentences) for found in state.findings),
+            found_delay=self.found_delay,
+            torques=self.torques,
         )
+        model, estimator = equation.measure.model, self.method.estimator
+        provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
+        return Identification(found, self.validation, diagnostics, provenance)
 
     def _hidden_rotors(self) -> list[str]:
         """Rotors that the base feels and the rows leave out."""
@@ -516,7 +514,7 @@ def _beside(
     batch = solve(unknowns, factors)
     spread = jackknife(unknowns, batch, state.blocks) if method.intervals == "jackknife" else None
     pair = [
-        Estimate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
+        Candidate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
         for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)[0]))
     ]
     return compare_with_batch(unknowns, levels, *pair)

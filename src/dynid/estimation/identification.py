@@ -5,10 +5,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -21,13 +22,15 @@ from dynid.estimation.diagnostics.unidentifiable import Lost
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
-from dynid.estimation.regression.equation import Equation
+from dynid.estimation.records import StoredEquation
 from dynid.estimation.regression.rows import LEAD
+from dynid.estimation.result_file import check_identification, read_layout, write_layout
 from dynid.logs.log import ArraySource, Log
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
-from dynid.robot.transform import Array
-from dynid.storage.files import InputFile, hash_file
+from dynid.robot.transform import Array, FiniteArray
+from dynid.storage.files import InputFile, hash_file, write_text
+from dynid.storage.records import Flat, Form, Null, dump, json_text, load
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -94,62 +97,162 @@ class Bounds:
     relative error |dW| / |W| to |dX| / |X|, cond + cond^2 |residual| / |W X|.
     """
 
-    of_measurement: float
-    per_matrix_error: float
+    of_measurement: Annotated[float, Null(np.nan)]
+    per_matrix_error: Annotated[float, Null(np.nan)]
+
+    __get_pydantic_core_schema__ = Form(row=True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """Parameters `names` with their `values` and standard deviations `sigma`, and what they were solved from.
+
+    sigma and covariance come from the delete-block jackknife with `groups` blocks, so that values +- quantile *
+    sigma are 95 % intervals (`intervals`); white_sigma is the textbook deviation, too small on coloured residuals.
+    systematic (sources, parameters): the shares of sigma that all logs have in common. rank and condition are those of
+    the weighted matrix that was solved (friction included); base_rank counts the inertial parameters. noise: standard
+    deviation of each channel's rows. fit: errors on the data used. friction: names of the blocks; essential: parameters
+    that the data need, with their values if the others are zero. factors: one triangular factor per log and channel on
+    the columns `names`.
+    """
+
+    equation: StoredEquation
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    values: FiniteArray
+    sigma: Array
+    white_sigma: Array
+    covariance: FiniteArray
+    systematic: FiniteArray
+    quantile: float
+    groups: int
+    rank: int
+    base_rank: int
+    condition: Annotated[float, Null(np.inf)]
+    base_condition: Annotated[float, Null(np.inf)]
+    bounds: Bounds
+    noise: Array
+    fit: Score
+    friction: tuple[str, ...]
+    essential: tuple[str, ...]
+    essential_values: Array
+    factors: tuple[tuple[ChannelFactor, ...], ...]
+
+    @property
+    def relative_sigma(self) -> Array:
+        """Sigma over |value|."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.sigma / np.abs(self.values))
+
+    @property
+    def intervals(self) -> Array:
+        """95 % intervals, (parameters, 2)."""
+        half = self.quantile * self.sigma
+        return np.column_stack([self.values - half, self.values + half])
+
+    @property
+    def correlation(self) -> Array:
+        """Correlation matrix of the parameters."""
+        scale = np.where(self.sigma > 0.0, self.sigma, 1.0)
+        return np.asarray(self.covariance / np.outer(scale, scale))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Diagnostics:
+    """What the residuals and the logs say of the estimate: how far to trust it, and what must be read.
+
+    lost: parameters that the data do not determine. trials: friction blocks that were tried. checks: of the residual,
+    per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques: errors of the
+    joint torques on validation data, where the model is about something else and the logs have torques.
+    """
+
+    verdict: Verdict
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    lost: tuple[Lost, ...]
+    trials: tuple[Trial, ...]
+    checks: tuple[ChannelCheck, ...]
+    findings: tuple[tuple[str, tuple[str, ...]], ...]
+    found_delay: Delay | None
+    torques: Score | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Provenance:
+    """What the result was made with: model, estimator, cut-off in Hz with its reason, delay in s, version of dynid.
+
+    origin: the command, hashed logs and versions of the software behind it.
+    """
+
+    model: str
+    estimator: str
+    cutoff: float | None
+    cutoff_reason: str
+    delay: float
+    version: str
+    origin: Origin = UNKNOWN_ORIGIN
+
+
+PARTS = ("estimate", "diagnostics", "provenance")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
     """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.
 
-    sigma and covariance come from the delete-block jackknife with `groups` blocks, so that values +- quantile *
-    sigma are 95 % intervals (`intervals`); white_sigma is the textbook deviation, too small on coloured residuals.
-    rank and condition are those of the weighted matrix that was solved (friction included); base_rank counts the
-    inertial parameters. rmse and nrmse per channel are on the data used, `validation` on others. noise: standard
-    deviation of each channel's rows. systematic (channels of the base, parameters): the share of sigma that uncertain
-    sensitivities of a force plate have, common to all its logs. factors: one triangular factor per log and channel on
-    the columns `names`. origin: the command, hashed logs and versions behind it. torques: errors of the joint torques
-    on validation data, where the model is about something else and the logs have torques.
+    Four parts: `estimate`, `validation` (errors on other data than those used), `diagnostics`, `provenance`. Their
+    fields, described there, are attributes of the result as well.
     """
 
-    equation: Equation
-    model: str
-    estimator: str
-    names: tuple[str, ...]
-    units: tuple[str, ...]
-    values: Array
-    sigma: Array
-    white_sigma: Array
-    covariance: Array
-    systematic: Array
-    quantile: float
-    groups: int
-    rank: int
-    base_rank: int
-    condition: float
-    base_condition: float
-    bounds: Bounds
-    noise: Array
-    fit: Score
+    estimate: Estimate
     validation: Score
-    cutoff: float | None
-    cutoff_reason: str
-    delay: float
-    found_delay: Delay | None
-    friction: tuple[str, ...]
-    trials: tuple[Trial, ...]
-    essential: tuple[str, ...]
-    essential_values: Array
-    lost: tuple[Lost, ...]
-    checks: tuple[ChannelCheck, ...]
-    findings: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
-    verdict: Verdict
-    warnings: tuple[str, ...]
-    factors: tuple[tuple[ChannelFactor, ...], ...]
-    version: str
-    origin: Origin = UNKNOWN_ORIGIN
-    torques: Score | None = None
+    diagnostics: Diagnostics
+    provenance: Provenance
+
+    __get_pydantic_core_schema__ = Form(
+        ("dynid identification", 1), flat=PARTS, read=read_layout, write=write_layout, check=check_identification
+    )
+
+    equation = Flat(Estimate, lambda x: x.equation)
+    names = Flat(Estimate, lambda x: x.names)
+    units = Flat(Estimate, lambda x: x.units)
+    values = Flat(Estimate, lambda x: x.values)
+    sigma = Flat(Estimate, lambda x: x.sigma)
+    white_sigma = Flat(Estimate, lambda x: x.white_sigma)
+    covariance = Flat(Estimate, lambda x: x.covariance)
+    systematic = Flat(Estimate, lambda x: x.systematic)
+    quantile = Flat(Estimate, lambda x: x.quantile)
+    groups = Flat(Estimate, lambda x: x.groups)
+    rank = Flat(Estimate, lambda x: x.rank)
+    base_rank = Flat(Estimate, lambda x: x.base_rank)
+    condition = Flat(Estimate, lambda x: x.condition)
+    base_condition = Flat(Estimate, lambda x: x.base_condition)
+    bounds = Flat(Estimate, lambda x: x.bounds)
+    noise = Flat(Estimate, lambda x: x.noise)
+    fit = Flat(Estimate, lambda x: x.fit)
+    friction = Flat(Estimate, lambda x: x.friction)
+    essential = Flat(Estimate, lambda x: x.essential)
+    essential_values = Flat(Estimate, lambda x: x.essential_values)
+    factors = Flat(Estimate, lambda x: x.factors)
+    relative_sigma = Flat(Estimate, lambda x: x.relative_sigma)
+    intervals = Flat(Estimate, lambda x: x.intervals)
+    correlation = Flat(Estimate, lambda x: x.correlation)
+    verdict = Flat(Diagnostics, lambda x: x.verdict)
+    warnings = Flat(Diagnostics, lambda x: x.warnings)
+    notes = Flat(Diagnostics, lambda x: x.notes)
+    lost = Flat(Diagnostics, lambda x: x.lost)
+    trials = Flat(Diagnostics, lambda x: x.trials)
+    checks = Flat(Diagnostics, lambda x: x.checks)
+    findings = Flat(Diagnostics, lambda x: x.findings)
+    found_delay = Flat(Diagnostics, lambda x: x.found_delay)
+    torques = Flat(Diagnostics, lambda x: x.torques)
+    model = Flat(Provenance, lambda x: x.model)
+    estimator = Flat(Provenance, lambda x: x.estimator)
+    cutoff = Flat(Provenance, lambda x: x.cutoff)
+    cutoff_reason = Flat(Provenance, lambda x: x.cutoff_reason)
+    delay = Flat(Provenance, lambda x: x.delay)
+    version = Flat(Provenance, lambda x: x.version)
+    origin = Flat(Provenance, lambda x: x.origin)
 
     def __repr__(self) -> str:
         return (
@@ -195,24 +298,6 @@ class Identification:
     def nrmse(self) -> Array:
         """NRMSE per channel on the data used for fitting."""
         return self.fit.nrmse
-
-    @property
-    def relative_sigma(self) -> Array:
-        """Sigma over |value|."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.sigma / np.abs(self.values))
-
-    @property
-    def intervals(self) -> Array:
-        """95 % intervals, (parameters, 2)."""
-        half = self.quantile * self.sigma
-        return np.column_stack([self.values - half, self.values + half])
-
-    @property
-    def correlation(self) -> Array:
-        """Correlation matrix of the parameters."""
-        scale = np.where(self.sigma > 0.0, self.sigma, 1.0)
-        return np.asarray(self.covariance / np.outer(scale, scale))
 
     @cached_property
     def column_values(self) -> Array:
@@ -290,15 +375,19 @@ class Identification:
             raise IdentificationError(f"there is no parameter '{name}' in this result")
         return float(self.values[self.names.index(name)])
 
+    def replace(self, **changes: Any) -> Identification:
+        """Return the same result with other fields, by their flat names: `result.replace(notes=())`."""
+        for part in PARTS:
+            own = {item.name: changes.pop(item.name) for item in fields(getattr(self, part)) if item.name in changes}
+            changes |= {part: replace(getattr(self, part), **own)} if own else {}
+        return replace(self, **changes)
+
     def save(self, path: str | Path) -> None:
         """Write the result as versioned JSON; `Identification.load` gives it back exactly."""
-        from dynid.estimation.result_file import write_identification
-
-        write_identification(self, Path(path))
+        write_text(Path(path), json_text(dump(Identification, self)))
 
     @staticmethod
     def load(path: str | Path) -> Identification:
         """Read a result that `save` wrote."""
-        from dynid.estimation.result_file import read_identification
-
-        return read_identification(Path(path))
+        remedy = "`dynid identify` writes one with --out result.json"
+        return load(Identification, Path(path), remedy, IdentificationError)

@@ -97,15 +97,14 @@ def identify(
         torques = collect_torques_like(state, others, judge=alike) if checked else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = replace(estimate(state, method, checked, torques), origin=origin)
-    result = replace(result, warnings=(*result.warnings, *trained))
+    result = estimate(state, method, checked, torques).replace(origin=origin)
+    result = result.replace(warnings=(*result.warnings, *trained))
     if judge is None:
         return result
     if checked is None:
-        result = replace(
-            result, validation=replace(result.validation, source=result.validation.source + ", judged alike")
-        )
-    return replace(result, notes=(*result.notes, *tell(judge, used, judged=checked is None or alike is not None)))
+        source = result.validation.source + ", judged alike"
+        result = result.replace(validation=replace(result.validation, source=source))
+    return result.replace(notes=(*result.notes, *tell(judge, used, judged=checked is None or alike is not None)))
 
 
 @one_blas_thread
@@ -168,7 +167,7 @@ def identify_states(
     if estimator == "huber":
         raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
-    return replace(estimate(merge_states(several), method, None), origin=find_origin(()))
+    return estimate(merge_states(several), method, None).replace(origin=find_origin(()))
 
 
 def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path | None, partial: bool) -> Robot:

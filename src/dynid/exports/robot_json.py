@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from dynid.errors import ExportError
-from dynid.estimation.records import DAMAGE, describe_damage, read_json
+from dynid.errors import ExportError, IdentificationError
 from dynid.exports.subject import Subject
-from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
 from dynid.robot.robot import Robot
+from dynid.storage.records import DAMAGE, build, describe_damage, dump, json_text, read_json
 
 FORMAT = "dynid robot"
 VERSION = 1
@@ -28,15 +26,15 @@ def write_robot_json(subject: Subject) -> str:
             robot.links[k].joint: {name: float(x) for name, x in robot.links[k].friction} for k in robot.active_links
         },
         "warnings": list(subject.losses),
-        "robot": record_robot(robot).model_dump(),
+        "robot": dump(Robot, robot),
     }
-    return json.dumps(data, indent=1, allow_nan=False) + "\n"
+    return json_text(data)
 
 
 def read_robot_json(path: Path) -> Robot:
     """Read a robot that `export` wrote."""
-    data = read_json(path, FORMAT, VERSION, "`dynid export` writes one")
+    data = read_json(path, FORMAT, VERSION, "`dynid export` writes one", IdentificationError)
     try:
-        return rebuild_robot(RobotRecord.model_validate(data.get("robot")))
+        return build(Robot, data.get("robot"))
     except DAMAGE as error:
         raise ExportError(f"{path}: {describe_damage(error, inside='robot.')}") from error

@@ -15,14 +15,12 @@ from numpy.typing import NDArray
 
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.identification import NORMAL
 from dynid.estimation.inference.jackknife import jackknife
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, Solution, solve
 from dynid.payload.gains import Gains
 from dynid.payload.identify_payload import doubts
 from dynid.payload.two_runs import TwoRuns, written
-from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 ITERATIONS = 100
@@ -209,14 +207,13 @@ class Solved:
     hidden: frozenset[str]
 
 
-def read_gains(robot: Robot, p: Array, solved: Solved) -> Gains:
+def read_gains(p: Array, solved: Solved) -> Gains:
     """Gains are inverse factors."""
     problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
     runs, solution, k = problem.runs, found.solution, found.k
     blocks = written(runs.blocks, lambda log, c, R: problem.columns(log, c, R, found.x, k, fixed))
     deviations = jackknife(unknowns, solution, blocks)
     covariance = solution.covariance if deviations is None else deviations.covariance
-    quantile = NORMAL if deviations is None else deviations.quantile
     kept = range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept
     place = {unknowns.names[j]: j for j in kept if unknowns.names[j] not in solved.hidden}
     own = np.array([place.get(name, -1) for name in factor_names(problem)])
@@ -235,30 +232,21 @@ def read_gains(robot: Robot, p: Array, solved: Solved) -> Gains:
             rows[row, j], rows[row, own[c]], numbers[row] = 1.0 / k[c], -value / k[c] ** 2, value / k[c]
     told = np.isfinite(numbers)
     nrmse = _errors(problem, found, unknowns, fixed)
+    fit = runs.fit(runs.state.equation.channel_names, values, deviations, problem.friction, nrmse)
     warnings = (
-        *_about_gains(runs, values, quantile * sigma),
+        *_about_gains(runs, values, fit.quantile * sigma),
         *(() if found.settled else ("the search for the gains did not settle; record longer and livelier motions",)),
         *map(str, runs.state.repeats),
         *doubts(nrmse, jackknifed=deviations is not None),
     )
     return Gains(
-        robot=robot.name,
-        link=robot.links[runs.carrier].name,
+        fit=fit,
         payload=p,
-        names=runs.state.equation.channel_names,
-        values=values,
         sigma=sigma,
-        quantile=quantile,
-        groups=0 if deviations is None else deviations.groups,
         parameter_names=tuple(name for name, good in zip(names, told, strict=True) if good),
         parameter_units=tuple(unknowns.units[place[name]] for name, good in zip(names, told, strict=True) if good),
         parameters=numbers[told],
         parameter_sigma=np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))[told],
-        friction=problem.friction,
-        cutoff=runs.state.cutoff,
-        nrmse=nrmse,
-        findings=runs.findings,
-        notes=runs.notes(),
         warnings=warnings,
     )
 

@@ -73,7 +73,7 @@ def identify_gains(
     refuse_idle_offsets(offsets_per_log, DEFAULT if runs.state.recipe else runs.state.equation.friction)
     factors = total_factors(runs.blocks)
     if not runs.state.recipe:
-        return read_gains(robot, p, _solve(runs, p, factors, runs.state.equation.friction, offsets_per_log))
+        return read_gains(p, _solve(runs, p, factors, runs.state.equation.friction, offsets_per_log))
     chosen: tuple[str, ...] = DEFAULT
     for _ in range(ROUNDS):  # the gate needs torques in true units, hence the gains, which need friction
         solved = _solve(runs, p, factors, chosen, offsets_per_log)
@@ -82,7 +82,7 @@ def identify_gains(
             break
     else:
         solved = _solve(runs, p, factors, chosen, offsets_per_log)
-    return read_gains(robot, p, solved)
+    return read_gains(p, solved)
 
 
 def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool) -> Solved:

@@ -9,7 +9,6 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.diagnostics.verdict import USABLE_MEAN
-from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, check_wishes
 from dynid.estimation.inference.jackknife import gain_shifts, jackknife
 from dynid.estimation.regression.measurement import Measure, refuse_idle_offsets
@@ -79,23 +78,14 @@ def identify_payload(
     shifts = gain_shifts(equation, reduced, solution, factors)
     covariance = (solution.covariance if deviations is None else deviations.covariance) + shifts.T @ shifts
     nrmse = errors(reduced, solution.values, factors)
+    fit = runs.fit(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
     return Payload(
-        robot=robot.name,
-        link=robot.links[runs.carrier].name,
+        fit=fit,
         way="jointly from logs",
-        names=reading.names,
         units=reading.units,
-        values=solution.values[chosen],
         covariance=covariance[np.ix_(chosen, chosen)],
-        quantile=NORMAL if deviations is None else deviations.quantile,
-        groups=0 if deviations is None else deviations.groups,
         lost=reading.lost,
-        friction=blocks_of_friction,
-        cutoff=runs.state.cutoff,
         channels=equation.channel_names,
-        nrmse=nrmse,
-        findings=runs.findings,
-        notes=runs.notes(),
         doubts=(*map(str, runs.state.repeats), *doubts(nrmse, jackknifed=deviations is not None)),
     )
 

@@ -14,37 +14,88 @@ from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Lost
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.transform import Array
+from dynid.storage.records import Flat
 
 ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
 CERTAIN = 1e-9
 """Masses below this (kg) are none."""
 
 
-@dataclass(frozen=True, eq=False)
-class Payload:
-    """What a link carries, in the frame of that link, with standard deviations.
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """What payloads and drive gains have in common: values found from loaded and unloaded runs, and how.
 
-    names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or
-    sums of them such as `ZZ + 0.19 M`; lost: what they do not tell, and the remedy. quantile * sigma is the half width
-    of a 95 % interval. nrmse per channel: error over the spread of the torques, of all logs together.
+    link: of the robot `robot`, which carries the payload. quantile * standard deviation is the half width of a 95 %
+    interval, from `groups` blocks of time (0: textbook deviations). friction: names of the blocks; cutoff in Hz; nrmse
+    per channel: error over the spread of the signal, of all logs together; findings: sentences per log.
     """
 
     robot: str
     link: str
-    way: str
     names: tuple[str, ...]
-    units: tuple[str, ...]
     values: Array
-    covariance: Array
     quantile: float
     groups: int
-    lost: tuple[Lost, ...]
     friction: tuple[str, ...]
     cutoff: float | None
-    channels: tuple[str, ...]
     nrmse: Array
     findings: tuple[tuple[str, tuple[str, ...]], ...]
     notes: tuple[str, ...]
+
+    def intervals(self, sigma: Array) -> Array:
+        """95 % intervals, (values, 2)."""
+        half = self.quantile * sigma
+        return np.column_stack([self.values - half, self.values + half])
+
+    def facts(self, sigma: Array) -> dict[str, object]:
+        """Everything for machines; None where a number is not known."""
+        return {
+            "robot": self.robot,
+            "link": self.link,
+            "names": list(self.names),
+            "values": numbers(self.values),
+            "sigma": numbers(sigma),
+            "intervals": [numbers(pair) for pair in self.intervals(sigma)],
+            "friction": list(self.friction),
+            "cutoff": self.cutoff,
+            "nrmse": numbers(self.nrmse),
+            "logs": [{"name": name, "findings": list(found)} for name, found in self.findings],
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A result with a `fit`, whose fields are attributes of the result as well."""
+
+    fit: Fit
+
+    robot = Flat(Fit, lambda x: x.robot)
+    link = Flat(Fit, lambda x: x.link)
+    names = Flat(Fit, lambda x: x.names)
+    values = Flat(Fit, lambda x: x.values)
+    quantile = Flat(Fit, lambda x: x.quantile)
+    groups = Flat(Fit, lambda x: x.groups)
+    friction = Flat(Fit, lambda x: x.friction)
+    cutoff = Flat(Fit, lambda x: x.cutoff)
+    nrmse = Flat(Fit, lambda x: x.nrmse)
+    findings = Flat(Fit, lambda x: x.findings)
+    notes = Flat(Fit, lambda x: x.notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Payload(Fitted):
+    """What a link carries, in the frame of that link, with standard deviations.
+
+    names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or
+    sums of them such as `ZZ + 0.19 M`; lost: what they do not tell, and the remedy.
+    """
+
+    way: str
+    units: tuple[str, ...]
+    covariance: Array
+    lost: tuple[Lost, ...]
+    channels: tuple[str, ...]
     doubts: tuple[str, ...]
 
     @property
@@ -55,8 +106,7 @@ class Payload:
     @property
     def intervals(self) -> Array:
         """95 % intervals, (values, 2)."""
-        half = self.quantile * self.sigma
-        return np.column_stack([self.values - half, self.values + half])
+        return self.fit.intervals(self.sigma)
 
     @cached_property
     def parameters(self) -> Array:
@@ -174,15 +224,9 @@ class Payload:
 
     def facts(self) -> dict[str, object]:
         """Everything for machines; None where a number is not known."""
-        return {
-            "robot": self.robot,
-            "link": self.link,
+        return self.fit.facts(self.sigma) | {
             "way": self.way,
-            "names": list(self.names),
             "units": list(self.units),
-            "values": numbers(self.values),
-            "sigma": numbers(self.sigma),
-            "intervals": [numbers(pair) for pair in self.intervals],
             "mass": number(self.mass),
             "mass_sigma": number(self.mass_sigma),
             "com": numbers(self.com),
@@ -190,12 +234,7 @@ class Payload:
             "inertia": [numbers(row) for row in self.inertia],
             "inertia_sigma": [numbers(row) for row in self.inertia_sigma],
             "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.lost],
-            "friction": list(self.friction),
-            "cutoff": self.cutoff,
             "channels": list(self.channels),
-            "nrmse": numbers(self.nrmse),
-            "logs": [{"name": name, "findings": list(found)} for name, found in self.findings],
-            "notes": list(self.notes),
             "warnings": list(self.warnings),
         }
 

@@ -9,7 +9,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.identifiability.numeric import find_by_qr
-from dynid.payload.payload import Payload
+from dynid.payload.payload import Fit, Payload
 from dynid.payload.regrouping import read_payload
 from dynid.payload.two_runs import find_carrier, zeros_of
 from dynid.robot.inertia import SYMBOLS
@@ -76,23 +76,26 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     for which, result in (("with", loaded), ("without", unloaded)):
         if result.verdict.level == "do not trust":
             told.append(f"the result {which} the payload is not to be trusted: {result.verdict.reasons[0]}")
-    return Payload(
+    fit = Fit(
         robot=robot.name,
         link=robot.links[carrier].name,
-        way="difference of two results",
         names=reading.names,
-        units=reading.units,
         values=solved[reading.places],
-        covariance=spread[np.ix_(reading.places, reading.places)],
         quantile=max(loaded.quantile, unloaded.quantile),
         groups=min(loaded.groups, unloaded.groups),
-        lost=lost,
         friction=loaded.friction,
         cutoff=loaded.cutoff,
-        channels=loaded.channels,
         nrmse=loaded.nrmse,
         findings=(*unloaded.findings, *loaded.findings),
         notes=(),
+    )
+    return Payload(
+        fit=fit,
+        way="difference of two results",
+        units=reading.units,
+        covariance=spread[np.ix_(reading.places, reading.places)],
+        lost=lost,
+        channels=loaded.channels,
         doubts=tuple(told),
     )
 

@@ -14,13 +14,16 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.logs import Progress, Wishes, collect
 from dynid.estimation.accumulate.one_pass import Block, total_factors
 from dynid.estimation.accumulate.state import State
+from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, open_logs
+from dynid.estimation.inference.jackknife import Jackknife
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_blocks
 from dynid.estimation.regression.structure import held_rows, standing_joints
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, constraints_of, solve
 from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log
+from dynid.payload.payload import Fit
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -100,6 +103,18 @@ class TwoRuns:
     def findings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """What was found in every log, in words."""
         return tuple((found.log, tuple(found.sentences)) for found in self.state.findings)
+
+    def fit(
+        self, names: tuple[str, ...], values: Array, deviations: Jackknife | None, friction: tuple[str, ...],
+        nrmse: Array,
+    ) -> Fit:  # fmt: skip
+        """What a payload or gains found from these logs have in common."""
+        quantile, groups = (NORMAL, 0) if deviations is None else (deviations.quantile, deviations.groups)
+        link, cutoff = self.robot.links[self.carrier].name, self.state.cutoff
+        return Fit(
+            self.robot.name, link, names, values, quantile, groups, friction, cutoff, nrmse, self.findings,
+            self.notes(),
+        )  # fmt: skip
 
     def notes(self) -> tuple[str, ...]:
         """Which torques were left out."""

@@ -2,35 +2,58 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN
-from dynid.errors import IdentificationError, PhysicalError
+from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
-from dynid.estimation.records import (
-    DAMAGE,
-    ArrayRecord,
-    Record,
-    describe_damage,
-    finite_numbers,
-    read_json,
-    read_numbers,
-    record_array,
-)
-from dynid.estimation.result_file import IdentificationRecord, rebuild_identification, record_identification
+from dynid.estimation.records import check_shape
+from dynid.estimation.result_file import names_and_units
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
-from dynid.robot.transform import Array
+from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
+from dynid.storage.records import Data, Form, Limit, dump, json_text, load
+
+# The layout of the file: the result inside, parameters once more for people.
+
+
+FORMAT = "dynid physical parameters"
+
+
+def _write(x: PhysicalParameters, data: Data) -> Data:
+    parameters = [
+        {"name": n, "unit": u, "value": float(v), "sigma": float(s) if np.isfinite(s) else None, "from_data": float(d)}
+        for n, u, v, s, d in zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
+    ]
+    return {"parameters": parameters, **data}
+
+
+def _check(x: PhysicalParameters) -> None:
+    """What a file states must be about its robot and its identification, and the bodies must be some."""
+    robot, result, p = x.identification.robot, x.identification, len(x.names)
+    standard = robot.parameter_names
+    strangers = {name.partition("@")[0] for name in x.names[len(standard) :]} - set(result.equation.names)
+    if x.names[: len(standard)] != standard or strangers or len(set(x.names)) < p:
+        raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
+    for name in ("values", "prior", "structural", "from_data", "sigma"):
+        check_shape(name, getattr(x, name), p)
+    check_shape("fitted", x.fitted, len(result.names))
+    check_shape("nrmse_before", x.nrmse_before, len(result.channels))
+    check_shape("nrmse_after", x.nrmse_after, len(result.channels))
+    check_shape("eigenvalues", x.eigenvalues, len(x.eigenvalues))
+    if len(x.prior_source) != len(robot.links):
+        raise PhysicalError("prior_source must speak of every link")
+    for link in x.robot.links:
+        if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
+            raise PhysicalError(f"link {link.name} is no body")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,22 +72,24 @@ class PhysicalParameters:
     identification: Identification
     names: tuple[str, ...]
     units: tuple[str, ...]
-    values: Array
-    prior: Array
+    values: FiniteArray
+    prior: FiniteArray
     prior_source: tuple[str, ...]
-    structural: Array
-    from_data: Array
+    structural: FiniteArray
+    from_data: FiniteArray
     sigma: Array
-    fitted: Array
+    fitted: FiniteArray
     nrmse_before: Array
     nrmse_after: Array
-    cost: float
-    chance: float
-    margin: float
-    eigenvalues: Array
+    cost: Annotated[float, Limit(ge=0.0)]
+    chance: Annotated[float, Limit(ge=0.0, le=1.0)]
+    margin: Annotated[float, Limit(gt=0.0)]
+    eigenvalues: FiniteArray
     bindings: tuple[Binding, ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
+
+    __get_pydantic_core_schema__ = Form((FORMAT, 1), read=names_and_units, write=_write, check=_check)
 
     @cached_property
     def robot(self) -> Robot:
@@ -100,7 +125,7 @@ class PhysicalParameters:
     @cached_property
     def model(self) -> Identification:
         """The identification with the values of these bodies in place of its own."""
-        return replace(self.identification, values=self.fitted)
+        return self.identification.replace(values=self.fitted)
 
     def predict(self, motion: Motion) -> Array:
         """What was measured along a motion, as these bodies would give it, with all friction."""
@@ -108,8 +133,6 @@ class PhysicalParameters:
 
     def value(self, name: str) -> float:
         """Value of one parameter."""
-        from dynid.errors import PhysicalError
-
         if name not in self.names:
             raise PhysicalError(f"there is no parameter '{name}' in these physical parameters")
         return float(self.values[self.names.index(name)])
@@ -120,12 +143,13 @@ class PhysicalParameters:
 
     def save(self, path: str | Path) -> None:
         """Write as versioned JSON; `PhysicalParameters.load` gives it back exactly."""
-        write_physical(self, Path(path))
+        write_text(Path(path), json_text(dump(PhysicalParameters, self)))
 
     @staticmethod
     def load(path: str | Path) -> PhysicalParameters:
         """Read what `save` wrote."""
-        return read_physical(Path(path))
+        remedy = "`dynid physical` writes one with --out physical.json"
+        return load(PhysicalParameters, Path(path), remedy, PhysicalError)
 
     def _friction(self, label: str) -> tuple[tuple[str, float], ...]:
         found = []
@@ -134,116 +158,3 @@ class PhysicalParameters:
             if own:
                 found.append((block, float(np.mean(own))))
         return tuple(found)
-
-
-# Physical parameters on disk: versioned JSON that gives back exactly what was written, with the result inside.
-
-
-FORMAT: Literal["dynid physical parameters"] = "dynid physical parameters"
-VERSION: Literal[1] = 1
-
-
-class ValueRecord(Record):
-    """One parameter, for people and other software; the exact numbers are in the arrays."""
-
-    name: str
-    unit: str
-    value: float
-    sigma: float | None
-    from_data: float
-
-
-class PhysicalRecord(Record):
-    """All of it."""
-
-    format: Literal["dynid physical parameters"]
-    version: Literal[1]
-    parameters: list[ValueRecord]
-    values: ArrayRecord
-    prior: ArrayRecord
-    prior_source: list[str]
-    structural: ArrayRecord
-    from_data: ArrayRecord
-    sigma: ArrayRecord
-    fitted: ArrayRecord
-    nrmse_before: ArrayRecord
-    nrmse_after: ArrayRecord
-    cost: Annotated[float, Field(ge=0.0)]
-    chance: Annotated[float, Field(ge=0.0, le=1.0)]
-    margin: Annotated[float, Field(gt=0.0)]
-    eigenvalues: ArrayRecord
-    bindings: list[tuple[str, str, float]]
-    notes: list[str]
-    warnings: list[str]
-    identification: IdentificationRecord
-
-
-def write_physical(found: PhysicalParameters, path: Path) -> None:
-    """Write beside, then rename."""
-    x = found
-    record = PhysicalRecord(
-        format=FORMAT,
-        version=VERSION,
-        parameters=[
-            ValueRecord(name=n, unit=u, value=float(v), sigma=float(s) if np.isfinite(s) else None, from_data=float(d))
-            for n, u, v, s, d in zip(x.names, x.units, x.values, x.sigma, x.from_data, strict=True)
-        ],
-        values=record_array(x.values),
-        prior=record_array(x.prior),
-        prior_source=list(x.prior_source),
-        structural=record_array(x.structural),
-        from_data=record_array(x.from_data),
-        sigma=record_array(x.sigma),
-        fitted=record_array(x.fitted),
-        nrmse_before=record_array(x.nrmse_before),
-        nrmse_after=record_array(x.nrmse_after),
-        cost=x.cost,
-        chance=x.chance,
-        margin=x.margin,
-        eigenvalues=record_array(x.eigenvalues),
-        bindings=[(b.link, b.reason, b.share) for b in x.bindings],
-        notes=list(x.notes),
-        warnings=list(x.warnings),
-        identification=record_identification(x.identification),
-    )
-    write_text(path, json.dumps(record.model_dump(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def read_physical(path: Path) -> PhysicalParameters:
-    """Read and check; raise PhysicalError with place and remedy."""
-    try:
-        data = read_json(path, FORMAT, VERSION, "`dynid physical` writes one with --out physical.json")
-    except IdentificationError as error:
-        raise PhysicalError(str(error)) from error
-    try:
-        return _rebuild(PhysicalRecord.model_validate(data))
-    except DAMAGE as error:
-        raise PhysicalError(f"{path}: {describe_damage(error)}") from error
-
-
-def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
-    result = rebuild_identification(r.identification)
-    robot, names = result.robot, tuple(p.name for p in r.parameters)
-    standard = robot.parameter_names
-    strangers = {name.partition("@")[0] for name in names[len(standard) :]} - set(result.equation.names)
-    if names[: len(standard)] != standard or strangers or len(set(names)) < len(names):
-        raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
-    p, c, k = len(names), len(result.channels), r.eigenvalues.shape[0]
-    values: dict[str, Any] = {
-        "values": finite_numbers(r.values, p), "prior": finite_numbers(r.prior, p),
-        "structural": finite_numbers(r.structural, p), "from_data": finite_numbers(r.from_data, p),
-        "sigma": read_numbers(r.sigma, p), "fitted": finite_numbers(r.fitted, len(result.names)),
-        "nrmse_before": read_numbers(r.nrmse_before, c), "nrmse_after": read_numbers(r.nrmse_after, c),
-        "eigenvalues": finite_numbers(r.eigenvalues, k),
-    }  # fmt: skip
-    if len(r.prior_source) != len(robot.links):
-        raise PhysicalError("prior_source must speak of every link")
-    found = PhysicalParameters(
-        identification=result, names=names, units=tuple(p.unit for p in r.parameters), **values,
-        prior_source=tuple(r.prior_source), cost=r.cost, chance=r.chance, margin=r.margin,
-        bindings=tuple(Binding(*b) for b in r.bindings), notes=tuple(r.notes), warnings=tuple(r.warnings),
-    )  # fmt: skip
-    for link in found.robot.links:
-        if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
-            raise PhysicalError(f"link {link.name} is no body")
-    return found

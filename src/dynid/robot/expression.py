@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynid.errors import ExpressionError
+from dynid.storage.records import Finite
 
 _MAX_LENGTH = 500
 _OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**"}
@@ -24,7 +25,7 @@ class Expression:
     `degrees` says that the text gives degrees; `value` is always in rad.
     """
 
-    value: float
+    value: Finite
     text: str | None = None
     degrees: bool = False
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.robot.transform import Array, freeze, skew
+from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
+from dynid.storage.records import HUGE, Finite, Null, Numbers
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
 
@@ -17,6 +18,8 @@ Sense = Literal["plate_on_robot", "robot_on_plate"]
 SENSES: tuple[Sense, ...] = ("plate_on_robot", "robot_on_plate")
 
 Offsets = Literal["free", "tared", "known"]
+
+PerChannel = Annotated[Array, Numbers((None,))]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,9 +31,9 @@ class Rotor:
     """
 
     joint: str
-    ratio: float = 1.0
-    inertia: float = np.nan
-    axis: Array = field(default_factory=lambda: freeze([0.0, 0.0, 1.0]))
+    ratio: Finite = 1.0
+    inertia: Annotated[float, Null(np.nan, HUGE)] = np.nan
+    axis: Vector = field(default_factory=lambda: freeze([0.0, 0.0, 1.0]))
 
     def __post_init__(self) -> None:
         axis = _numbers(self.axis, 3, f"axis of the rotor of joint '{self.joint}'")
@@ -60,17 +63,17 @@ class ForceSensor:
     sensitivity, which goes into the deviations of the parameters. rotors: of motors that turn faster than their joint.
     """
 
-    position: Array = field(default_factory=lambda: freeze(np.zeros(3)))
-    rotation: Array = field(default_factory=lambda: freeze(np.eye(3)))
-    reference: Array = field(default_factory=lambda: freeze(np.zeros(3)))
+    position: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
+    rotation: Matrix = field(default_factory=lambda: freeze(np.eye(3)))
+    reference: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
     sense: Sense = "plate_on_robot"
     channels: tuple[str, ...] = CHANNELS
     offsets: Offsets = "free"
-    offset: Array | None = None
-    mass: float = 0.0
-    com: Array = field(default_factory=lambda: freeze(np.zeros(3)))
-    noise: Array | None = None
-    gain: Array | None = None
+    offset: PerChannel | None = None
+    mass: Finite = 0.0
+    com: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
+    noise: PerChannel | None = None
+    gain: PerChannel | None = None
     rotors: tuple[Rotor, ...] = ()
 
     def __post_init__(self) -> None:

@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
 from dynid.errors import DynidError
 from dynid.robot.transform import Array, freeze
+from dynid.storage.records import Data, Form, Numbers
+
+Table = Annotated[Array, Numbers((None,))]
+
+
+def _with_function(data: Data) -> Data:
+    """Data of a column; where it was a function, using it is an error that says so."""
+
+    def missing(q: object, v: object) -> object:
+        raise DynidError(
+            f"column '{data['name']}' was a Python function, which no file holds; pass it again with columns=[...]"
+        )
+
+    positions, torque = data.pop("positions", None), data.pop("torque", None)
+    is_table = positions is not None and torque is not None
+    return data | ({"positions": positions, "torque": torque} if is_table else {"function": missing})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,9 +39,11 @@ class JointColumn:
     name: str
     joint: str
     of: str = ""
-    positions: Array | None = None
-    torque: Array | None = None
+    positions: Table | None = None
+    torque: Table | None = None
     function: Callable[[Array, Array], Array] | None = None
+
+    __get_pydantic_core_schema__ = Form(drop=("function",), read=_with_function)
 
     def __post_init__(self) -> None:
         if not self.of:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
@@ -14,21 +14,27 @@ from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.joint_column import JointColumn
-from dynid.robot.transform import Array, Transform, freeze
+from dynid.robot.transform import Array, Transform, Vector, freeze
 from dynid.storage.files import InputFile
+from dynid.storage.records import HUGE, Finite, Form, Null, Numbers
 
 # Limits of the active joints, infinite where nobody published one.
+
+
+Unlimited = Annotated[float, Null(np.inf, HUGE)]
 
 
 @dataclass(frozen=True, slots=True)
 class JointLimits:
     """Limits of one joint (rad, rad/s, rad/s^2, N m; m and N for prismatic joints)."""
 
-    lower: float = -np.inf
-    upper: float = np.inf
-    velocity: float = np.inf
-    acceleration: float = np.inf
-    effort: float = np.inf
+    lower: Annotated[float, Null(-np.inf, HUGE)] = -np.inf
+    upper: Unlimited = np.inf
+    velocity: Unlimited = np.inf
+    acceleration: Unlimited = np.inf
+    effort: Unlimited = np.inf
+
+    __get_pydantic_core_schema__ = Form(row=True)
 
 
 UNLIMITED = JointLimits()
@@ -66,8 +72,8 @@ class Coupling:
     """A gear, mimic joint or parallelogram: q_passive = sum(factor * q) + offset."""
 
     passive: str
-    factors: tuple[tuple[str, float], ...]
-    offset: float = 0.0
+    factors: tuple[tuple[str, Finite], ...]
+    offset: Finite = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,9 +87,9 @@ class Closure:
     links: tuple[str, str]
     keep: tuple[str, ...]
     passive: tuple[str, ...]
-    points: tuple[Array, Array]
-    start: Array
-    at: Array | None = None
+    points: tuple[Vector, Vector]
+    start: Annotated[Array, Numbers((None,))]
+    at: Annotated[Array, Numbers((None,))] | None = None
 
 
 SAME = 1e-3
@@ -103,6 +109,8 @@ class MdhRow:
     theta: Expression
     r: Expression
 
+    __get_pydantic_core_schema__ = Form(row=True)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
@@ -120,18 +128,30 @@ class Link:
     parent: int
     kind: JointKind
     placement: Transform
-    axis: Array
-    inertia: Array
-    rotor: float = np.nan
+    axis: Vector
+    inertia: Annotated[Array, Numbers((10,), unknown=True)]
+    rotor: Annotated[float, Null(np.nan, HUGE)] = np.nan
     zero: frozenset[str] = frozenset()
     limits: JointLimits = UNLIMITED
     mdh: MdhRow | None = None
-    friction: tuple[tuple[str, float], ...] = ()
+    friction: tuple[tuple[str, Finite], ...] = ()
+
+    __get_pydantic_core_schema__ = Form(flat=("placement",))
 
     @property
     def moves(self) -> bool:
         """Whether the joint has a variable q."""
         return self.kind in ("revolute", "prismatic")
+
+
+def _check_links(robot: Robot) -> None:
+    """Refuse links that no robot has; files may hold any numbers."""
+    if any(not -1 <= link.parent < len(robot.links) for link in robot.links):
+        raise DynidError("a link's parent is no link of the robot")
+    for link in robot.links:
+        R = link.placement.rotation
+        if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(link.axis) - 1.0) > 1e-6:
+            raise DynidError(f"link '{link.name}': its rotation is none, or its axis has not length 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,10 +168,10 @@ class Robot:
 
     name: str
     links: tuple[Link, ...]
-    gravity: Array
+    gravity: Vector
     couplings: tuple[Coupling, ...] = ()
     closures: tuple[Closure, ...] = ()
-    symbols: Mapping[str, float] = field(default_factory=dict)
+    symbols: Mapping[str, Finite] = field(default_factory=dict)
     source: str = ""
     notes: tuple[str, ...] = ()
     columns: tuple[JointColumn, ...] = ()
@@ -159,6 +179,8 @@ class Robot:
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     warnings: tuple[str, ...] = ()
+
+    __get_pydantic_core_schema__ = Form(drop=("warnings",), check=_check_links)
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)

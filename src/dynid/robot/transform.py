@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array: TypeAlias = NDArray[np.float64]
+from dynid.storage.records import Bytes, Numbers
+
+Array: TypeAlias = Annotated[NDArray[np.float64], Bytes()]
+FiniteArray: TypeAlias = Annotated[NDArray[np.float64], Bytes(finite=True)]
+Vector: TypeAlias = Annotated[Array, Numbers((3,))]
+Matrix: TypeAlias = Annotated[Array, Numbers((3, 3))]
 
 SNAP_TOLERANCE = 1e-4
 """Angles this close to a multiple of 90 degrees (rad) are taken for that multiple."""
@@ -69,8 +74,8 @@ def clean_rotation(R: Array) -> Array:
 class Transform:
     """Pose of one frame in another: rotation (3, 3) and translation (3,) in m."""
 
-    rotation: Array
-    translation: Array
+    rotation: Matrix
+    translation: Vector
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rotation", freeze(self.rotation))

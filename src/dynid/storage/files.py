@@ -17,9 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from dynid.errors import DynidError, RobotFileError
+from dynid.storage.records import Limit
 
 _PATIENCE = 60.0
 """Seconds to wait for the reader of a named pipe."""
@@ -30,8 +31,8 @@ class InputFile:
     """A file that took part, by the name it was given, with its SHA-256 and bytes."""
 
     name: str
-    sha256: str
-    size: int
+    sha256: Annotated[str, Limit(pattern="^[0-9a-f]{64}$")]
+    size: Annotated[int, Limit(ge=0)]
 
 
 def hash_file(path: Path, name: str | None = None) -> InputFile:

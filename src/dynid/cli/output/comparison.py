@@ -245,7 +245,7 @@ def command_line() -> str:
 
 def with_command(result: Identification) -> Identification:
     """The result, which knows by which command it was made."""
-    return replace(result, origin=replace(result.origin, command=command_line()))
+    return result.replace(origin=replace(result.origin, command=command_line()))
 
 
 def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[str]:

@@ -6,11 +6,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 import numpy as np
 from scipy.linalg.lapack import dgeqrf
 
 from dynid.robot.transform import Array, freeze
+from dynid.storage.records import Bytes, Limit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +22,8 @@ class ChannelFactor:
     count: rows that it stands for; total: sum of y. Merging is associative and commutative (up to rounding).
     """
 
-    R: Array
-    count: int
+    R: Annotated[Array, Bytes(2, finite=True)]
+    count: Annotated[int, Limit(ge=0)]
     total: float
 
     @staticmethod

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import Block, Gathered, Repeat, without_repeats
 from dynid.estimation.diagnostics.torque_check import torque_equation
-from dynid.estimation.records import (
-    DAMAGE,
-    ArrayRecord,
-    EquationRecord,
-    FactorRecord,
-    Record,
-    describe_damage,
-    finite_numbers,
-    read_json,
-    rebuild_equation,
-    rebuild_factor,
-    record_array,
-    record_equation,
-    record_factor,
-)
+from dynid.estimation.records import StoredEquation, check_shape, robot_beside, robot_inside
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
 from dynid.estimation.solve.robust import Judge
 from dynid.logs.content import Content
 from dynid.logs.cutoff import LoopNoise
 from dynid.logs.findings import Findings
-from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
+from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
+from dynid.storage.records import Form, StoredAs, dump, json_text, load, pick
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -95,12 +80,14 @@ class State:
 
     def save(self, path: str | Path) -> None:
         """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
-        write_state(self, Path(path))
+        record = StateRecord(**pick(StateRecord, self))
+        write_text(Path(path), json_text(dump(StateRecord, record), indent=None))
 
     @staticmethod
     def load(path: str | Path) -> State:
         """Read what `save` wrote."""
-        return read_state(Path(path))
+        record = load(StateRecord, Path(path), "write one with State.save", IdentificationError)
+        return State(kept=(), **pick(StateRecord, record))
 
     @property
     def logs(self) -> int:
@@ -146,156 +133,84 @@ def merge_states(states: list[State]) -> State:
 # States on disk: versioned JSON with exact factors.
 
 
-FORMAT: Literal["dynid state"] = "dynid state"
-VERSION: Literal[1] = 1
-
-
-class BlockRecord(Record):
-    """A stretch of one log."""
-
-    log: Annotated[int, Field(ge=0)]
-    start: float
-    stop: float
-    factors: list[FactorRecord]
-
-
-class FindingsRecord(Record):
+@dataclass(frozen=True, slots=True)
+class FindingsRecord:
     """What was found in one log, as sentences."""
 
     log: str
     rate: float
     samples: int
-    sentences: list[str]
-    lowest: list[float]
-    highest: list[float]
-    mean: list[float]
-    content: ArrayRecord | None = None
+    sentences: tuple[str, ...]
+    lowest: tuple[float, ...]
+    highest: tuple[float, ...]
+    mean: tuple[float, ...]
+    content: StoredContent | None = None
 
 
-class RepeatRecord(Record):
-    """Samples that two logs had in common."""
-
-    log: int
-    name: str
-    of: int
-    other: str
-    share: float
-    gone: bool
-
-
-class StateRecord(Record):
-    """A whole state."""
-
-    format: Literal["dynid state"]
-    version: Literal[1]
-    robot: RobotRecord
-    equation: EquationRecord
-    cutoff: float | None
-    reason: str
-    motion_noise: float = 0.0
-    delay: float
-    recipe: bool
-    blocks: list[BlockRecord]
-    settling: list[list[FactorRecord]]
-    floor: list[list[FactorRecord]] = Field(default_factory=list)
-    findings: list[FindingsRecord]
-    repeats: list[RepeatRecord] = Field(default_factory=list)
-    torques: list[BlockRecord] = Field(default_factory=list)
-
-
-def write_state(state: State, path: Path) -> None:
-    """Write beside, then rename."""
-    record = StateRecord(
-        format=FORMAT,
-        version=VERSION,
-        robot=record_robot(state.equation.robot),
-        equation=record_equation(state.equation),
-        cutoff=state.cutoff,
-        reason=state.reason,
-        motion_noise=state.motion_noise,
-        delay=state.delay,
-        recipe=state.recipe,
-        blocks=_record_blocks(state.blocks),
-        torques=_record_blocks(state.torques),
-        settling=[[record_factor(f) for f in of_log] for of_log in state.settling],
-        floor=[[record_factor(f) for f in of_log] for of_log in state.floor],
-        findings=[
-            FindingsRecord(
-                log=f.log,
-                rate=f.rate,
-                samples=f.samples,
-                sentences=list(f.sentences),
-                lowest=list(f.lowest),
-                highest=list(f.highest),
-                mean=list(f.mean),
-                content=None if f.content is None else _record_content(f.content),
-            )
-            for f in state.findings
-        ],
-        repeats=[RepeatRecord(**asdict(repeat)) for repeat in state.repeats],
-    )
-    write_text(path, json.dumps(record.model_dump(), ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _record_blocks(blocks: tuple[Block, ...]) -> list[BlockRecord]:
-    return [
-        BlockRecord(log=b.log, start=b.start, stop=b.stop, factors=[record_factor(f) for f in b.factors])
-        for b in blocks
-    ]
-
-
-def read_state(path: Path) -> State:
-    """Read and check; raise IdentificationError with place and remedy."""
-    data = read_json(path, FORMAT, VERSION, "write one with State.save")
-    try:
-        record = StateRecord.model_validate(data)
-        equation = rebuild_equation(rebuild_robot(record.robot), record.equation)
-        blocks = tuple(Block(b.log, b.start, b.stop, _factors(equation, b.factors)) for b in record.blocks)
-        settling = tuple(_factors(equation, of_log) for of_log in record.settling)
-        beside = torque_equation(equation) if record.torques else None
-        torques: tuple[Block, ...] = ()
-        if beside is not None:
-            torques = tuple(Block(b.log, b.start, b.stop, _factors(beside, b.factors)) for b in record.torques)
-        floor = tuple(_factors(equation, of_log) for of_log in record.floor)
-        alike = len(record.findings) == len(settling) and len(floor) in (0, len(settling))
-        if any(block.log >= len(settling) for block in (*blocks, *torques)) or not alike:
-            raise IdentificationError("blocks and logs do not belong together")
-        contents = [None if f.content is None else _rebuild_content(f.content) for f in record.findings]
-    except DAMAGE as error:
-        raise IdentificationError(f"{path}: {describe_damage(error)}") from error
-    findings = tuple(
-        Findings(
-            f.log, f.rate, samples=f.samples, notes=list(f.sentences),
-            lowest=tuple(f.lowest), highest=tuple(f.highest), mean=tuple(f.mean), content=content,
-        )
-        for f, content in zip(record.findings, contents, strict=True)
-    )  # fmt: skip
-    return State(
-        equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings,
-        motion_noise=record.motion_noise, repeats=tuple(Repeat(**repeat.model_dump()) for repeat in record.repeats),
-        torques=torques, floor=floor,
+def _rebuild_findings(f: FindingsRecord) -> Findings:
+    return Findings(
+        f.log, f.rate, samples=f.samples, notes=list(f.sentences), lowest=f.lowest, highest=f.highest, mean=f.mean,
+        content=f.content,
     )  # fmt: skip
 
 
-def _record_content(content: Content) -> ArrayRecord:
+def _record_content(content: Content) -> Array:
     """Marks in two halves, which doubles hold exactly, and their times."""
     upper, lower = np.divmod(content.marks, np.uint64(1 << 32))
-    return record_array(np.column_stack([upper.astype(np.float64), lower.astype(np.float64), content.times]))
+    return np.column_stack([upper.astype(np.float64), lower.astype(np.float64), content.times])
 
 
-def _rebuild_content(record: ArrayRecord) -> Content:
-    rows = finite_numbers(record, record.shape[0], 3)
+def _rebuild_content(rows: Array) -> Content:
+    check_shape("content", rows, len(rows), 3)
     if np.any(rows[:, :2] < 0.0) or np.any(rows[:, :2] >= 1 << 32):
         raise IdentificationError("the marks of a log's content are none")
     upper, lower = rows[:, :2].T.astype(np.uint64)
     return Content(upper * np.uint64(1 << 32) + lower, rows[:, 2])
 
 
-def _factors(equation: Equation, records: list[FactorRecord]) -> tuple[ChannelFactor, ...]:
-    factors = tuple(rebuild_factor(record) for record in records)
+StoredContent = Annotated[Content, StoredAs(FiniteArray, _record_content, _rebuild_content)]
+StoredFindings = Annotated[
+    Findings, StoredAs(FindingsRecord, lambda f: FindingsRecord(**pick(FindingsRecord, f)), _rebuild_findings)
+]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateRecord:
+    """What of a state is written: not the rows for checks, nor what is needed to read the logs once more."""
+
+    equation: StoredEquation
+    cutoff: float | None
+    reason: str
+    delay: float
+    recipe: bool
+    blocks: tuple[Block, ...]
+    settling: tuple[tuple[ChannelFactor, ...], ...]
+    findings: tuple[StoredFindings, ...]
+    motion_noise: float = 0.0
+    repeats: tuple[Repeat, ...] = ()
+    torques: tuple[Block, ...] = ()
+    floor: tuple[tuple[ChannelFactor, ...], ...] = ()
+
+    __get_pydantic_core_schema__ = Form(
+        ("dynid state", 1), read=robot_inside, write=lambda _, data: robot_beside(data), check=lambda x: x.check()
+    )
+
+    def check(self) -> None:
+        """Blocks and factors must be those of the logs and of the equation."""
+        logs = len(self.settling)
+        alike = len(self.findings) == logs and len(self.floor) in (0, logs)
+        if not alike or any(not 0 <= block.log < logs for block in (*self.blocks, *self.torques)):
+            raise IdentificationError("blocks and logs do not belong together")
+        for factors in (*(block.factors for block in self.blocks), *self.settling, *self.floor):
+            _check_columns(self.equation, factors)
+        beside = torque_equation(self.equation) if self.torques else None
+        for block in self.torques:
+            if beside is None:
+                raise IdentificationError(f"model '{self.equation.measure.model}' has no torques beside it")
+            _check_columns(beside, block.factors)
+
+
+def _check_columns(equation: Equation, factors: tuple[ChannelFactor, ...]) -> None:
     widths = [len(channel.columns) + 1 for channel in equation.channels]
-    if len(factors) != len(widths) or any(
-        f.R.ndim != 2 or f.R.shape[1] != w for f, w in zip(factors, widths, strict=True)
-    ):
+    if [factor.R.shape[1] for factor in factors] != widths:
         raise IdentificationError("factors do not have the equation's columns")
-    return factors

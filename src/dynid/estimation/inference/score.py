@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.inference.cross_validation import Folds
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.robot.transform import Array
+from dynid.storage.records import Numbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,7 +33,7 @@ class Score:
     cutoff: float | None
     source: str
     samples: int
-    quiet: NDArray[np.bool_] | None = None
+    quiet: Annotated[NDArray[np.bool_], Numbers((None,), dtype=bool)] | None = None
 
     @property
     def counted(self) -> Array:

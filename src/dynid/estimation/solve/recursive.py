@@ -288,7 +288,7 @@ BESIDE_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+class Candidate:
     """Values and deviations (unknowns,), and how well they predict."""
 
     values: Array
@@ -297,7 +297,7 @@ class Estimate:
 
 
 def compare_with_batch(
-    unknowns: Unknowns, levels: Levels, recursion: Estimate, batch: Estimate
+    unknowns: Unknowns, levels: Levels, recursion: Candidate, batch: Candidate
 ) -> tuple[str, tuple[str, ...]]:
     """One note on both, and a warning for every joint whose own block tells its parameters far worse than batch."""
     smallest = BESIDE_ROUNDING * _sizes(unknowns, batch.values)

@@ -1,0 +1,304 @@
+"""One way to write results to files and to read them: frozen dataclasses by their declared fields, as versioned JSON.
+
+A field's type says what a file may hold; where that is not enough, a hook stands in the type or in the class: `Bytes`
+and `Numbers` for arrays, `Null` and `Limit` for single values, `Form` for how a class is laid out, `StoredAs` for one
+that is written as another. Pydantic does the work, and is loaded with the first file. Nothing is ever executed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar, get_type_hints, overload
+
+import numpy as np
+
+from dynid.errors import DynidError
+
+LARGEST = 500_000_000
+"""Bytes of a file that is still read."""
+
+HUGE = 1e15
+"""No length, mass or other figure of a robot is larger."""
+
+DAMAGE = (DynidError, ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError)
+"""What building values again from a damaged file may raise; pydantic's ValidationError is a ValueError."""
+
+Data = dict[str, Any]
+P = TypeVar("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """An array as the bytes of little-endian doubles, base64: exact and compact; NaN only where it need not be finite.
+
+    dims: how many, one or two where it is not said.
+    """
+
+    dims: int | None = None
+    finite: bool = False
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
+        from pydantic_core import core_schema as s
+
+        low, high = (1, 2) if self.dims is None else (self.dims, self.dims)
+        entries = {
+            "shape": s.list_schema(s.int_schema(ge=0, lt=10**9), min_length=low, max_length=high),
+            "float64": s.str_schema(),
+        }
+        form = s.typed_dict_schema({k: s.typed_dict_field(v) for k, v in entries.items()}, extra_behavior="forbid")
+        written = s.plain_serializer_function_ser_schema(self.write)
+        return s.no_info_after_validator_function(self.read, form, serialization=written)
+
+    def read(self, data: Data) -> object:
+        """Array of data."""
+        raw = base64.b64decode(data["float64"], validate=True)
+        array = np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(data["shape"])
+        if self.finite and not np.isfinite(array).all():
+            raise ValueError("an array holds numbers that are not finite")
+        return array
+
+    @staticmethod
+    def write(array: Any) -> Data:
+        """Data of an array."""
+        data = np.ascontiguousarray(array, dtype="<f8")
+        return {"shape": list(data.shape), "float64": base64.b64encode(data.tobytes()).decode("ascii")}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A small array of this shape (None: any length) as numbers that people can read, `null` for NaN where allowed."""
+
+    shape: tuple[int | None, ...]
+    unknown: bool = False
+    dtype: type = float
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
+        from pydantic_core import core_schema as s
+
+        item: Any = s.bool_schema() if self.dtype is bool else s.float_schema(allow_inf_nan=False, ge=-HUGE, le=HUGE)
+        form = s.nullable_schema(item) if self.unknown else item
+        for size in reversed(self.shape):
+            form = s.list_schema(form, min_length=size, max_length=size)
+        written = s.plain_serializer_function_ser_schema(self.write)
+        return s.no_info_after_validator_function(self.read, form, serialization=written)
+
+    def read(self, data: list[Any]) -> object:
+        """Array of numbers."""
+        array: Any = np.array(data, dtype=self.dtype)
+        array.flags.writeable = False
+        return array
+
+    def write(self, array: Any) -> list[Any]:
+        """Numbers of an array."""
+        numbers: list[Any] = np.asarray(array).tolist()
+        return [None if x != x else x for x in numbers] if self.unknown else numbers
+
+
+@dataclass(frozen=True)
+class Null:
+    """A number that need not be finite: `null` in the file, which JSON has no number for, stands for this one."""
+
+    value: float
+    largest: float | None = None
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
+        from pydantic_core import core_schema as s
+
+        written = s.plain_serializer_function_ser_schema(lambda x: float(x) if math.isfinite(x) else None)
+        low = None if self.largest is None else -self.largest
+        number = s.nullable_schema(s.float_schema(allow_inf_nan=False, ge=low, le=self.largest))
+        return s.no_info_after_validator_function(
+            lambda x: self.value if x is None else x, number, serialization=written
+        )
+
+
+class Limit:
+    """Bounds of a value in pydantic's words: ge, le, gt, pattern, min_length."""
+
+    def __init__(self, **bounds: object) -> None:
+        self.bounds = bounds
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
+        return {**handler(source), **self.bounds}
+
+
+Finite = Annotated[float, Limit(ge=-HUGE, le=HUGE)]
+
+
+_parts: set[str] = set()
+"""Names of parts that stand flat in files, which places in files do not show."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a class is laid out in files: `__get_pydantic_core_schema__ = Form(...)` in the class says so.
+
+    file: the format and version that the file says of itself; row: a list of the fields in order, not an object; flat:
+    fields whose own fields stand in their place; drop: fields that are not written; read, write: what else to do to the
+    data after reading and before writing; check: what the value that was built must satisfy.
+    """
+
+    file: tuple[str, int] | None = None
+    row: bool = False
+    flat: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    read: Callable[[Data], Data] | None = None
+    write: Callable[[Any, Data], Data] | None = None
+    check: Callable[[Any], None] | None = None
+
+    def __call__(self, source: Any, handler: Any) -> Any:
+        """Pydantic's schema of the class."""
+        from pydantic_core import core_schema as s
+
+        names = [field.name for field in fields(source) if field.name not in self.drop]
+        types = get_type_hints(source) if self.flat else {}
+        _parts.update(self.flat)
+        groups = {name: [field.name for field in fields(types[name])] for name in self.flat}
+
+        def read(data: Any) -> Any:
+            if self.row and isinstance(data, list | tuple) and len(data) <= len(names):
+                return dict(zip(names, data, strict=False))
+            if not isinstance(data, dict) or self.row:
+                return data
+            if strangers := data.keys() & {*self.drop, *self.flat}:
+                raise ValueError(f"there is no '{min(strangers)}' in such files")
+            data = dict(data)
+            if self.file is not None and (data.pop("format", None), data.pop("version", None)) != self.file:
+                raise ValueError("this is no '{}' of version {}".format(*self.file))
+            data = data if self.read is None else self.read(data)
+            for group, own in groups.items():
+                data[group] = {name: data.pop(name) for name in own if name in data}
+            return data
+
+        def write(value: Any, serialise: Callable[[Any], Data]) -> Any:
+            data = serialise(value)
+            if self.row:
+                return [data[name] for name in names]
+            flat = [{key: item} if key not in groups else item for key, item in data.items() if key not in self.drop]
+            data = {key: item for part in flat for key, item in part.items()}
+            data = data if self.write is None else self.write(value, data)
+            return data if self.file is None else {"format": self.file[0], "version": self.file[1], **data}
+
+        def check(value: Any) -> Any:
+            if self.check is not None:
+                self.check(value)
+            return value
+
+        own = handler(source)
+        ref = own.pop("ref", None)  # by which further uses of the class find the schema: with the hook, not without it
+        written = s.wrap_serializer_function_ser_schema(write, schema=own)
+        form = s.no_info_before_validator_function(read, own)
+        return s.no_info_after_validator_function(check, form, ref=ref, serialization=written)
+
+
+@dataclass(frozen=True)
+class StoredAs:
+    """A class that is written as another one, made from it by `write`; `read` makes it again."""
+
+    form: Any
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
+        from pydantic_core import core_schema as s
+
+        written = s.plain_serializer_function_ser_schema(lambda x: dump(self.form, self.write(x)))
+        form = handler.generate_schema(self.form)
+        return s.no_info_after_validator_function(self.read, form, serialization=written)
+
+
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import ConfigDict, TypeAdapter
+
+    return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", allow_inf_nan=False))
+
+
+def dump(kind: Any, value: object) -> Any:
+    """Plain data of a value: objects, lists, numbers and text."""
+    return _adapter(kind).dump_python((value,), warnings=False)[0]
+
+
+def pick(kind: Any, source: object) -> Data:
+    """Fields of a dataclass, taken from an object that has them too."""
+    return {item.name: getattr(source, item.name) for item in fields(kind)}
+
+
+def build(kind: type[T], data: object) -> T:
+    """Build a value again from plain data, checked; one of DAMAGE where that cannot be done."""
+    return _adapter(kind).validate_python((data,))[0]  # type: ignore[arg-type, no-any-return]
+
+
+def json_text(data: object, indent: int | None = 1) -> str:
+    """JSON without numbers that it does not have; sets become sorted lists, numpy's numbers plain ones."""
+
+    def plain(x: Any) -> object:
+        return x.item() if isinstance(x, np.generic) else sorted(x)
+
+    return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
+
+
+def load(kind: type[T], path: Path, remedy: str, error: type[DynidError]) -> T:
+    """Read a file of a class whose `Form` has a format; raise `error` with file, place and remedy."""
+    form, version = kind.__get_pydantic_core_schema__.file  # type: ignore[attr-defined]
+    data = read_json(path, form, version, remedy, error)
+    try:
+        return build(kind, data)
+    except DAMAGE as reason:
+        raise error(f"{path}: {describe_damage(reason)}") from reason
+
+
+def read_json(path: Path, form: str, version: int, remedy: str, error: type[DynidError]) -> Data:
+    """Read a file that says of itself to have this format and version."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise error(f"{path}: larger than {LARGEST // 1_000_000} MB, which no such file is")
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as reason:
+        raise error(f"{path}: cannot be read: {reason.strerror or reason}") from reason
+    except (ValueError, RecursionError) as reason:
+        raise error(f"{path}: this is no JSON file ({reason})") from reason
+    if not isinstance(data, dict) or data.get("format") != form:
+        raise error(f"{path}: this is no file of the format '{form}'; {remedy}")
+    if data.get("version") != version:
+        found = str(data.get("version"))[:20]
+        raise error(f"{path}: the file has version {found}, this dynid reads version {version}; update dynid")
+    return data
+
+
+def describe_damage(error: Exception, inside: str = "") -> str:
+    """Say in words what is wrong with a file's content; inside: where in the file the record stands."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return f"the file is damaged: {error}"
+    first = error.errors(include_url=False, include_context=False)[0]
+    place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)
+    return f"{inside}{place}: {first['msg']}; the file is damaged"
+
+
+# Results made of parts, whose fields have flat names too.
+
+
+class Flat(Generic[P, T]):
+    """A flat name of a part's field: `values = Flat(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
+
+    def __init__(self, part: type[P], get: Callable[[P], T]) -> None:
+        self.part, self.get = part.__name__.lower(), get
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__doc__ = f"The same as `{self.part}.{name}`."
+
+    @overload
+    def __get__(self, result: None, owner: type) -> Flat[P, T]: ...
+    @overload
+    def __get__(self, result: object, owner: type) -> T: ...
+    def __get__(self, result: object | None, owner: type) -> T | Flat[P, T]:
+        return self if result is None else self.get(getattr(result, self.part))
