@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import Measure
 from dynid.robot.record import ColumnRecord, rebuild_column, record_column
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -135,9 +135,9 @@ def record_equation(equation: Equation) -> EquationRecord:
         transmission=record_array(equation.transmission),
         joints=list(equation.joints),
         rigid=None if equation.rigid is None else record_array(equation.rigid),
-        model=equation.measure.model,
-        window=equation.measure.window,
-        quadrature=equation.measure.quadrature,
+        model=equation.options.model,
+        window=equation.options.window,
+        quadrature=equation.options.quadrature,
         unknown=None if equation.unknown is None else list(equation.unknown),
     )
 
@@ -148,14 +148,18 @@ def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
         raise IdentificationError("equation.joints are not joints of the robot in order")
     equation = Equation.of(
         robot,
+        Options(
+            model=e.model,
+            window=e.window,
+            quadrature=e.quadrature,
+            unknown=e.unknown or (),
+            rotor_inertia=e.rotor_inertia,
+            columns=[rebuild_column(column) for column in e.columns],
+            joints=[robot.joint_names[j] for j in e.joints],
+        ),
         friction=tuple(e.friction),
-        rotor_inertia=e.rotor_inertia,
         scale=finite_numbers(e.scale, robot.n),
-        extra=tuple(rebuild_column(column) for column in e.columns),
         transmission=finite_numbers(e.transmission, robot.n, robot.n),
-        joints=tuple(e.joints),
-        measure=Measure(e.model, e.window, e.quadrature),
-        unknown=None if e.unknown is None else tuple(e.unknown),
     )
     if (equation.shapes.scale <= 0.0).any():
         raise IdentificationError("equation.scale must be positive")

@@ -278,8 +278,8 @@ def _check_names(r: IdentificationRecord, equation: Equation) -> None:
         raise IdentificationError(f"parameter '{(foreign or names)[0]}' is not one of the equation's, or named twice")
     if not set(r.essential) <= set(names):
         raise IdentificationError("essential parameters are not among the parameters")
-    if r.model != equation.measure.model:
-        raise IdentificationError(f"model '{r.model}' is not the equation's '{equation.measure.model}'")
+    if r.model != equation.options.model:
+        raise IdentificationError(f"model '{r.model}' is not the equation's '{equation.options.model}'")
     if not r.factors or any(len(of_log) != len(equation.channels) for of_log in r.factors):
         raise IdentificationError("factors must be given for every log and channel")
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.estimation.accumulate.factor import ChannelFactor, merge
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import Measure
 from dynid.estimation.regression.rows import Judge, Rows, rows_of
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
@@ -104,21 +104,21 @@ def gather(
             if most is not None and found.samples >= most:
                 break
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
-            raise LogError(log.name, _too_short(equation.measure, seen, treatment, found))
+            raise LogError(log.name, _too_short(equation.options, seen, treatment, found))
         findings.append(found)
     blocks, settling, kept = tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept)
     return Gathered(blocks, settling, kept, tuple(findings), tuple(collector.floor))
 
 
-def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
+def _too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> str:
     disordered = found.out_of_order + found.strays.count
     if disordered > 0.1 * found.samples:
         return (
             f"{disordered} of {found.samples} rows are not in the order of time; sort the file by its time, or name "
             "the column of time"
         )
-    if measure.is_integral:
-        half, samples = measure.half(treatment), treatment.shortest + 2 * measure.context(treatment)
+    if options.is_integral:
+        half, samples = options.half(treatment), treatment.shortest + 2 * options.context(treatment)
         return (
             f"no piece of it is as long as a window of {2 * half / treatment.thin_rate:.2g} s with its surroundings "
             f"({samples / treatment.rate:.2g} s; {found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); "

@@ -71,7 +71,7 @@ class State:
     def __repr__(self) -> str:
         robot = self.equation.robot.name
         return (
-            f"<State of '{robot}' ({self.equation.measure.model}): {self.logs} logs, {len(self.blocks)} blocks of time>"
+            f"<State of '{robot}' ({self.equation.options.model}): {self.logs} logs, {len(self.blocks)} blocks of time>"
         )
 
     def holding(self, gathered: Gathered) -> State:
@@ -113,11 +113,12 @@ def merge_states(states: list[State]) -> State:
     first = states[0]
     for other in states[1:]:
         alike = (other.cutoff, other.delay, other.recipe) == (first.cutoff, first.delay, first.recipe)
-        alike = alike and other.equation.measure == first.equation.measure
+        a, b = first.equation.options, other.equation.options
+        alike = alike and (a.model, a.window, a.quadrature) == (b.model, b.window, b.quadrature)
         if other.equation.names != first.equation.names or not alike:
             raise IdentificationError("only states of the same robot, columns, cut-off, delay and model can be merged")
-        a, b = first.equation.rigid, other.equation.rigid
-        if (a is None) != (b is None) or (a is not None and b is not None and not np.array_equal(a, b)):
+        x, y = first.equation.rigid, other.equation.rigid
+        if (x is None) != (y is None) or (x is not None and y is not None and not np.array_equal(x, y)):
             raise IdentificationError("states to be merged must share the first estimate behind the load friction")
     blocks: list[Block] = []
     kept: list[Rows] = []

@@ -14,8 +14,8 @@ import numpy as np
 from dynid.dynamics.friction import PLAIN
 from dynid.estimation.accumulate.one_pass import Block, Gathered, total_factors
 from dynid.estimation.inference.score import Score, score
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import TORQUE
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.robot.inertia import ROTOR
@@ -24,14 +24,12 @@ from dynid.robot.transform import Array
 
 def torque_equation(equation: Equation) -> Equation | None:
     """The equation of the joint torques beside one of something else; None where torques are used anyway."""
-    if equation.measure.model in ("torque", "torque+reaction"):
+    if equation.options.model in ("torque", "torque+reaction"):
         return None
-    if equation.measure.has_torques:
-        return replace(equation, measure=TORQUE)
-    return Equation.of(
-        equation.robot, friction=PLAIN, rotor_inertia=True, scale=equation.shapes.scale,
-        transmission=equation.transmission,
-    )  # fmt: skip
+    if equation.options.has_torques:
+        return equation.of_torques()
+    scale, transmission = equation.shapes.scale, equation.transmission
+    return Equation.of(equation.robot, Options(), friction=PLAIN, scale=scale, transmission=transmission)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +80,7 @@ class TorqueCheck:
         torques = torque_equation(self.equation)
         if torques is None or not self.blocks:
             return None
-        if self.equation.measure.has_torques:
+        if self.equation.options.has_torques:
             unknowns = replace(self.unknowns, channels=tuple(c.columns for c in torques.channels))
             u = len(unknowns)
             return _Lift(unknowns, np.eye(u), np.zeros(u), np.zeros((u, 0)))

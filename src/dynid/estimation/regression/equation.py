@@ -17,7 +17,7 @@ from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.dynamics.torque import Torque, write_picked, write_tree_rows
 from dynid.errors import IdentificationError
-from dynid.estimation.regression.measurement import TORQUE, Measure
+from dynid.estimation.options import Options
 from dynid.identifiability.base_parameters import remembered_base_parameters
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.parameters import BaseParameters
@@ -75,18 +75,27 @@ class ChannelColumns:
 class Layout:
     """Columns of one robot, for the torques of some joints, and what of these torques is measured.
 
+    options: resolved for the robot (see `Options.resolve`).
     rigid: first estimate of the base and user parameters, from which the `load` block takes the rigid torque.
     transmission (n, n): motor positions = transmission @ joint positions; friction acts there.
     """
 
     robot: Robot
+    options: Options
     base: BaseParameters
     shapes: FrictionShapes
-    extra: tuple[JointColumn, ...]
     transmission: Array
-    joints: tuple[int, ...]
     rigid: Array | None = None
-    measure: Measure = TORQUE
+
+    @property
+    def extra(self) -> tuple[JointColumn, ...]:
+        """The user's columns."""
+        return tuple(self.options.columns)
+
+    @cached_property
+    def joints(self) -> tuple[int, ...]:
+        """Joints whose torques are used."""
+        return self.options.joint_indices(self.robot)
 
     @property
     def unknown(self) -> tuple[str, ...] | None:
@@ -100,6 +109,10 @@ class Layout:
     def with_friction(self, blocks: tuple[str, ...]) -> Self:
         """Return the same with other friction blocks."""
         return replace(self, shapes=replace(self.shapes, blocks=blocks))
+
+    def of_torques(self) -> Self:
+        """Return the same for the joint torques themselves."""
+        return replace(self, options=self.options.with_model("torque"))
 
     @property
     def friction(self) -> tuple[str, ...]:
@@ -139,7 +152,7 @@ class Layout:
     @property
     def is_tared(self) -> bool:
         """Whether forces on the base are used and have unknown offsets."""
-        return self.measure.has_reactions and self.sensor.is_tared
+        return self.options.has_reactions and self.sensor.is_tared
 
     @property
     def offsets(self) -> Indices:
@@ -170,7 +183,7 @@ class Layout:
     @cached_property
     def channels(self) -> tuple[ChannelColumns, ...]:
         """What is measured: one per joint in use, or one for all; then those of the base."""
-        if not self.measure.is_scalar:
+        if not self.options.is_scalar:
             return (*self.torque_channels, *self.base_channels)
         seen = np.unique(np.concatenate([channel.columns for channel in self.torque_channels]))
         base, none = int((seen < self.base_count).sum()), np.zeros(0, dtype=np.int64)
@@ -180,7 +193,7 @@ class Layout:
     def channel_names(self) -> tuple[str, ...]:
         """Names of the joints, or of the one channel, and of those of the base."""
         joints = tuple(self.robot.joint_names[c.joint] for c in self.channels if c.joint >= 0)
-        return (*joints, *self.sensor.channels) if self.measure.has_reactions else joints or (self.measure.model,)
+        return (*joints, *self.sensor.channels) if self.options.has_reactions else joints or (self.options.model,)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -191,7 +204,7 @@ class Layout:
     @cached_property
     def torque_channels(self) -> tuple[ChannelColumns, ...]:
         """One per joint in use, none where torques are not measured."""
-        if not self.measure.has_torques:
+        if not self.options.has_torques:
             return ()
         count, n = self.shapes.count, self.robot.n
         channels: list[ChannelColumns] = []
@@ -213,10 +226,10 @@ class Layout:
     @cached_property
     def base_channels(self) -> tuple[ChannelColumns, ...]:
         """One per channel of the base that is measured."""
-        if not self.measure.has_reactions:
+        if not self.options.has_reactions:
             return ()
         start = self.torque_channels[-1].stop if self.torque_channels else 0
-        first = self.robot.n if self.measure.has_torques else 0
+        first = self.robot.n if self.options.has_torques else 0
         support = Reaction().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
         none, channels = np.zeros(0, dtype=np.int64), []
         for c, seen in enumerate(support):
@@ -236,8 +249,8 @@ class Layout:
 
     def measured(self, samples: Samples) -> Array:
         """Recorded channels (N, k) that rows are about."""
-        tau = samples.tau if self.measure.has_torques else None
-        reaction = samples.reaction if self.measure.has_reactions else None
+        tau = samples.tau if self.options.has_torques else None
+        reaction = samples.reaction if self.options.has_reactions else None
         return np.concatenate([x for x in (tau, reaction) if x is not None], axis=1)
 
     def motor(self, x: Array) -> Array:
@@ -260,20 +273,11 @@ class Equation(Layout):
 
     @staticmethod
     def of(
-        robot: Robot,
-        *,
-        friction: tuple[str, ...],
-        rotor_inertia: bool,
-        scale: Array,
-        extra: tuple[JointColumn, ...] = (),
-        transmission: Array | None = None,
-        joints: tuple[int, ...] | None = None,
-        measure: Measure = TORQUE,
-        unknown: tuple[str, ...] | None = None,
+        robot: Robot, options: Options, *, friction: tuple[str, ...], scale: Array, transmission: Array | None = None
     ) -> Equation:
         """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
         taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
-        for column in extra:
+        for column in options.columns:
             for joint in (column.joint, column.of):
                 if joint not in robot.joint_names:
                     raise IdentificationError(
@@ -281,22 +285,23 @@ class Equation(Layout):
                     )
             if column.name in taken:
                 raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
-        joints = tuple(range(robot.n)) if joints is None else joints
         transmission = np.eye(robot.n) if transmission is None else transmission
         shapes = FrictionShapes(friction, scale)
-        if unknown is not None:
+        rotor_inertia = options.rotor_inertia
+        if options.unknown:
             from dynid.estimation.regression.free_geometry import FreeEquation, free_parameters
 
-            free = free_parameters(robot, unknown, rotor_inertia)
-            return FreeEquation(robot, free, shapes, extra, transmission, joints, None, measure)
-        if measure.has_reactions:
+            free = free_parameters(robot, tuple(options.unknown), rotor_inertia)
+            return FreeEquation(robot, options, free, shapes, transmission)
+        if options.has_reactions:
             tared = robot.sensor is None or robot.sensor.is_tared
-            base = remembered_base_parameters(robot, model=measure.model, rotor_inertia=rotor_inertia, tared=tared)
+            base = remembered_base_parameters(robot, model=options.model, rotor_inertia=rotor_inertia, tared=tared)
         else:
             base = remembered_base_parameters(robot, model="torque", rotor_inertia=rotor_inertia)
+            joints = options.joint_indices(robot)
             if len(joints) < robot.n:
                 base = _seen_by(base, joints)
-        return Equation(robot, base, shapes, extra, transmission, joints, None, measure)
+        return Equation(robot, options, base, shapes, transmission)
 
     @cached_property
     def picks(self) -> tuple[Indices, Indices]:

@@ -46,13 +46,13 @@ def write_measured(
     equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment, out: Array
 ) -> tuple[int, Array]:
     """Rows along a prepared motion, and the segment's thinned index of the first; out: memory for rows of torques."""
-    measure, motion = equation.measure, prepared.motion
-    if measure.model == "torque" or measure.has_reactions:
+    options, motion = equation.options, prepared.motion
+    if options.model == "torque" or options.has_reactions:
         return prepared.first, equation.write(motion, stops, prepared.measured, out=out)
-    if measure.model == "power":
+    if options.model == "power":
         wide = equation.write(motion, stops, prepared.measured, out=out)
         return prepared.first, _together(equation, wide, motion.v)
-    half = measure.half(treatment)
+    half = options.half(treatment)
     if len(motion) <= 2 * half:
         return prepared.first + half, np.zeros((0, equation.channels[-1].stop))
     sums = _sums(equation, prepared, stops, treatment)
@@ -71,9 +71,9 @@ def _together(equation: Equation, wide: Array, factors: Array | None) -> Array:
 
 def _sums(equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment) -> Array:
     """S + integral of I from the first sample on, whose differences are balances."""
-    motion, rule = prepared.motion, equation.measure.quadrature
+    motion, rule = prepared.motion, equation.options.quadrature
     noisy = treatment.cutoff is not None
-    is_energy = equation.measure.model == "energy"
+    is_energy = equation.options.model == "energy"
     velocity = equation.motor(motion.v)
     signs = equation.shapes.signs(velocity)
     cuts = [sign_changes(motion.t, velocity[:, m], signs[:, m]) for m in range(equation.robot.n)]
@@ -278,8 +278,8 @@ class Task:
         rng = np.random.default_rng(self.number)
         length = min(2 * (self.half + edge) + step * TRIED + 1, len(motion))
         equation = self.equation
-        if equation.measure.is_integral:  # an order of 2 is enough here, and cheap
-            equation = replace(equation, measure=replace(equation.measure, quadrature="trapezoid"))
+        if equation.options.is_integral:  # an order of 2 is enough here, and cheap
+            equation = replace(equation, options=replace(equation.options, quadrature="trapezoid"))
         found = [np.zeros((0, equation.channels[-1].stop))]
         shares = (np.arange(self.trials) + rng.uniform(size=self.trials)) / self.trials
         for start in (shares * (len(motion) - length + 1)).astype(np.int64).tolist():
@@ -327,8 +327,8 @@ def tasks_of(
     clean: a judge looks at the torques too, not at the positions only.
     """
     gap = max(5.0 / treatment.rate, 0.025)
-    treatment = replace(treatment, stride=equation.measure.stride(treatment))
-    half, beyond = equation.measure.half(treatment), equation.measure.context(treatment)
+    treatment = replace(treatment, stride=equation.options.stride(treatment))
+    half, beyond = equation.options.half(treatment), equation.options.context(treatment)
     context = treatment.context + beyond
     context += treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
     court = None if judge is None else judge.of_log(number, treatment, half)

@@ -19,7 +19,6 @@ from scipy.ndimage import median_filter, minimum_filter1d
 
 from dynid.errors import LogError
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import TORQUE
 from dynid.estimation.regression.rows import FrictionState, tasks_of
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.logs.filtering import Prepared, Treatment
@@ -311,7 +310,7 @@ def find_judge(
     nominal: Sequence[float],
 ) -> Judge:
     """Read the logs once and fit the reference; nominal (Hz): cut-off of logs that are not filtered, 0: no series."""
-    reference = replace(equation.with_friction(REFERENCE), rigid=None, measure=TORQUE)
+    reference = replace(equation.with_friction(REFERENCE).of_torques(), rigid=None)
     reach = tuple(
         0 if f == 0.0 else max(1, int(0.5 * s.rate / (treatment.cutoff or f)))
         for s, treatment, f in zip(surveys, treatments, nominal, strict=True)
