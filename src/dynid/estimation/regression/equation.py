@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,11 +71,65 @@ class ChannelColumns:
         return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Columns of one robot, for the torques of some joints, and what of these torques is measured.
+class RigidColumns(Protocol):
+    """Rows of the rigid columns of the joint torques: of base parameters, or of model parameters (`free_geometry`).
 
-    options: resolved for the robot (see `Options.resolve`).
+    pick, place: which entries of a sample's rows (n * columns) go where in the wide row.
+    """
+
+    @property
+    def unknown(self) -> tuple[str, ...] | None:
+        """What of the geometry is unknown, None where nothing is."""
+        ...
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """Which columns a joint's torque can see, (n, columns)."""
+        ...
+
+    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries along a motion."""
+        ...
+
+    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
+        """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BaseColumns:
+    """Columns of base parameters: those kept of the standard regressor."""
+
+    robot: Robot
+    stage: Stage
+    kept: tuple[int, ...]
+    unknown: None = None
+
+    @cached_property
+    def support(self) -> NDArray[np.bool_]:
+        """Which base columns a joint's torque can see, (n, base)."""
+        return Torque().support(self.robot, self.stage.columns)[:, list(self.kept)]
+
+    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries along a motion."""
+        write_picked(self.stage.scene(motion), pick, place, wide)
+
+    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
+        """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
+        scene = self.stage.scene(motion)
+        momentum = project(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
+        return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
+
+
+CHUNK = 1024
+"""Samples whose full regressor of the base is held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """Columns of one robot, for the torques of some joints, what of these torques is measured, and its rows.
+
+    options: resolved for the robot (see `Options.resolve`). stage: the robot with its standard columns.
     rigid: first estimate of the base and user parameters, from which the `load` block takes the rigid torque.
     transmission (n, n): motor positions = transmission @ joint positions; friction acts there.
     """
@@ -83,9 +137,37 @@ class Layout:
     robot: Robot
     options: Options
     base: BaseParameters
+    stage: Stage
+    columns: RigidColumns
     shapes: FrictionShapes
     transmission: Array
     rigid: Array | None = None
+
+    @staticmethod
+    def of(
+        robot: Robot, options: Options, *, friction: tuple[str, ...], scale: Array, transmission: Array | None = None
+    ) -> Equation:
+        """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
+        taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
+        for column in options.columns:
+            for joint in (column.joint, column.of):
+                if joint not in robot.joint_names:
+                    raise IdentificationError(
+                        f"column '{column.name}' speaks of joint '{joint}'; joints are {', '.join(robot.joint_names)}"
+                    )
+            if column.name in taken:
+                raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
+        transmission = np.eye(robot.n) if transmission is None else transmission
+        shapes = FrictionShapes(friction, scale)
+        stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
+        if options.unknown:
+            from dynid.estimation.regression import free_geometry  # loads the symbolic part, which few need
+
+            found = free_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
+            columns = free_geometry.ModelColumns(found.found)
+            return Equation(robot, options, found, stage, columns, shapes, transmission)
+        base = _find_base(robot, options)
+        return Equation(robot, options, base, stage, BaseColumns(robot, stage, base.kept), shapes, transmission)
 
     @property
     def extra(self) -> tuple[JointColumn, ...]:
@@ -100,17 +182,17 @@ class Layout:
     @property
     def unknown(self) -> tuple[str, ...] | None:
         """What of the geometry is unknown, None where nothing is."""
-        return None
+        return self.columns.unknown
 
-    def with_rigid(self, values: Array) -> Self:
+    def with_rigid(self, values: Array) -> Equation:
         """Return the same with a first estimate of base and user parameters."""
         return replace(self, rigid=np.array(values[: self.rigid_count]))
 
-    def with_friction(self, blocks: tuple[str, ...]) -> Self:
+    def with_friction(self, blocks: tuple[str, ...]) -> Equation:
         """Return the same with other friction blocks."""
         return replace(self, shapes=replace(self.shapes, blocks=blocks))
 
-    def of_torques(self) -> Self:
+    def of_torques(self) -> Equation:
         """Return the same for the joint torques themselves."""
         return replace(self, options=self.options.with_model("torque"))
 
@@ -171,16 +253,6 @@ class Layout:
         return places
 
     @cached_property
-    def stage(self) -> Stage:
-        """The robot with its standard columns, ready for a motion."""
-        return Stage.of(self.robot, standard_columns(self.robot, rotor_inertia=self.base.question.rotor_inertia))
-
-    @cached_property
-    def _support(self) -> NDArray[np.bool_]:
-        """Which base columns a joint's torque can see, (n, base)."""
-        return Torque().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
-
-    @cached_property
     def channels(self) -> tuple[ChannelColumns, ...]:
         """What is measured: one per joint in use, or one for all; then those of the base."""
         if not self.options.is_scalar:
@@ -210,7 +282,7 @@ class Layout:
         channels: list[ChannelColumns] = []
         start = 0
         for j in self.joints:
-            base = np.flatnonzero(self._support[j])
+            base = np.flatnonzero(self.columns.support[j])
             own = [k for k, column in enumerate(self.extra) if self.robot.joint_names.index(column.joint) == j]
             extra = np.array(own, dtype=np.int64)
             motors = np.flatnonzero(self.transmission[:, j])
@@ -262,51 +334,10 @@ class Layout:
         """Whether every motor drives one joint."""
         return bool(np.array_equal(self.transmission, np.eye(self.robot.n)))
 
-
-CHUNK = 1024
-"""Samples whose full regressor of the base is held at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Equation(Layout):
-    """A layout that writes its rows."""
-
-    @staticmethod
-    def of(
-        robot: Robot, options: Options, *, friction: tuple[str, ...], scale: Array, transmission: Array | None = None
-    ) -> Equation:
-        """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
-        taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
-        for column in options.columns:
-            for joint in (column.joint, column.of):
-                if joint not in robot.joint_names:
-                    raise IdentificationError(
-                        f"column '{column.name}' speaks of joint '{joint}'; joints are {', '.join(robot.joint_names)}"
-                    )
-            if column.name in taken:
-                raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
-        transmission = np.eye(robot.n) if transmission is None else transmission
-        shapes = FrictionShapes(friction, scale)
-        rotor_inertia = options.rotor_inertia
-        if options.unknown:
-            from dynid.estimation.regression.free_geometry import FreeEquation, free_parameters
-
-            free = free_parameters(robot, tuple(options.unknown), rotor_inertia)
-            return FreeEquation(robot, options, free, shapes, transmission)
-        if options.has_reactions:
-            tared = robot.sensor is None or robot.sensor.is_tared
-            base = remembered_base_parameters(robot, model=options.model, rotor_inertia=rotor_inertia, tared=tared)
-        else:
-            base = remembered_base_parameters(robot, model="torque", rotor_inertia=rotor_inertia)
-            joints = options.joint_indices(robot)
-            if len(joints) < robot.n:
-                base = _seen_by(base, joints)
-        return Equation(robot, options, base, shapes, transmission)
-
     @cached_property
     def picks(self) -> tuple[Indices, Indices]:
-        """Which entries of a standard regressor's sample (n * columns) go where in the wide row."""
-        kept, p = np.array(self.base.kept, dtype=np.int64), len(self.stage.columns)
+        """Which entries of a sample's rigid rows (n * columns) go where in the wide row."""
+        kept, p = np.array(self.base.kept, dtype=np.int64), len(self.base.question.columns)
         pick = [c.joint * p + kept[c.columns[: c.base]] for c in self.torque_channels]
         place = [np.arange(c.start, c.start + c.base) for c in self.torque_channels]
         return np.concatenate(pick), np.concatenate(place)
@@ -373,22 +404,10 @@ class Equation(Layout):
             self._write_reactions(motion, wide)
         if not self.torque_channels:
             return
-        self.write_base(motion, wide)
+        self.columns.write(motion, *self.picks, wide)
         for channel in self.torque_channels:
             for position, k in enumerate(channel.extra, start=channel.start + channel.base):
                 wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
-
-    def write_base(self, motion: Motion, wide: Array) -> None:
-        """Base columns of the joint torques."""
-        pick, place = self.picks
-        write_picked(self.stage.scene(motion), pick, place, wide)
-
-    def momentum_parts(self, motion: Motion) -> tuple[Array, Array]:
-        """dL/dqd and dL/dq (N, picked entries) of the base columns; accelerations are not looked at."""
-        pick, _ = self.picks
-        scene = self.stage.scene(motion)
-        momentum = project(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
-        return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
 
     def _write_reactions(self, motion: Motion, wide: Array) -> None:
         kept = np.array(self.base.kept, dtype=np.int64)
@@ -409,6 +428,16 @@ class Equation(Layout):
             own = wide[:, channel.start : channel.start + rigid]
             torque[:, channel.joint] = own @ values[channel.columns[:rigid]]
         return torque
+
+
+def _find_base(robot: Robot, options: Options) -> BaseParameters:
+    """Base parameters of what is measured."""
+    if options.has_reactions:
+        tared = robot.sensor is None or robot.sensor.is_tared
+        return remembered_base_parameters(robot, model=options.model, rotor_inertia=options.rotor_inertia, tared=tared)
+    base = remembered_base_parameters(robot, model="torque", rotor_inertia=options.rotor_inertia)
+    joints = options.joint_indices(robot)
+    return base if len(joints) == robot.n else _seen_by(base, joints)
 
 
 def _seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:

@@ -133,11 +133,11 @@ def _energies(equation: Equation, motion: Motion) -> Array:
 
 def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) -> None:
     """Base columns of dL/dqd - integral of dL/dq."""
-    _, place = equation.picks
+    pick, place = equation.picks
     slope = np.empty((len(motion), len(place)))
     for start in range(0, len(motion), CHUNK):
         part = slice(start, start + CHUNK)
-        wide[part, place], slope[part] = equation.momentum_parts(_without_accelerations(motion[part]))
+        wide[part, place], slope[part] = equation.columns.momentum_parts(_without_accelerations(motion[part]), pick)
     wide[:, place] -= integrate(motion.t, slope, rule=rule)
 
 
