@@ -13,7 +13,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.regressor import regressor
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.logs import collect, collect_like, without_known
-from dynid.estimation.accumulate.one_pass import Gathered, total_factors
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.verdict import USABLE_MEAN
 from dynid.estimation.estimate import estimate
@@ -22,7 +22,7 @@ from dynid.estimation.identify import Logs, split_logs
 from dynid.estimation.inference.score import Score, score
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.robust import tell as tell_judged
+from dynid.estimation.solve.robust import describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.samples import random_samples
 from dynid.logs.log import Log
@@ -393,7 +393,7 @@ class _Read:
 
     state: State
     seconds: float
-    held_out: Gathered
+    held_out: State
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -450,10 +450,11 @@ class _Job:
             raise IdentificationError("estimator 'huber' takes no own offsets per log")
         state = collect(self.robot, self.used, options, on_progress=tell)
         result = estimate(state, options, None)
-        assert state.judge is not None
-        return replace(result, notes=(*result.notes, *tell_judged(state.judge, self.used, judged=True))), state
+        assert state.outliers is not None
+        notes = describe_outliers(state.outliers, self.used, in_validation=True)
+        return replace(result, notes=(*result.notes, *notes)), state
 
-    def _held_out(self, state: State, tell: Progress | None) -> Gathered:
+    def _held_out(self, state: State, tell: Progress | None) -> State:
         """Torque rows of the held-out data, whatever the model."""
         as_torque = replace(state, equation=state.equation.of_torques())
         held_out = collect_like(as_torque, self.others, on_progress=tell)
@@ -462,7 +463,7 @@ class _Job:
             raise IdentificationError(f"{known[0]}; give other logs, or a share to hold out (validate=0.25)")
         return held_out
 
-    def _score(self, state: State, result: Identification, held_out: Gathered) -> Score:
+    def _score(self, state: State, result: Identification, held_out: State) -> Score:
         """Errors of the torques on the held-out data, with friction as the way has it."""
         equation = state.equation.of_torques()
         offsets = self.options.offsets_per_log

@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import FRICTION, PLAIN, STOP
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.accumulate.one_pass import Gathered, total_factors
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.plausibility import find_placement, find_scales, mean_inertias
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
@@ -364,9 +364,9 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
 
 
 def estimate(
-    state: State, options: Options, validation: tuple[Gathered, str] | None, torques: Gathered | None = None
+    state: State, options: Options, validation: tuple[State, str] | None, torques: State | None = None
 ) -> Identification:
-    """Solve a state; validation: other logs gathered in the same way, and what to call them; torques: of these logs."""
+    """Solve a state; validation: other logs read in the same way, and what to call them; torques: of these logs."""
     equation = state.equation
     factors = total_factors(state.blocks)
     friction, trials = _choose(state, options, factors)
@@ -508,7 +508,7 @@ def _beside(
     unknowns: Unknowns,
     factors: Factors,
     options: Options,
-    validation: tuple[Gathered, str] | None,
+    validation: tuple[State, str] | None,
     levels: Levels,
     found: tuple[Solution, Jackknife | None, Score],
 ) -> tuple[str, tuple[str, ...]]:
@@ -587,9 +587,9 @@ def _validate(
     state: State,
     unknowns: Unknowns,
     solution: Solution,
-    validation: tuple[Gathered, str] | None,
+    validation: tuple[State, str] | None,
     levels: Levels | None,
-    torques: Gathered | None = None,
+    torques: State | None = None,
 ) -> tuple[Score, Score | None]:
     """Errors of what the model is about, and of the joint torques where it is about something else."""
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
@@ -601,12 +601,12 @@ def _validate(
             fits = solution.values + shifts_of(unknowns, solution, levels, groups)[0]
         own = held_out_score(folds, folds.errors_of(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
         return own, check.held_out(groups, fits, own.source)
-    gathered, name = validation
+    others, name = validation
     own = score(
-        unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
+        unknowns, solution.values, total_factors(others.blocks), others.settling,
         cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
     )  # fmt: skip
-    return own, None if torques is None else check.on_logs(torques, solution.values, name)
+    return own, None if torques is None else check.on_logs(torques.blocks, torques.settling, solution.values, name)
 
 
 def _posture(state: State) -> Array:

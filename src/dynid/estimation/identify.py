@@ -14,7 +14,7 @@ from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
 from dynid.estimation.joint_parameters import refuse_hidden, refuse_lost
 from dynid.estimation.options import Options
-from dynid.estimation.solve.robust import Judge, tell
+from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
 from dynid.logs.read import read_log
@@ -81,28 +81,29 @@ def identify(
     if options.is_robust and offsets_per_log and len(used) > 1:
         raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
     state = collect(robot, used, options, on_progress=on_progress)
-    judge, checked, torques = state.judge, None, None
+    outliers, checked, torques = state.outliers, None, None
     trained: tuple[str, ...] = ()
-    alike: Judge | None = None
+    alike: OutlierModel | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
-        alike = judge.anew() if judge is not None and isinstance(validate, float | int) else None
+        alike = outliers.restarted() if outliers is not None and isinstance(validate, float | int) else None
         name += ", judged alike" if alike is not None else ""
-        unseen = collect_like(state, others, judge=alike, on_progress=on_progress)
+        unseen = collect_like(state, others, outliers=alike, on_progress=on_progress)
         if not isinstance(validate, float | int):
             unseen, trained = without_known(unseen, state)
         checked = (unseen, name) if unseen.blocks else None
-        torques = collect_torques_like(state, others, judge=alike) if checked else None
+        torques = collect_torques_like(state, others, outliers=alike) if checked else None
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = replace(estimate(state, options, checked, torques), origin=origin)
     result = replace(result, warnings=(*result.warnings, *trained))
-    if judge is None:
+    if outliers is None:
         return result
     if checked is None:
         result = replace(
             result, validation=replace(result.validation, source=result.validation.source + ", judged alike")
         )
-    return replace(result, notes=(*result.notes, *tell(judge, used, judged=checked is None or alike is not None)))
+    notes = describe_outliers(outliers, used, in_validation=checked is None or alike is not None)
+    return replace(result, notes=(*result.notes, *notes))
 
 
 @one_blas_thread
@@ -140,8 +141,8 @@ def collect_state(
     if robot.parameter_names != like.equation.robot.parameter_names:
         raise IdentificationError(f"the state is one of '{like.equation.robot.name}', not of '{robot.name}'")
     rows = collect_torques_like(like, used)
-    found = collect_like(like, used, on_progress=on_progress, validate=False)
-    return replace(like.holding(found), torques=() if rows is None else rows.blocks)
+    state = collect_like(like, used, on_progress=on_progress, validate=False).without_repeats()
+    return replace(state, torques=() if rows is None else rows.blocks)
 
 
 @one_blas_thread

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
-from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.logs import Progress, collect
-from dynid.estimation.accumulate.one_pass import Block, total_factors
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.identify import Logs, open_logs
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_blocks

@@ -9,15 +9,14 @@ import numpy as np
 
 from dynid.dynamics.friction import PLAIN, joint_scales
 from dynid.errors import IdentificationError, LogError
-from dynid.estimation.accumulate.one_pass import BLOCK, Gathered, gather, total_factors, without_repeats
+from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.torque_check import torque_equation
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
 from dynid.estimation.options import PERIODS, Options
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
-from dynid.estimation.solve.robust import Judge, find_judge, smooth_survey
+from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, smooth_survey
 from dynid.logs.cutoff import LEAST, Choice, LoopNoise, choose_cutoff, loop_noise
 from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log
@@ -110,27 +109,29 @@ def collect(
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
         treatments = tuple(_unfiltered(s, options.delay) for s in surveys)
     length = block_length(surveys, options)
-    judge = None
+    outliers = None
     if options.is_robust:
         nominal = [choice.cutoff if choice.series else 0.0 for choice in choices]
-        judge = find_judge(equation, logs, surveys, treatments, nominal)
-    if options.blocks is None or "load" in equation.friction:
-        equation = _with_first_estimate(equation, logs, surveys, treatments, length, options, judge)
-        judge = None if judge is None else judge.anew()
-    told = _told(on_progress, "reading")
-    gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+        outliers = fit_outlier_model(equation, logs, surveys, treatments, nominal)
     noise = _motion_noise(options, surveys, choices, treatments)
-    empty = State(
-        equation, treatments[0].cutoff, reason, options.delay, options.blocks is None, (), (), (), (), judge, noise
-    )
-    state = empty.holding(gathered)
+    state = State(equation, treatments[0].cutoff, reason, options.delay, options.blocks is None, motion_noise=noise)
+    if options.blocks is None or "load" in equation.friction:
+        equation = _with_first_estimate(state, logs, surveys, treatments, block=length, outliers=outliers)
+        outliers = None if outliers is None else outliers.restarted()
+    state = replace(state, equation=equation, outliers=outliers)
+    progress = _sample_progress(on_progress, "reading")
+    state = accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
+    state = state.without_repeats()
     state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)))
-    beside = torque_equation(equation) if torques and all(map(_has_torques, logs, surveys)) else None
-    if beside is None:
+    of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
+    if of_torques is None:
         return state
-    told = _told(on_progress, "reading torques")
-    anew = None if judge is None else judge.anew()
-    rows = gather(beside, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=anew)
+    progress = _sample_progress(on_progress, "reading torques")
+    outliers = None if outliers is None else outliers.restarted()
+    rows = accumulate(
+        replace(state, equation=of_torques), logs, surveys, treatments,
+        block=length, on_samples=progress, outliers=outliers,
+    )  # fmt: skip
     return replace(state, torques=rows.blocks)
 
 
@@ -150,26 +151,28 @@ def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Surv
         )  # fmt: skip
 
 
-def collect_torques_like(state: State, logs: Sequence[Log], *, judge: Judge | None = None) -> Gathered | None:
-    """Read the torques of other logs, where the state's were read beside what the model is about."""
-    beside = torque_equation(state.equation) if state.torques else None
-    if beside is None:
+def collect_torques_like(state: State, logs: Sequence[Log], *, outliers: OutlierModel | None = None) -> State | None:
+    """Read the torques of other logs, where the state has them beside what the model is about."""
+    of_torques = state.equation.torque_equation() if state.torques else None
+    if of_torques is None:
         return None
     surveys = [survey(log, state.equation.robot, measured=(), joints=state.equation.joints) for log in logs]
     if not all(map(_has_torques, logs, surveys)):
         return None
-    return collect_like(replace(state, equation=beside), logs, judge=None if judge is None else judge.anew())
+    return collect_like(
+        replace(state, equation=of_torques), logs, outliers=None if outliers is None else outliers.restarted()
+    )
 
 
 def collect_like(
     state: State,
     logs: Sequence[Log],
     *,
-    judge: Judge | None = None,
+    outliers: OutlierModel | None = None,
     on_progress: Progress | None = None,
     validate: bool = True,
-) -> Gathered:
-    """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows.
+) -> State:
+    """Read other logs in the same way; outliers: of their torques, where they are parts of the logs that it knows.
 
     validate: they are predicted only, so that it does not matter what noise of their motion would show.
     """
@@ -180,24 +183,24 @@ def collect_like(
     treatments = tuple(treat_like(s, state.cutoff, state.delay) for s in surveys)
     if validate:
         treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
-    told = _told(on_progress, "validating")
+    progress = _sample_progress(on_progress, "validating")
     length = block_length(surveys, equation.options)
-    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+    return accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
 
 
-def without_known(gathered: Gathered, state: State) -> tuple[Gathered, tuple[str, ...]]:
-    """Leave out what a state was made from, and say so; all, where most of it was."""
-    unseen, repeats = without_repeats(gathered, state.findings)
-    told = [
+def without_known(others: State, state: State) -> tuple[State, tuple[str, ...]]:
+    """Leave out of others what a state was made from, with warnings; all, where most of it was."""
+    unseen = others.without_repeats(state.findings)
+    warnings = [
         f"{repeat.part} does not count as validation: the parameters were identified from these samples"
         + ("" if repeat.name == repeat.other else f", which {repeat.other} holds")
-        for repeat in repeats
+        for repeat in unseen.repeats
         if repeat.of < 0
     ]
-    if told and 2 * len(unseen.blocks) < len(gathered.blocks):
-        unseen = Gathered((), (), (), ())
-        told.append("held-out stretches of the logs validate instead; validate on another recording")
-    return unseen, tuple(told)
+    if warnings and 2 * len(unseen.blocks) < len(others.blocks):
+        unseen = replace(unseen, blocks=(), settling=(), kept=(), findings=())
+        warnings.append("held-out stretches of the logs validate instead; validate on another recording")
+    return unseen, tuple(warnings)
 
 
 def choose_treatments(
@@ -285,15 +288,16 @@ def _with_window(options: Options, choices: Sequence[Choice], treatments: tuple[
 
 
 def _with_first_estimate(
-    equation: Equation,
+    state: State,
     logs: Sequence[Log],
     surveys: tuple[Survey, ...],
     treatments: tuple[Treatment, ...],
-    length: float,
-    options: Options,
-    judge: Judge | None,
+    *,
+    block: float,
+    outliers: OutlierModel | None,
 ) -> Equation:
     """Estimate the rigid torque from the beginning of every log, for the load block, and lay out all blocks."""
+    equation = state.equation
     first = tuple(b for b in equation.friction if b != "load") or PLAIN
     simple = equation.with_friction(first)
     seen = tuple(
@@ -301,12 +305,13 @@ def _with_first_estimate(
         for log, s in zip(logs, surveys, strict=True)
     )
     treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
-    gathered = gather(simple, seen, surveys, treatments, block=length, most=ROWS, judge=judge)
+    simple_state = replace(state, equation=simple)
+    blocks = accumulate(simple_state, seen, surveys, treatments, block=block, most=ROWS, outliers=outliers).blocks
     unknowns = Unknowns.of(simple, first, len(logs))
-    solution = solve(unknowns, total_factors(gathered.blocks))
+    solution = solve(unknowns, total_factors(blocks))
     place = unknowns.place[0, : simple.rigid_count]
     values = np.where(place >= 0, solution.values[place], 0.0)
-    everything = (*DEFAULT, *OPTIONAL) if options.blocks is None else equation.friction
+    everything = (*DEFAULT, *OPTIONAL) if state.recipe else equation.friction
     return equation.with_friction(everything).with_rigid(values)
 
 
@@ -321,14 +326,14 @@ def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
     return couplings[0]
 
 
-def _told(on_progress: Progress | None, what: str) -> Callable[[int], None] | None:
-    """Progress for a person: how many samples were read; the end is not known while streaming."""
+def _sample_progress(on_progress: Progress | None, what: str) -> Callable[[int], None] | None:
+    """Progress by the samples read; their number is not known while streaming."""
     if on_progress is None:
         return None
     done = [0]
 
-    def tell(samples: int) -> None:
+    def advance(samples: int) -> None:
         done[0] += samples
         on_progress(f"{what}: {done[0]:,} samples", 1.0 - 1.0 / (1.0 + done[0] / 2e5))
 
-    return tell
+    return advance

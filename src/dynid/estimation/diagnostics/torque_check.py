@@ -11,25 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.dynamics.friction import PLAIN
-from dynid.estimation.accumulate.one_pass import Block, Gathered, total_factors
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.inference.score import Score, score
-from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.robot.inertia import ROTOR
 from dynid.robot.transform import Array
-
-
-def torque_equation(equation: Equation) -> Equation | None:
-    """The equation of the joint torques beside one of something else; None where torques are used anyway."""
-    if equation.options.model in ("torque", "torque+reaction"):
-        return None
-    if equation.options.has_torques:
-        return equation.of_torques()
-    scale, transmission = equation.shapes.scale, equation.transmission
-    return Equation.of(equation.robot, Options(), friction=PLAIN, scale=scale, transmission=transmission)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,20 +53,22 @@ class TorqueCheck:
         nrmse = rmse / np.where(spread > 0.0, spread, np.nan)
         return Score(rmse, nrmse, nrmse, 0.0, self.cutoff, source, int(every.max()))
 
-    def on_logs(self, gathered: Gathered, values: Array, source: str) -> Score | None:
+    def on_logs(
+        self, blocks: tuple[Block, ...], settling: tuple[tuple[ChannelFactor, ...], ...], values: Array, source: str
+    ) -> Score | None:
         """Errors on other logs."""
         lift = self._lift()
         if lift is None:
             return None
-        torques = torque_equation(self.equation)
+        torques = self.equation.torque_equation()
         assert torques is not None
         return score(
-            lift.unknowns, lift.values(values, self.blocks), total_factors(gathered.blocks), gathered.settling,
+            lift.unknowns, lift.values(values, self.blocks), total_factors(blocks), settling,
             cutoff=self.cutoff, source=source, fitted=False, kinds=torques.kinds,
         )  # fmt: skip
 
     def _lift(self) -> _Lift | None:
-        torques = torque_equation(self.equation)
+        torques = self.equation.torque_equation()
         if torques is None or not self.blocks:
             return None
         if self.equation.options.has_torques:

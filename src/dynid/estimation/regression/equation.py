@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import FrictionShapes, find_block, friction_columns
+from dynid.dynamics.friction import PLAIN, FrictionShapes, find_block, friction_columns
 from dynid.dynamics.kernels.rows import MOMENTUM
 from dynid.dynamics.model import project
 from dynid.dynamics.momentum import LagrangianGradient
@@ -195,6 +195,15 @@ class Equation:
     def of_torques(self) -> Equation:
         """Return the same for the joint torques themselves."""
         return replace(self, options=self.options.with_model("torque"))
+
+    def torque_equation(self) -> Equation | None:
+        """Return that of the joint torques where this one is about something else; None where torques are used."""
+        if self.options.model in ("torque", "torque+reaction"):
+            return None
+        if self.options.has_torques:
+            return self.of_torques()
+        scale, transmission = self.shapes.scale, self.transmission
+        return Equation.of(self.robot, Options(), friction=PLAIN, scale=scale, transmission=transmission)
 
     @property
     def friction(self) -> tuple[str, ...]:

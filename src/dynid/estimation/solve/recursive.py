@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
-from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.inference.jackknife import FEWEST, Jackknife, grouped, left_out, of_shifts
 from dynid.estimation.inference.score import Score
 from dynid.estimation.regression.equation import Equation
