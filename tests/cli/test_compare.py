@@ -17,8 +17,8 @@ from dynid import Log, Robot, State, compare_ways, load_robot, read_log
 from dynid.cli.output import comparison as comparison_face
 from dynid.cli.output.recordings import write_log
 from dynid.estimation import compare as module
-from dynid.estimation.accumulate.logs import Wishes
 from dynid.estimation.compare import WAYS
+from dynid.estimation.options import Options
 
 PLAIN = ("--friction", "viscous,coulomb,offset")
 
@@ -112,10 +112,10 @@ def test_nonsense_leaves_with_a_warning(dynid: CommandLine, log: Path, tmp_path:
 def test_ctrl_c_shows_what_is_finished(dynid: CommandLine, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collect = module.collect  # type: ignore[attr-defined]
 
-    def interrupted(robot: Robot, logs: Sequence[Log], wishes: Wishes, *, on_progress: Any = None) -> State:
-        if wishes.robust:
+    def interrupted(robot: Robot, logs: Sequence[Log], options: Options, *, on_progress: Any = None) -> State:
+        if options.is_robust:
             raise KeyboardInterrupt
-        return collect(robot, logs, wishes, on_progress=on_progress)
+        return collect(robot, logs, options, on_progress=on_progress)
 
     monkeypatch.setattr(module, "collect", interrupted)
     done = dynid("identify", "gautier3", log, *PLAIN, "--compare")

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.identification import Identification
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import Measure
 from dynid.estimation.regression.rows import rows_of
 from dynid.logs import segments as module
 from dynid.logs.filtering import Treatment
@@ -152,13 +152,13 @@ TREATMENTS = [
 
 
 @pytest.mark.parametrize("treatment", TREATMENTS)
-@pytest.mark.parametrize("measure", [Measure("power"), Measure("energy", 0.3), Measure("momentum", 0.3)])
+@pytest.mark.parametrize(("model", "window"), [("power", None), ("energy", 0.3), ("momentum", 0.3)])
 def test_rows_do_not_depend_on_windows_and_chunks(
-    measure: Measure, treatment: Treatment, monkeypatch: pytest.MonkeyPatch
+    model: str, window: float | None, treatment: Treatment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     robot = arm(2)
     blocks = (*PLAIN, "stop1e-3", "lag")
-    equation = Equation.of(robot, friction=blocks, rotor_inertia=True, scale=np.ones(2), measure=measure)
+    equation = Equation.of(robot, Options(model=model, window=window), friction=blocks, scale=np.ones(2))
     t = np.arange(3000) / 200.0
     t[1000:1400] += np.random.default_rng(0).uniform(-1e-3, 1e-3, 400)
     t[2000:] += 0.5
@@ -238,7 +238,8 @@ def test_results_and_states_come_back_from_files(model: str, tmp_path: Path) -> 
     result = dynid.identify(robot, log, model=model, friction=PLAIN, cutoff=10.0)
     result.save(tmp_path / "result.json")
     again = Identification.load(tmp_path / "result.json")
-    assert again.equation.measure == result.equation.measure
+    for name in ("model", "window", "quadrature", "rotor_inertia", "joints"):
+        assert getattr(again.equation.options, name) == getattr(result.equation.options, name)
     assert again.channels == result.channels
     assert_allclose(again.predict(motion), result.predict(motion), rtol=0.0, atol=0.0)
     state = dynid.collect_state(robot, log, model=model, friction=PLAIN, cutoff=10.0)

@@ -114,7 +114,7 @@ def test_flat_names_are_those_of_the_parts() -> None:
 def test_what_a_file_may_not_hold_is_one_line(change: dict[str, Any], place: str) -> None:
     with pytest.raises(DAMAGE) as caught:
         build(Whole, written() | change)
-    text = describe_damage(caught.value)  # type: ignore[arg-type]
+    text = describe_damage(caught.value)
     assert place in text
     assert "\n" not in text
     assert "part." not in text
@@ -127,10 +127,10 @@ def test_missing_fields_are_named() -> None:
         del data[name]
         with pytest.raises(DAMAGE) as caught:
             build(Whole, data)
-        assert describe_damage(caught.value).startswith(f"{name}: ")  # type: ignore[arg-type]
+        assert describe_damage(caught.value).startswith(f"{name}: ")
 
 
 def test_numbers_of_numpy_are_plain_in_files() -> None:
-    one = Whole(whole().part, (Row("a", np.float64(2.0)),), Row("a"), np.int64(3), np.zeros(1))  # type: ignore[arg-type]
+    one = Whole(whole().part, (Row("a", np.float64(2.0)),), Row("a"), np.int64(3), np.zeros(1))
     data = json.loads(json_text(dump(Whole, one)))
     assert (data["count"], data["rows"]) == (3, [["a", 2.0]])

@@ -12,17 +12,17 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.regressor import regressor
 from dynid.errors import DynidError, IdentificationError
-from dynid.estimation.accumulate.logs import Wishes, collect, collect_like, without_known
-from dynid.estimation.accumulate.one_pass import Gathered, total_factors
+from dynid.estimation.accumulate.logs import collect, collect_like, without_known
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.verdict import USABLE_MEAN
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification
-from dynid.estimation.identify import Logs, check_wishes, split_logs
+from dynid.estimation.identify import Logs, split_logs
 from dynid.estimation.inference.score import Score, score
-from dynid.estimation.regression.measurement import TORQUE, Measure, Method
+from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.robust import tell as tell_judged
+from dynid.estimation.solve.robust import describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.samples import random_samples
 from dynid.logs.log import Log
@@ -360,15 +360,13 @@ def compare_ways(
     used, others, source = split_logs(robot, logs, validate)
     is_share = isinstance(validate, float | int)
 
-    def wishes(model: str) -> Wishes:
-        integral = model in ("energy", "momentum")
-        measure = Measure(model, window if integral else None, quadrature if integral else "smooth")
-        return check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
-
-    wishes("torque")  # what is wrong with the options is wrong for all ways
-    Measure("momentum", window, quadrature)
-    method = Method("wls", dict(known or {}), tuple(tied), offsets_per_log)
-    job = _Job(robot, used, others, source, is_share, wishes, method)
+    options = Options(  # the ways share the base parameters of the nominal geometry
+        model="momentum", window=window, quadrature=quadrature, unknown=(), friction=friction,
+        rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, known=known or {}, tied=tied,
+        offsets_per_log=offsets_per_log, delay=delay,
+    )  # fmt: skip
+    options.with_model("torque").resolve(robot)  # what is wrong with the options is wrong for all ways
+    job = _Job(robot, used, others, source, is_share, options)
     ways: list[Way] = []
     interrupted = False
     try:
@@ -395,7 +393,7 @@ class _Read:
 
     state: State
     seconds: float
-    held_out: Gathered
+    held_out: State
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -407,8 +405,7 @@ class _Job:
     others: tuple[Log, ...]
     source: str
     is_share: bool
-    wishes: Callable[[str], Wishes]
-    method: Method
+    options: Options
     done: dict[str, _Read | DynidError] = field(default_factory=dict)
     failures: list[Exception] = field(default_factory=list)
 
@@ -427,12 +424,15 @@ class _Job:
             return Way(model, estimator, time.perf_counter() - start, refusal=str(error))
         return Way(model, estimator, seconds, result, prediction)
 
+    def _options(self, model: str) -> Options:
+        return self.options.with_model(model).resolve(self.robot)
+
     def _read(self, model: str, tell: Progress | None) -> _Read:
         """Pass over the logs, made once; so is its failure."""
         if model not in self.done:
             start = time.perf_counter()
             try:
-                state = collect(self.robot, self.used, self.wishes(model), on_progress=tell)
+                state = collect(self.robot, self.used, self._options(model), on_progress=tell)
                 seconds = time.perf_counter() - start
                 self.done[model] = _Read(state, seconds, self._held_out(state, tell))
             except DynidError as error:
@@ -443,30 +443,30 @@ class _Job:
         return read
 
     def _solve(self, state: State, estimator: str, tell: Progress | None) -> tuple[Identification, State]:
-        method = replace(self.method, estimator=estimator)
+        options = replace(self._options(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
-            return estimate(state, method, None), state
-        if method.offsets_per_log and len(self.used) > 1:
+            return estimate(state, options, None), state
+        if options.offsets_per_log and len(self.used) > 1:
             raise IdentificationError("estimator 'huber' takes no own offsets per log")
-        wishes = replace(self.wishes(state.equation.measure.model), robust=True)
-        state = collect(self.robot, self.used, wishes, on_progress=tell)
-        result = estimate(state, method, None)
-        assert state.judge is not None
-        return result.replace(notes=(*result.notes, *tell_judged(state.judge, self.used, judged=True))), state
+        state = collect(self.robot, self.used, options, on_progress=tell)
+        result = estimate(state, options, None)
+        assert state.outliers is not None
+        notes = describe_outliers(state.outliers, self.used, in_validation=True)
+        return result.replace(notes=(*result.notes, *notes)), state
 
-    def _held_out(self, state: State, tell: Progress | None) -> Gathered:
+    def _held_out(self, state: State, tell: Progress | None) -> State:
         """Torque rows of the held-out data, whatever the model."""
-        as_torque = replace(state, equation=replace(state.equation, measure=TORQUE))
+        as_torque = replace(state, equation=state.equation.of_torques())
         held_out = collect_like(as_torque, self.others, on_progress=tell)
         known = () if self.is_share else without_known(held_out, state)[1]
         if known:
             raise IdentificationError(f"{known[0]}; give other logs, or a share to hold out (validate=0.25)")
         return held_out
 
-    def _score(self, state: State, result: Identification, held_out: Gathered) -> Score:
+    def _score(self, state: State, result: Identification, held_out: State) -> Score:
         """Errors of the torques on the held-out data, with friction as the way has it."""
-        equation = replace(state.equation, measure=TORQUE)
-        offsets = self.method.offsets_per_log
+        equation = state.equation.of_torques()
+        offsets = self.options.offsets_per_log
         unknowns = Unknowns.of(equation, equation.friction, len(self.used), offsets_per_log=offsets)
         values = dict(zip(result.names, result.values, strict=True))
         return score(

@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import FRICTION, PLAIN, STOP
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.accumulate.one_pass import Gathered, total_factors
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.plausibility import find_placement, find_scales, mean_inertias
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
@@ -24,8 +24,8 @@ from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_group
 from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife
 from dynid.estimation.inference.score import Score, held_out_score, score
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, Trial, choose_blocks, eliminate
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation, Indices
-from dynid.estimation.regression.measurement import Method, refuse_idle_offsets
 from dynid.estimation.regression.structure import standing_regrouping, structural_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import (
@@ -73,7 +73,7 @@ class Outcome:
     """
 
     state: State
-    method: Method
+    options: Options
     unknowns: Unknowns
     factors: Factors
     solution: Solution
@@ -103,7 +103,7 @@ class Outcome:
             *map(str, self.lost),
             *doubts,
         )
-        if self.deviations is None and self.method.intervals == "jackknife":
+        if self.deviations is None and self.options.intervals == "jackknife":
             few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
             warnings = (*warnings, few)
         essential = eliminate(solution, self.inflation, self.groups or 1000)
@@ -123,7 +123,7 @@ class Outcome:
             condition=solution.condition,
             base_condition=self.base_condition,
             bounds=self._bounds(),
-            noise=solution.noise if self.method.estimator != "ols" else channel_noise(solution),
+            noise=solution.noise if self.options.estimator != "ols" else channel_noise(solution),
             fit=self.fit,
             friction=self.friction,
             essential=self._named(k for k in essential.kept if k in set(kept.tolist())),
@@ -141,7 +141,7 @@ class Outcome:
             found_delay=self.found_delay,
             torques=self.torques,
         )
-        model, estimator = equation.measure.model, self.method.estimator
+        model, estimator = equation.options.model, self.options.estimator
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
         return Identification(found, self.validation, diagnostics, provenance)
 
@@ -234,22 +234,22 @@ class Outcome:
         state, equation, unknowns, deviations = self.state, self.state.equation, self.unknowns, self.deviations
         return Evidence(
             channels=equation.channel_names, fit=self.fit, validation=self.validation, lost=self.lost,
-            model=equation.measure.model, torques=self.torques, torque_joints=self._torque_joints(),
+            model=equation.options.model, torques=self.torques, torque_joints=self._torque_joints(),
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
             weak=self._weak(), impossible=self._impossible(), negative=self._negative_inertias(),
             placement=find_placement(equation, unknowns, self.solution, state.kept, self.inflation),
-            is_plate=equation.measure.model == "reaction", motion_noise=state.motion_noise,
+            is_plate=equation.options.model == "reaction", motion_noise=state.motion_noise,
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
             scales=find_scales(equation, unknowns, self.solution.values, self.factors),
-            in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.measure.has_torques,
+            in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.options.has_torques,
             seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken(),
         )  # fmt: skip
 
     def _torque_joints(self) -> tuple[str, ...]:
         """Joints of the torques that were predicted beside what the model is about."""
         equation = self.state.equation
-        joints = equation.joints if equation.measure.has_torques else range(equation.robot.n)
+        joints = equation.joints if equation.options.has_torques else range(equation.robot.n)
         return tuple(equation.robot.joint_names[j] for j in joints)
 
     def _shaken(self) -> list[Shaken]:
@@ -362,14 +362,14 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
 
 
 def estimate(
-    state: State, method: Method, validation: tuple[Gathered, str] | None, torques: Gathered | None = None
+    state: State, options: Options, validation: tuple[State, str] | None, torques: State | None = None
 ) -> Identification:
-    """Solve a state; validation: other logs gathered in the same way, and what to call them; torques: of these logs."""
+    """Solve a state; validation: other logs read in the same way, and what to call them; torques: of these logs."""
     equation = state.equation
     factors = total_factors(state.blocks)
-    friction, trials = _choose(state, method, factors)
-    refuse_idle_offsets(method.offsets_per_log, friction)
-    unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=method.offsets_per_log)
+    friction, trials = _choose(state, options, factors)
+    options.refuse_idle_offsets(friction)
+    unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=options.offsets_per_log)
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
         f"{unknowns.names[k]} is the same as {_names(unknowns, independent, joined[:, k])} on every motion: left out"
@@ -378,14 +378,14 @@ def estimate(
     )
     sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
-    declared = _declared_rotors(equation, method)
-    constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
+    declared = _declared_rotors(equation, options)
+    constraints, notes = constraints_of(equation, unknowns, options.known, options.tied, declared)
     standing = standing_regrouping(state, unknowns, constraints)
     lost = describe_lost(equation, unknowns, standing, _posture(state))
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
-        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
-    levels = _levels(state, unknowns, method, constraints)
+        constraints, notes = constraints_of(equation, unknowns, options.known, options.tied, declared)
+    levels = _levels(state, unknowns, options, constraints)
     plain = solve(unknowns, factors, constraints=constraints)
     by_noise = _above_noise(state, unknowns, factors, plain, constraints)
     found = list[Lost]()
@@ -400,31 +400,31 @@ def estimate(
         raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
     if by_noise is not None:
         lost = (*lost, *found)
-        constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
+        constraints, notes = constraints_of(equation, unknowns, options.known, options.tied, declared)
         plain = solve(unknowns, factors, constraints=constraints)
     if levels is None:
-        solution = _solve(state, unknowns, factors, method, constraints, plain)
+        solution = _solve(state, unknowns, factors, options, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
-    if not equation.measure.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
+    if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
     deviations = None
-    if method.intervals == "jackknife":
+    if options.intervals == "jackknife":
         deviations = _deviations(state, unknowns, solution, levels, _is_derived(state, unknowns, solution))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
     checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
-    warnings = _contradicted(state, unknowns, factors, method, declared)
+    warnings = _contradicted(state, unknowns, factors, options, declared)
     if levels is not None:
-        note, warnings = _beside(state, unknowns, factors, method, validation, levels, (solution, deviations, checked))
+        note, warnings = _beside(state, unknowns, factors, options, validation, levels, (solution, deviations, checked))
         notes = (*notes, note)
     lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
     return Outcome(
-        state=state, method=method, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
+        state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials, lost=lost, sums=sums, notes=(*same, *notes),
         blind=warnings, torques=predicted, shift=shift,
     ).judged()  # fmt: skip
@@ -436,31 +436,31 @@ def _names(unknowns: Unknowns, kept: tuple[int, ...], shares: Array) -> str:
     return " and ".join(some) if some else "nothing"
 
 
-def _choose(state: State, method: Method, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
+def _choose(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
     if not state.recipe:
         return state.equation.friction, ()
-    first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=method.offsets_per_log)
+    first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=options.offsets_per_log)
     noise = solve(first, factors).noise
     return choose_blocks(
-        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=method.offsets_per_log, optional=OPTIONAL
+        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log, optional=OPTIONAL
     )
 
 
-def _declared_rotors(equation: Equation, method: Method) -> dict[str, float]:
+def _declared_rotors(equation: Equation, options: Options) -> dict[str, float]:
     """Ia that the robot's sensor declares, where torques hold rotors; the recursion takes no known parameters."""
-    has_rotors = equation.measure.has_torques and equation.base.question.rotor_inertia and equation.unknown is None
-    return equation.robot.declared_rotors if has_rotors and method.estimator != "recursive" else {}
+    has_rotors = equation.options.has_torques and equation.base.question.rotor_inertia and equation.unknown is None
+    return equation.robot.declared_rotors if has_rotors and options.estimator != "recursive" else {}
 
 
 def _contradicted(
-    state: State, unknowns: Unknowns, factors: Factors, method: Method, declared: Mapping[str, float]
+    state: State, unknowns: Unknowns, factors: Factors, options: Options, declared: Mapping[str, float]
 ) -> tuple[str, ...]:
     """Name declared rotors whose Ia the data, left free, find elsewhere: by 5 deviations and a twentieth."""
-    own = {name: x for name, x in declared.items() if name in unknowns.names and name not in method.known}
+    own = {name: x for name, x in declared.items() if name in unknowns.names and name not in options.known}
     if not own:
         return ()
     free = solve(
-        unknowns, factors, constraints=constraints_of(state.equation, unknowns, method.known, method.tied, {})[0]
+        unknowns, factors, constraints=constraints_of(state.equation, unknowns, options.known, options.tied, {})[0]
     )
     spread = jackknife(unknowns, free, state.blocks)
     sigma = np.sqrt(np.diag(free.covariance if spread is None else spread.covariance))
@@ -476,9 +476,9 @@ def _contradicted(
     return tuple(warnings)
 
 
-def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Constraints | None) -> Levels | None:
+def _levels(state: State, unknowns: Unknowns, options: Options, constraints: Constraints | None) -> Levels | None:
     """Blocks of the recursion, where it is asked for."""
-    if method.estimator != "recursive":
+    if options.estimator != "recursive":
         return None
     if constraints is not None and len(constraints.matrix):
         raise IdentificationError("the recursion takes no known or tied parameters; use estimator='wls'")
@@ -505,14 +505,14 @@ def _beside(
     state: State,
     unknowns: Unknowns,
     factors: Factors,
-    method: Method,
-    validation: tuple[Gathered, str] | None,
+    options: Options,
+    validation: tuple[State, str] | None,
     levels: Levels,
     found: tuple[Solution, Jackknife | None, Score],
 ) -> tuple[str, tuple[str, ...]]:
     """Compare the recursion with joint weighted least squares on the same factors."""
     batch = solve(unknowns, factors)
-    spread = jackknife(unknowns, batch, state.blocks) if method.intervals == "jackknife" else None
+    spread = jackknife(unknowns, batch, state.blocks) if options.intervals == "jackknife" else None
     pair = [
         Candidate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
         for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)[0]))
@@ -555,17 +555,17 @@ def _solve(
     state: State,
     unknowns: Unknowns,
     factors: Factors,
-    method: Method,
+    options: Options,
     constraints: Constraints | None,
     plain: Solution,
 ) -> Solution:
-    """Solve as the method asks; plain: the solution of weighted least squares."""
-    if method.estimator == "ols":
+    """Solve as the options ask; plain: the solution of weighted least squares."""
+    if options.estimator == "ols":
         return solve(unknowns, factors, weighted=False, constraints=constraints)
     declared = _declared_noise(state.equation, plain.noise)
     if declared is not None:
         plain = solve(unknowns, factors, constraints=constraints, noise=declared)
-    if method.estimator != "ridge":
+    if options.estimator != "ridge":
         return plain
     prior = ridge_rows(state, unknowns, plain)
     return solve(unknowns, factors, constraints=constraints, prior=prior, noise=plain.noise)
@@ -585,9 +585,9 @@ def _validate(
     state: State,
     unknowns: Unknowns,
     solution: Solution,
-    validation: tuple[Gathered, str] | None,
+    validation: tuple[State, str] | None,
     levels: Levels | None,
-    torques: Gathered | None = None,
+    torques: State | None = None,
 ) -> tuple[Score, Score | None]:
     """Errors of what the model is about, and of the joint torques where it is about something else."""
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
@@ -599,12 +599,12 @@ def _validate(
             fits = solution.values + shifts_of(unknowns, solution, levels, groups)[0]
         own = held_out_score(folds, folds.errors_of(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
         return own, check.held_out(groups, fits, own.source)
-    gathered, name = validation
+    others, name = validation
     own = score(
-        unknowns, solution.values, total_factors(gathered.blocks), gathered.settling,
+        unknowns, solution.values, total_factors(others.blocks), others.settling,
         cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
     )  # fmt: skip
-    return own, None if torques is None else check.on_logs(torques, solution.values, name)
+    return own, None if torques is None else check.on_logs(torques.blocks, torques.settling, solution.values, name)
 
 
 def _posture(state: State) -> Array:

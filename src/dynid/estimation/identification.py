@@ -320,7 +320,7 @@ class Identification:
 
         Joints whose torque was not used are NaN. Of a result from forces on the base alone, these forces (N, channels).
         """
-        return self._along(motion)[0] if self.equation.measure.has_torques else self.predict_reactions(motion)
+        return self._along(motion)[0] if self.equation.options.has_torques else self.predict_reactions(motion)
 
     def predict_reactions(self, motion: Motion) -> Array:
         """Readings (N, channels) of the force plate along a motion, offsets of several logs averaged."""

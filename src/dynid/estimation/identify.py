@@ -6,18 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from dynid.dynamics.friction import find_block
 from dynid.dynamics.kernels.threads import one_blas_thread
-from dynid.errors import FIX_THE_BASE, IdentificationError
-from dynid.estimation.accumulate.logs import Wishes, collect, collect_like, collect_torques_like, without_known
+from dynid.errors import IdentificationError
+from dynid.estimation.accumulate.logs import collect, collect_like, collect_torques_like, without_known
 from dynid.estimation.accumulate.state import State, merge_states
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
 from dynid.estimation.joint_parameters import refuse_hidden, refuse_lost
-from dynid.estimation.regression.measurement import Measure, Method
-from dynid.estimation.solve.robust import Judge, tell
+from dynid.estimation.options import Options
+from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
 from dynid.logs.read import read_log
@@ -72,39 +69,40 @@ def identify(
     cannot tell all parameters of the joint torques. unknown: what of the geometry is unknown (see `model_parameters`),
     by default what the robot's table declares; then model parameters X are identified in place of base parameters.
     """
-    measure = Measure(model, window, quadrature)
-    robot = _on_plate(robot, measure, sensor, partial)
-    wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
-    wishes = replace(wishes, robust=estimator == "huber", unknown=check_unknown(robot, unknown, measure))
-    if wishes.robust and measure.has_reactions:
-        raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
-    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
+    options = Options(
+        model=model, window=window, quadrature=quadrature, sensor=sensor, partial=partial, unknown=unknown,
+        friction=friction, rotor_inertia=rotor_inertia, estimator=estimator, cutoff=cutoff, columns=columns,
+        joints=joints, known=known or {}, tied=tied, offsets_per_log=offsets_per_log, delay=delay, intervals=intervals,
+    )  # fmt: skip
+    robot = _on_plate(robot, options)
+    options = options.resolve(robot)
     used, others, name = split_logs(robot, logs, validate)
     origin = find_origin((*used, *others))
-    if wishes.robust and offsets_per_log and len(used) > 1:
+    if options.is_robust and offsets_per_log and len(used) > 1:
         raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
-    state = collect(robot, used, wishes, on_progress=on_progress)
-    judge, checked, torques = state.judge, None, None
+    state = collect(robot, used, options, on_progress=on_progress)
+    outliers, checked, torques = state.outliers, None, None
     trained: tuple[str, ...] = ()
-    alike: Judge | None = None
+    alike: OutlierModel | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
-        alike = judge.anew() if judge is not None and isinstance(validate, float | int) else None
+        alike = outliers.restarted() if outliers is not None and isinstance(validate, float | int) else None
         name += ", judged alike" if alike is not None else ""
-        unseen = collect_like(state, others, judge=alike, on_progress=on_progress)
+        unseen = collect_like(state, others, outliers=alike, on_progress=on_progress)
         if not isinstance(validate, float | int):
             unseen, trained = without_known(unseen, state)
         checked = (unseen, name) if unseen.blocks else None
-        torques = collect_torques_like(state, others, judge=alike) if checked else None
+        torques = collect_torques_like(state, others, outliers=alike) if checked else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = estimate(state, method, checked, torques).replace(origin=origin)
+    result = estimate(state, options, checked, torques).replace(origin=origin)
     result = result.replace(warnings=(*result.warnings, *trained))
-    if judge is None:
+    if outliers is None:
         return result
     if checked is None:
         source = result.validation.source + ", judged alike"
         result = result.replace(validation=replace(result.validation, source=source))
-    return result.replace(notes=(*result.notes, *tell(judge, used, judged=checked is None or alike is not None)))
+    notes = describe_outliers(outliers, used, in_validation=checked is None or alike is not None)
+    return result.replace(notes=(*result.notes, *notes))
 
 
 @one_blas_thread
@@ -112,42 +110,38 @@ def collect_state(
     robot: Robot,
     logs: Logs,
     *,
-    friction: str | Sequence[str] = "auto",
-    rotor_inertia: bool = True,
-    cutoff: float | None = None,
-    columns: Sequence[JointColumn] = (),
-    joints: Sequence[str] | None = None,
-    delay: float = 0.0,
     model: str = "torque",
     window: float | None = None,
     quadrature: str = "smooth",
     unknown: Sequence[str] | None = None,
-    like: State | None = None,
+    friction: str | Sequence[str] = "auto",
+    rotor_inertia: bool = True,
+    cutoff: float | None = None,
     on_progress: Callable[[str, float], None] | None = None,
+    columns: Sequence[JointColumn] = (),
+    joints: Sequence[str] | None = None,
+    delay: float = 0.0,
+    like: State | None = None,
 ) -> State:
     """Read logs into a state: small factors that can be saved, merged with others and solved later.
 
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
     used = open_logs(robot, logs)
-    own = {
-        "friction": friction != "auto", "rotor_inertia": not rotor_inertia, "cutoff": cutoff is not None,
-        "columns": bool(columns), "joints": joints is not None, "delay": delay != 0.0, "model": model != "torque",
-        "window": window is not None, "quadrature": quadrature != "smooth", "unknown": unknown is not None,
-    }  # fmt: skip
+    options = Options(
+        model=model, window=window, quadrature=quadrature, unknown=unknown, friction=friction,
+        rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, delay=delay,
+    )  # fmt: skip
     if like is None:
-        measure = Measure(model, window, quadrature)
-        wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
-        wishes = replace(wishes, unknown=check_unknown(robot, unknown, measure))
-        return collect(robot, used, wishes, on_progress=on_progress)
-    if any(own.values()):
-        given = ", ".join(name for name, here in own.items() if here)
-        raise IdentificationError(f"like= takes over all settings; leave out {given}")
+        return collect(robot, used, options.resolve(robot), on_progress=on_progress)
+    given = options.changed()
+    if given:
+        raise IdentificationError(f"like= takes over all settings; leave out {', '.join(given)}")
     if robot.parameter_names != like.equation.robot.parameter_names:
         raise IdentificationError(f"the state is one of '{like.equation.robot.name}', not of '{robot.name}'")
     rows = collect_torques_like(like, used)
-    found = collect_like(like, used, on_progress=on_progress, validate=False)
-    return replace(like.holding(found), torques=() if rows is None else rows.blocks)
+    state = collect_like(like, used, on_progress=on_progress, validate=False).without_repeats()
+    return replace(state, torques=() if rows is None else rows.blocks)
 
 
 @one_blas_thread
@@ -166,92 +160,25 @@ def identify_states(
         raise IdentificationError("there is no state to identify from")
     if estimator == "huber":
         raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
-    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
-    return estimate(merge_states(several), method, None).replace(origin=find_origin(()))
+    options = replace(
+        several[0].equation.options, estimator=estimator, known=known or {}, tied=tied,
+        offsets_per_log=offsets_per_log, intervals=intervals,
+    )  # fmt: skip
+    return estimate(merge_states(several), options, None).replace(origin=find_origin(()))
 
 
-def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path | None, partial: bool) -> Robot:
+def _on_plate(robot: Robot, options: Options) -> Robot:
     """The robot on its force plate, refused where the joint torques' parameters cannot be had from it."""
-    if not measure.has_reactions:
-        for name, given in (("sensor", sensor is not None), ("partial", partial)):
-            if given:
-                raise IdentificationError(
-                    f"model '{measure.model}' uses no force plate; {name}= goes with reaction models"
-                )
+    sensor = options.sensor
+    if not options.has_reactions or robot.floating:
         return robot
-    if sensor is not None and not robot.floating:
+    if sensor is not None:
         robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
-    if not partial and not robot.floating:
+    if not options.partial:
         refuse_hidden(robot)
-        if measure.model == "reaction":
+        if options.model == "reaction":
             refuse_lost(robot, relate_sensors(robot))
     return robot
-
-
-def check_unknown(robot: Robot, unknown: Sequence[str] | None, measure: Measure) -> tuple[str, ...] | None:
-    """What of the geometry is unknown, None where nothing is."""
-    if unknown is None:
-        unknown = robot.unknown
-    words = (unknown,) if isinstance(unknown, str) else tuple(unknown)
-    if words and (measure.has_reactions or measure.model == "energy"):
-        raise IdentificationError(
-            f"model '{measure.model}' needs the geometry; with {', '.join(words)} unknown use torque, power or momentum"
-        )
-    return words or None
-
-
-def check_wishes(
-    robot: Robot,
-    friction: str | Sequence[str],
-    rotor_inertia: bool,
-    cutoff: float | None,
-    delay: float,
-    joints: Sequence[str] | None,
-    columns: Sequence[JointColumn],
-    measure: Measure,
-) -> Wishes:
-    """What was asked for, checked."""
-    if robot.floating:
-        raise IdentificationError(
-            f"'{robot.name}' floats; logs of joint torques are identified on a fixed base; {FIX_THE_BASE}"
-        )
-    blocks: tuple[str, ...] | None
-    if not measure.has_torques:
-        if friction != "auto" and tuple(friction):
-            raise IdentificationError("the base does not feel friction: leave friction out with model='reaction'")
-        if columns:
-            raise IdentificationError("columns are torques of joints: leave columns out with model='reaction'")
-        blocks = ()
-    elif friction == "auto":
-        blocks = None
-    else:
-        blocks = (friction,) if isinstance(friction, str) else tuple(friction)
-        for name in blocks:
-            find_block(name)
-        if len(set(blocks)) < len(blocks):
-            raise IdentificationError(f"a friction block is named twice: {', '.join(blocks)}")
-    if cutoff is not None and not (np.isfinite(cutoff) and cutoff > 0.0):
-        raise IdentificationError(f"the cut-off must be a positive number of Hz, got {cutoff}")
-    if not np.isfinite(delay):
-        raise IdentificationError(f"the delay must be a number of seconds, got {delay}")
-    chosen = tuple(range(robot.n)) if joints is None else _joints(robot, joints)
-    if (measure.is_scalar or measure.has_reactions) and len(chosen) < robot.n:
-        raise IdentificationError(f"model '{measure.model}' adds up all joints; joints= goes with torque and momentum")
-    own = (*robot.columns, *columns) if measure.has_torques else ()
-    if len({column.name for column in own}) < len(own):
-        raise IdentificationError("two columns have the same name")
-    names = [robot.joint_names[j] for j in chosen]
-    own = tuple(column for column in own if column.joint in names or column.joint not in robot.joint_names)
-    return Wishes(blocks, rotor_inertia, cutoff, delay, chosen, own, measure)
-
-
-def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:
-    unknown = [str(name) for name in joints if str(name) not in robot.joint_names]
-    if unknown or not joints:
-        what = f"no joint '{unknown[0]}'" if unknown else "no joint named"
-        raise IdentificationError(f"{what}; joints are {', '.join(robot.joint_names)}")
-    wanted = {str(name) for name in joints}
-    return tuple(j for j, name in enumerate(robot.joint_names) if name in wanted)
 
 
 def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:

@@ -73,7 +73,7 @@ class JointParameters:
 @one_blas_thread
 def joint_parameters(result: Identification) -> JointParameters:
     """Parameters of the joint torques from a result that used forces on the base."""
-    if not result.equation.measure.has_reactions:
+    if not result.equation.options.has_reactions:
         raise IdentificationError(f"model '{result.model}' has torque parameters already; this is for reactions")
     relation = relate_sensors(result.robot, tared=result.equation.is_tared)
     refuse_lost(result.robot, relation)

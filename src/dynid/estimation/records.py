@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from dynid.errors import IdentificationError
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import Measure
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
@@ -36,8 +36,8 @@ def record_equation(equation: Equation) -> EquationRecord:
     """Write an equation down."""
     return EquationRecord(
         equation.robot, equation.base.question.rotor_inertia, equation.friction, equation.shapes.scale, equation.extra,
-        equation.transmission, equation.joints, equation.rigid, equation.measure.model, equation.measure.window,
-        equation.measure.quadrature, equation.unknown,
+        equation.transmission, equation.joints, equation.rigid, equation.options.model, equation.options.window,
+        equation.options.quadrature, equation.unknown,
     )  # fmt: skip
 
 
@@ -50,11 +50,11 @@ def rebuild_equation(e: EquationRecord) -> Equation:
     check_shape("equation.transmission", e.transmission, n, n)
     if (e.scale <= 0.0).any():
         raise IdentificationError("equation.scale must be positive")
-    equation = Equation.of(
-        robot, friction=e.friction, rotor_inertia=e.rotor_inertia, scale=e.scale, extra=e.columns,
-        transmission=e.transmission, joints=e.joints, measure=Measure(e.model, e.window, e.quadrature),
-        unknown=e.unknown,
+    options = Options(
+        model=e.model, window=e.window, quadrature=e.quadrature, unknown=e.unknown or (), rotor_inertia=e.rotor_inertia,
+        columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints],
     )  # fmt: skip
+    equation = Equation.of(robot, options, friction=e.friction, scale=e.scale, transmission=e.transmission)
     if e.rigid is None:
         return equation
     check_shape("equation.rigid", e.rigid, equation.rigid_count)

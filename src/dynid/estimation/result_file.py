@@ -70,8 +70,8 @@ def check_identification(x: Identification) -> None:
         raise IdentificationError(f"parameter '{(foreign or x.names)[0]}' is not one of the equation's, or named twice")
     if not set(x.essential) <= set(x.names):
         raise IdentificationError("essential parameters are not among the parameters")
-    if x.model != equation.measure.model:
-        raise IdentificationError(f"model '{x.model}' is not the equation's '{equation.measure.model}'")
+    if x.model != equation.options.model:
+        raise IdentificationError(f"model '{x.model}' is not the equation's '{equation.options.model}'")
     if not x.factors or any(len(of_log) != c for of_log in x.factors):
         raise IdentificationError("factors must be given for every log and channel")
     if any(factor.R.shape[1] != p + 1 for of_log in x.factors for factor in of_log):

@@ -109,7 +109,7 @@ def _nominal_friction(robot: Robot) -> JointFriction:
 def _of_identification(result: Identification) -> Subject:
     equation, robot = result.equation, result.robot
     _check_fixed_base(robot)
-    if not equation.measure.has_torques:
+    if not equation.options.has_torques:
         raise ExportError(
             f"model '{result.model}' knows forces on the base, neither rotor inertias nor friction; "
             "identify with torques, or get physical parameters first"

@@ -10,9 +10,9 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.identify import Logs, check_wishes
+from dynid.estimation.identify import Logs
 from dynid.estimation.inference.selection import DEFAULT
-from dynid.estimation.regression.measurement import Measure, refuse_idle_offsets
+from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors
 from dynid.identifiability.numeric import find_by_qr
@@ -48,9 +48,9 @@ def identify_gains(
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
     cutoff: float | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
     offsets_per_log: bool = False,
     delay: float = 0.0,
-    on_progress: Callable[[str, float], None] | None = None,
 ) -> Gains:
     """Estimate the gains of all drives: true torque = gain * measured signal (a current, or a torque in wrong units).
 
@@ -61,16 +61,15 @@ def identify_gains(
     p = check_load(payload)
     if robot.sensor is not None:  # the spin of declared rotors is known in N m, not in the drives' units
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
-    measure = Measure("torque", None, "smooth")
-    runs = collect_two_runs(
-        robot, loaded, unloaded, link,
-        lambda free: check_wishes(free, friction, rotor_inertia, cutoff, delay, None, (), measure), on_progress,
-    )  # fmt: skip
+    options = Options(
+        friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, offsets_per_log=offsets_per_log, delay=delay
+    )
+    runs = collect_two_runs(robot, loaded, unloaded, link, options, on_progress)
     if not runs.state.equation.is_direct:
         raise IdentificationError("gains of coupled motors (gear as a matrix) cannot be told joint by joint")
     if on_progress is not None:
         on_progress("solving", 1.0)
-    refuse_idle_offsets(offsets_per_log, DEFAULT if runs.state.recipe else runs.state.equation.friction)
+    options.refuse_idle_offsets(DEFAULT if runs.state.recipe else runs.state.equation.friction)
     factors = total_factors(runs.blocks)
     if not runs.state.recipe:
         return read_gains(p, _solve(runs, p, factors, runs.state.equation.friction, offsets_per_log))

@@ -9,9 +9,9 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.diagnostics.verdict import USABLE_MEAN
-from dynid.estimation.identify import Logs, check_wishes
+from dynid.estimation.identify import Logs
 from dynid.estimation.inference.jackknife import gain_shifts, jackknife
-from dynid.estimation.regression.measurement import Measure, refuse_idle_offsets
+from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, solve
 from dynid.identifiability.numeric import find_by_qr
@@ -37,10 +37,10 @@ def identify_payload(
     friction: str | Sequence[str] = "auto",
     rotor_inertia: bool = True,
     cutoff: float | None = None,
+    on_progress: Callable[[str, float], None] | None = None,
     joints: Sequence[str] | None = None,
     offsets_per_log: bool = False,
     delay: float = 0.0,
-    on_progress: Callable[[str, float], None] | None = None,
 ) -> Payload:
     """Estimate what a link carries, from logs with it (`loaded`) and without it, on any motions.
 
@@ -48,15 +48,15 @@ def identify_payload(
     the link's frame. link: which one carries, the last where missing. The other arguments are those of `identify`;
     offsets_per_log: every log has its own torque offsets. Deviations come from the delete-block jackknife.
     """
-    measure = Measure(model, None, "smooth")
-    runs = collect_two_runs(
-        robot, loaded, unloaded, link,
-        lambda free: check_wishes(free, friction, rotor_inertia, cutoff, delay, joints, (), measure), on_progress,
+    options = Options(
+        model=model, friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, joints=joints,
+        offsets_per_log=offsets_per_log, delay=delay,
     )  # fmt: skip
+    runs = collect_two_runs(robot, loaded, unloaded, link, options, on_progress)
     if on_progress is not None:
         on_progress("solving", 1.0)
     blocks_of_friction = runs.choose_friction(offsets_per_log=offsets_per_log)
-    refuse_idle_offsets(offsets_per_log, blocks_of_friction)
+    options.refuse_idle_offsets(blocks_of_friction)
     unknowns = _with_payload(runs, blocks_of_friction, offsets_per_log)
     constraints = runs.zero_constraints(unknowns)
     blocks = written(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))

@@ -10,14 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
-from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.accumulate.logs import Progress, Wishes, collect
-from dynid.estimation.accumulate.one_pass import Block, total_factors
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
+from dynid.estimation.accumulate.logs import Progress, collect
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, open_logs
 from dynid.estimation.inference.jackknife import Jackknife
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_blocks
+from dynid.estimation.options import Options
 from dynid.estimation.regression.structure import held_rows, standing_joints
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, constraints_of, solve
@@ -153,7 +154,7 @@ class TwoRuns:
             rows = held_rows(self.state, unknowns)
         except LoopError:
             return None
-        scalar = self.state.equation.measure.is_scalar
+        scalar = self.state.equation.options.is_scalar
         return [
             (log, c, own)
             for log, of_log in enumerate(rows)
@@ -171,7 +172,7 @@ def collect_two_runs(
     loaded: Logs,
     unloaded: Logs,
     link: str | None,
-    wishes: Callable[[Robot], Wishes],
+    options: Options,
     on_progress: Progress | None,
 ) -> TwoRuns:
     """Read all logs once."""
@@ -183,12 +184,12 @@ def collect_two_runs(
         )
     carrier = find_carrier(robot, link)
     free = freed(robot, carrier)
-    wanted = wishes(free)
-    if wanted.friction is not None and REFUSED in wanted.friction:
+    options = options.resolve(free)
+    if REFUSED in (options.blocks or ()):
         raise IdentificationError(f"friction block '{REFUSED}' grows with the torque of the payload; leave it out here")
     _check_different(loaded, unloaded)
     without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
-    state = collect(free, (*without, *carrying), wanted, torques=False, on_progress=on_progress)
+    state = collect(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
         if repeat.of < len(without) <= repeat.log:
             raise IdentificationError(
@@ -247,7 +248,7 @@ def _used(state: State) -> NDArray[np.bool_]:
     """Whether a channel's torque counts (logs, channels): not where its joint stands still and has friction."""
     equation = state.equation
     used = np.ones((state.logs, len(equation.channels)), dtype=np.bool_)
-    if not equation.friction or equation.measure.is_scalar:
+    if not equation.friction or equation.options.is_scalar:
         return used
     for log, (still, _) in standing_joints(state).items():
         motors = (equation.transmission[:, ~still] != 0.0).any(axis=1)  # motors that turn

@@ -168,7 +168,7 @@ def _notes(result: Identification) -> tuple[str, ...]:
         )
     elif not result.equation.is_direct:
         notes.append("friction acts on coupled motors: the robot is without it, predict() has it")
-    if not rotors_are_free(result) and result.equation.measure.has_torques:
+    if not rotors_are_free(result) and result.equation.options.has_torques:
         notes.append("rotor inertias were not identified: they are part of the links, and Ia is 0")
     elif not rotors_are_free(result):
         notes.append("the base does not feel rotors: Ia is the declared or nominal one, else 0")

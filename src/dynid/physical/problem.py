@@ -199,7 +199,7 @@ def suited(result: Identification, seen: Seen, prior: Prior) -> Prior:
 
 def rotors_are_free(result: Identification) -> bool:
     """Whether rotor inertias are among what the data were asked for."""
-    return result.equation.base.question.rotor_inertia and result.equation.measure.has_torques
+    return result.equation.base.question.rotor_inertia and result.equation.options.has_torques
 
 
 def link_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> list[Array]:
@@ -256,7 +256,7 @@ def _rotor_beside(result: Identification, robot: Robot, k: int) -> float:
     nominal = robot.links[k].rotor
     if ROTOR + robot.links[k].label in robot.declared_rotors:
         return nominal
-    return nominal if nominal > 0.0 and not result.equation.measure.has_torques else 0.0
+    return nominal if nominal > 0.0 and not result.equation.options.has_torques else 0.0
 
 
 def _not_negative(result: Identification, names: tuple[str, ...]) -> LinearRows:

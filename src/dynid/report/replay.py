@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dynid.dynamics.friction import STOP
 from dynid.errors import LogError
-from dynid.estimation.accumulate.logs import measured_channels, treat_like
+from dynid.estimation.accumulate.logs import treat_like
 from dynid.estimation.identification import Identification
 from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.rows import Rows, rows_of
@@ -211,7 +211,7 @@ def _replay(
     result: Identification, log: Log, number: int, pages: int, on_progress: Callable[[str, float], None] | None
 ) -> Replay:
     equation = result.equation
-    seen = survey(log, equation.robot, measured=measured_channels(equation.measure), joints=equation.joints)
+    seen = survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints)
     treatment = _treatment(result, log, seen)
     found = Findings(log.name, seen.rate, notes=list(log.notes))
     C = len(equation.channels)
@@ -228,7 +228,7 @@ def _replay(
     rmse = np.sqrt(gauge.squares / gauge.count)
     with np.errstate(divide="ignore", invalid="ignore"):
         nrmse = rmse / gauge.spread
-    return Replay(log.name, found, curves, clouds, find_spectrum(seen, equation.measure.has_torques), rmse, nrmse)
+    return Replay(log.name, found, curves, clouds, find_spectrum(seen, equation.options.has_torques), rmse, nrmse)
 
 
 class _Gauge:
@@ -238,7 +238,7 @@ class _Gauge:
         C = len(equation.channels)
         self.equation, self.values = equation, values
         self.count, self.squares, self.mean, self.power = 0, np.zeros(C), np.zeros(C), np.zeros(C)
-        friction = equation.is_direct and equation.measure.model in ("torque", "torque+reaction") and equation.friction
+        friction = equation.is_direct and equation.options.model in ("torque", "torque+reaction") and equation.friction
         self.shared = [_of_velocity(equation, channel) for channel in equation.torque_channels] if friction else []
         self.clouds = [Cloud(CLOUD) for _ in self.shared]
 

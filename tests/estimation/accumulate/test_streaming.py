@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import rows_of
 from dynid.logs import segments as module
@@ -22,7 +23,7 @@ from log_makers import arm, log_of, recording
 
 ROBOT = arm(2)
 EQUATION = Equation.of(
-    ROBOT, friction=("viscous", "coulomb", "offset", "stop1e-3", "stop1e-2"), rotor_inertia=True, scale=np.ones(2)
+    ROBOT, Options(), friction=("viscous", "coulomb", "offset", "stop1e-3", "stop1e-2"), scale=np.ones(2)
 )
 NAMES = ("t", "q", "v", "wide", "settled")
 TREATMENTS = [

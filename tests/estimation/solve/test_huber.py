@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.errors import IdentificationError, LogError
-from dynid.estimation.solve.robust import TOLD, Tally, _Pieces, glitch_limit, robust_scale, without_glitches
+from dynid.estimation.solve.robust import LISTED, Tally, _Pieces, glitch_limit, robust_scale, without_glitches
 from dynid.logs.log import Log
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -285,7 +285,7 @@ def test_contacts_are_told_in_bounded_memory() -> None:
     for part in np.split(np.arange(len(t)), 100):
         tally.see_contacts(0, t[part], good[part], 1.0)
     assert tally.contacts == 100
-    assert [x[1] for x in tally.first] == [10.0 * k for k in range(TOLD)]
+    assert [x[1] for x in tally.first] == [10.0 * k for k in range(LISTED)]
     assert tally.left_out.tolist() == [0.0, 100.0]
 
 

@@ -101,7 +101,7 @@ def show_data(result: Identification, screen: Console) -> None:
         line(screen, f"filter: none; {result.cutoff_reason}")
     else:
         line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
-    window = result.equation.measure.window
+    window = result.equation.options.window
     if window is not None:
         line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
     if result.delay:
@@ -294,7 +294,7 @@ def facts(result: Identification) -> dict[str, object]:
     return {
         "robot": result.robot.name,
         "model": result.model,
-        "window": result.equation.measure.window,
+        "window": result.equation.options.window,
         "estimator": result.estimator,
         "cutoff": result.cutoff,
         "cutoff_reason": result.cutoff_reason,
@@ -337,7 +337,7 @@ def facts(result: Identification) -> dict[str, object]:
 
 
 def _joint_facts(result: Identification) -> dict[str, object] | None:
-    if not result.equation.measure.has_reactions or _refusal(result):
+    if not result.equation.options.has_reactions or _refusal(result):
         return None
     found = joint_parameters(result)
     finite = [math.isfinite(x) for x in found.values]

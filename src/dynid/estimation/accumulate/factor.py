@@ -55,6 +55,16 @@ class ChannelFactor:
         return ChannelFactor(self.R[:, [*columns, self.R.shape[1] - 1]], self.count, self.total)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """A stretch of one log: a factor per channel, from start to stop (s, the log's time)."""
+
+    log: int
+    start: float
+    stop: float
+    factors: tuple[ChannelFactor, ...]
+
+
 def merge(factors: Sequence[ChannelFactor]) -> ChannelFactor:
     """Stack factors and triangularise again: order does not matter."""
     if len(factors) == 1:

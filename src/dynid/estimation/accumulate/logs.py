@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from dynid.dynamics.friction import PLAIN, joint_scales
 from dynid.errors import IdentificationError, LogError
-from dynid.estimation.accumulate.one_pass import BLOCK, Gathered, gather, total_factors, without_repeats
+from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.torque_check import torque_equation
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
+from dynid.estimation.options import PERIODS, Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import PERIODS, TORQUE, Measure
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
-from dynid.estimation.solve.robust import Judge, find_judge, smooth_survey
+from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, smooth_survey
 from dynid.logs.cutoff import LEAST, Choice, LoopNoise, choose_cutoff, loop_noise
 from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log
 from dynid.logs.read import IN_CURRENT
 from dynid.logs.survey import ROWS, Survey, survey
-from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -46,7 +44,7 @@ MEMORYLESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", 
 
 def explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> bool:
     """Look at some samples of every log, spread over what was seen of it."""
-    if equation.measure.is_integral or equation.measure.model == "power":
+    if equation.options.is_integral or equation.options.model == "power":
         return False
     if not set(equation.friction) <= set(MEMORYLESS):
         return False
@@ -78,30 +76,10 @@ def _explains(equation: Equation, seen: Survey) -> bool:
 Progress = Callable[[str, float], None]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Wishes:
-    """What the user asked for, checked: see `identify`."""
-
-    friction: tuple[str, ...] | None
-    rotor_inertia: bool
-    cutoff: float | None
-    delay: float
-    joints: tuple[int, ...]
-    columns: tuple[JointColumn, ...]
-    measure: Measure = TORQUE
-    unknown: tuple[str, ...] | None = None
-    robust: bool = False
-
-    @property
-    def is_recipe(self) -> bool:
-        """Whether blocks are chosen by the gate."""
-        return self.friction is None
-
-
 def collect(
     robot: Robot,
     logs: Sequence[Log],
-    wishes: Wishes,
+    options: Options,
     *,
     torques: bool = True,
     on_progress: Progress | None = None,
@@ -109,50 +87,51 @@ def collect(
     """Read the logs once, and their beginnings once more where load friction needs a first estimate.
 
     torques: where the model is about something else, read joint torques too, in a second pass, to judge predictions.
+    options: resolved for the robot.
     """
-    wanted = measured_channels(wishes.measure)
-    surveys = tuple(survey(log, robot, measured=wanted, joints=wishes.joints) for log in logs)
-    if wishes.robust:
+    joints = options.joint_indices(robot)
+    surveys = tuple(survey(log, robot, measured=options.channels, joints=joints) for log in logs)
+    if options.is_robust:
         surveys = tuple(map(smooth_survey, surveys))
     _refuse_standstill(robot, logs, surveys)
     choices = [choose_cutoff(s) for s in surveys]
-    treatments, reason = choose_treatments(surveys, choices, wishes)
-    measure = _with_window(wishes.measure, choices, treatments)
+    treatments, reason = choose_treatments(surveys, choices, options)
+    options = _with_window(options, choices, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
     equation = Equation.of(
         robot,
-        friction=DEFAULT if wishes.friction is None else wishes.friction,
-        rotor_inertia=wishes.rotor_inertia,
+        options,
+        friction=DEFAULT if options.blocks is None else options.blocks,
         scale=joint_scales(robot, span),
-        extra=wishes.columns,
         transmission=_transmission(logs, robot),
-        joints=wishes.joints,
-        measure=measure,
-        unknown=wishes.unknown,
     )
-    if wishes.cutoff is None and treatments[0].cutoff is not None and explained_exactly(equation, surveys):
+    if options.cutoff is None and treatments[0].cutoff is not None and explained_exactly(equation, surveys):
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
-        treatments = tuple(_unfiltered(s, wishes.delay) for s in surveys)
-    length = block_length(surveys, measure)
-    judge = None
-    if wishes.robust:
+        treatments = tuple(_unfiltered(s, options.delay) for s in surveys)
+    length = block_length(surveys, options)
+    outliers = None
+    if options.is_robust:
         nominal = [choice.cutoff if choice.series else 0.0 for choice in choices]
-        judge = find_judge(equation, logs, surveys, treatments, nominal)
-    if wishes.is_recipe or "load" in equation.friction:
-        equation = _with_first_estimate(equation, logs, surveys, treatments, length, wishes, judge)
-        judge = None if judge is None else judge.anew()
-    told = _told(on_progress, "reading")
-    gathered = gather(equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
-    noise = _motion_noise(measure, surveys, choices, treatments)
-    empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
-    state = empty.holding(gathered)
+        outliers = fit_outlier_model(equation, logs, surveys, treatments, nominal)
+    noise = _motion_noise(options, surveys, choices, treatments)
+    state = State(equation, treatments[0].cutoff, reason, options.delay, options.blocks is None, motion_noise=noise)
+    if options.blocks is None or "load" in equation.friction:
+        equation = _with_first_estimate(state, logs, surveys, treatments, block=length, outliers=outliers)
+        outliers = None if outliers is None else outliers.restarted()
+    state = replace(state, equation=equation, outliers=outliers)
+    progress = _sample_progress(on_progress, "reading")
+    state = accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
+    state = state.without_repeats()
     state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)))
-    beside = torque_equation(equation) if torques and all(map(_has_torques, logs, surveys)) else None
-    if beside is None:
+    of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
+    if of_torques is None:
         return state
-    told = _told(on_progress, "reading torques")
-    anew = None if judge is None else judge.anew()
-    rows = gather(beside, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=anew)
+    progress = _sample_progress(on_progress, "reading torques")
+    outliers = None if outliers is None else outliers.restarted()
+    rows = accumulate(
+        replace(state, equation=of_torques), logs, surveys, treatments,
+        block=length, on_samples=progress, outliers=outliers,
+    )  # fmt: skip
     return replace(state, torques=rows.blocks)
 
 
@@ -172,77 +151,81 @@ def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Surv
         )  # fmt: skip
 
 
-def collect_torques_like(state: State, logs: Sequence[Log], *, judge: Judge | None = None) -> Gathered | None:
-    """Read the torques of other logs, where the state's were read beside what the model is about."""
-    beside = torque_equation(state.equation) if state.torques else None
-    if beside is None:
+def collect_torques_like(state: State, logs: Sequence[Log], *, outliers: OutlierModel | None = None) -> State | None:
+    """Read the torques of other logs, where the state has them beside what the model is about."""
+    of_torques = state.equation.torque_equation() if state.torques else None
+    if of_torques is None:
         return None
     surveys = [survey(log, state.equation.robot, measured=(), joints=state.equation.joints) for log in logs]
     if not all(map(_has_torques, logs, surveys)):
         return None
-    return collect_like(replace(state, equation=beside), logs, judge=None if judge is None else judge.anew())
+    return collect_like(
+        replace(state, equation=of_torques), logs, outliers=None if outliers is None else outliers.restarted()
+    )
 
 
 def collect_like(
     state: State,
     logs: Sequence[Log],
     *,
-    judge: Judge | None = None,
+    outliers: OutlierModel | None = None,
     on_progress: Progress | None = None,
     validate: bool = True,
-) -> Gathered:
-    """Read other logs in the same way; judge: of their torques, where they are parts of the logs that it knows.
+) -> State:
+    """Read other logs in the same way; outliers: of their torques, where they are parts of the logs that it knows.
 
     validate: they are predicted only, so that it does not matter what noise of their motion would show.
     """
-    equation, wanted = state.equation, measured_channels(state.equation.measure)
-    surveys = tuple(survey(log, equation.robot, measured=wanted, joints=equation.joints) for log in logs)
+    equation = state.equation
+    surveys = tuple(
+        survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints) for log in logs
+    )
     treatments = tuple(treat_like(s, state.cutoff, state.delay) for s in surveys)
     if validate:
         treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
-    told = _told(on_progress, "validating")
-    length = block_length(surveys, state.equation.measure)
-    return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
+    progress = _sample_progress(on_progress, "validating")
+    length = block_length(surveys, equation.options)
+    return accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
 
 
-def without_known(gathered: Gathered, state: State) -> tuple[Gathered, tuple[str, ...]]:
-    """Leave out what a state was made from, and say so; all, where most of it was."""
-    unseen, repeats = without_repeats(gathered, state.findings)
-    told = [
+def without_known(others: State, state: State) -> tuple[State, tuple[str, ...]]:
+    """Leave out of others what a state was made from, with warnings; all, where most of it was."""
+    unseen = others.without_repeats(state.findings)
+    warnings = [
         f"{repeat.part} does not count as validation: the parameters were identified from these samples"
         + ("" if repeat.name == repeat.other else f", which {repeat.other} holds")
-        for repeat in repeats
+        for repeat in unseen.repeats
         if repeat.of < 0
     ]
-    if told and 2 * len(unseen.blocks) < len(gathered.blocks):
-        unseen = Gathered((), (), (), ())
-        told.append("held-out stretches of the logs validate instead; validate on another recording")
-    return unseen, tuple(told)
+    if warnings and 2 * len(unseen.blocks) < len(others.blocks):
+        unseen = replace(unseen, blocks=(), settling=(), kept=(), findings=())
+        warnings.append("held-out stretches of the logs validate instead; validate on another recording")
+    return unseen, tuple(warnings)
 
 
 def choose_treatments(
-    surveys: tuple[Survey, ...], choices: Sequence[Choice], wishes: Wishes
+    surveys: tuple[Survey, ...], choices: Sequence[Choice], options: Options
 ) -> tuple[tuple[Treatment, ...], str]:
     """One cut-off for all logs, chosen from the data or given, and the reason in words."""
     complete = all(choice.clean for choice in choices)
-    if wishes.cutoff is not None:
-        cutoff, reason = wishes.cutoff, "given"
+    if options.cutoff is not None:
+        cutoff, reason = options.cutoff, "given"
         for s in surveys:
             if cutoff >= 0.5 * s.rate:
                 raise IdentificationError(
                     f"a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of {s.rate:.4g} Hz"
                 )
     elif not all(choice.series for choice in choices):
-        return tuple(_unfiltered(s, wishes.delay) for s in surveys), choices[0].reason
-    elif complete and not wishes.is_recipe:
-        return tuple(_unfiltered(s, wishes.delay) for s in surveys), (
+        return tuple(_unfiltered(s, options.delay) for s in surveys), choices[0].reason
+    elif complete and options.blocks is not None:
+        return tuple(_unfiltered(s, options.delay) for s in surveys), (
             "velocities and accelerations are recorded and free of noise: nothing is filtered"
         )
     else:
         best = min(choices, key=lambda choice: choice.cutoff)
         cutoff, reason = best.cutoff, best.reason
     pairs = zip(surveys, choices, strict=True)
-    return tuple(_filtered(s, choice, cutoff, wishes.delay) for s, choice in pairs), reason
+    return tuple(_filtered(s, choice, cutoff, options.delay) for s, choice in pairs), reason
 
 
 def treat_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
@@ -264,19 +247,13 @@ def _unfiltered(seen: Survey, delay: float) -> Treatment:
     return Treatment(seen.rate, None, False, delay)
 
 
-def measured_channels(measure: Measure) -> tuple[str, ...]:
-    """Channels that a log must have."""
-    torques = ("tau",) if measure.has_torques else ()
-    return (*torques, "reaction") if measure.has_reactions else torques
-
-
 def _motion_noise(
-    measure: Measure, surveys: tuple[Survey, ...], choices: Sequence[Choice], treatments: tuple[Treatment, ...]
+    options: Options, surveys: tuple[Survey, ...], choices: Sequence[Choice], treatments: tuple[Treatment, ...]
 ) -> float:
     """Noise of accelerations that were derived, as a share of them, in the noisiest log."""
     logs = zip(surveys, choices, treatments, strict=True)
     derived = [(choice, t.cutoff) for s, choice, t in logs if s.samples.a is None and t.cutoff is not None]
-    if measure.is_integral or not derived:
+    if options.is_integral or not derived:
         return 0.0
     return max(choice.noise_share(cutoff) for choice, cutoff in derived)
 
@@ -289,37 +266,38 @@ def _loop_noise(surveys: tuple[Survey, ...], treatments: tuple[Treatment, ...]) 
     )
 
 
-def block_length(surveys: tuple[Survey, ...], measure: Measure) -> float:
+def block_length(surveys: tuple[Survey, ...], options: Options) -> float:
     """Seconds per block: one, less where the logs are so short that few blocks would be left; windows fit in twice."""
     total = sum(len(s.samples) / s.rate for s in surveys)
-    return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (measure.window or 0.0))))
+    return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window or 0.0))))
 
 
-def _with_window(measure: Measure, choices: Sequence[Choice], treatments: tuple[Treatment, ...]) -> Measure:
+def _with_window(options: Options, choices: Sequence[Choice], treatments: tuple[Treatment, ...]) -> Options:
     """A window from the band of the motion, where none was given, in whole steps of the first log."""
-    if not measure.is_integral:
-        return measure
+    if not options.is_integral:
+        return options
     if not all(choice.series for choice in choices):
         raise IdentificationError(
-            f"model '{measure.model}' integrates over time, but rows are postures in no order of time; "
+            f"model '{options.model}' integrates over time, but rows are postures in no order of time; "
             "use model='torque' or 'power'"
         )
-    if measure.window is None:
+    if options.window is None:
         band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
-        measure = replace(measure, window=PERIODS / band)
-    return replace(measure, window=2 * measure.half(treatments[0]) / treatments[0].thin_rate)
+        options = replace(options, window=PERIODS / band)
+    return replace(options, window=2 * options.half(treatments[0]) / treatments[0].thin_rate)
 
 
 def _with_first_estimate(
-    equation: Equation,
+    state: State,
     logs: Sequence[Log],
     surveys: tuple[Survey, ...],
     treatments: tuple[Treatment, ...],
-    length: float,
-    wishes: Wishes,
-    judge: Judge | None,
+    *,
+    block: float,
+    outliers: OutlierModel | None,
 ) -> Equation:
     """Estimate the rigid torque from the beginning of every log, for the load block, and lay out all blocks."""
+    equation = state.equation
     first = tuple(b for b in equation.friction if b != "load") or PLAIN
     simple = equation.with_friction(first)
     seen = tuple(
@@ -327,12 +305,13 @@ def _with_first_estimate(
         for log, s in zip(logs, surveys, strict=True)
     )
     treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
-    gathered = gather(simple, seen, surveys, treatments, block=length, most=ROWS, judge=judge)
+    simple_state = replace(state, equation=simple)
+    blocks = accumulate(simple_state, seen, surveys, treatments, block=block, most=ROWS, outliers=outliers).blocks
     unknowns = Unknowns.of(simple, first, len(logs))
-    solution = solve(unknowns, total_factors(gathered.blocks))
+    solution = solve(unknowns, total_factors(blocks))
     place = unknowns.place[0, : simple.rigid_count]
     values = np.where(place >= 0, solution.values[place], 0.0)
-    everything = (*DEFAULT, *OPTIONAL) if wishes.is_recipe else equation.friction
+    everything = (*DEFAULT, *OPTIONAL) if state.recipe else equation.friction
     return equation.with_friction(everything).with_rigid(values)
 
 
@@ -347,14 +326,14 @@ def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
     return couplings[0]
 
 
-def _told(on_progress: Progress | None, what: str) -> Callable[[int], None] | None:
-    """Progress for a person: how many samples were read; the end is not known while streaming."""
+def _sample_progress(on_progress: Progress | None, what: str) -> Callable[[int], None] | None:
+    """Progress by the samples read; their number is not known while streaming."""
     if on_progress is None:
         return None
     done = [0]
 
-    def tell(samples: int) -> None:
+    def advance(samples: int) -> None:
         done[0] += samples
         on_progress(f"{what}: {done[0]:,} samples", 1.0 - 1.0 / (1.0 + done[0] / 2e5))
 
-    return tell
+    return advance

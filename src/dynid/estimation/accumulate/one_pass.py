@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from dynid.errors import LogError
+from dynid.estimation.accumulate.factor import Block as Block  # jackknife.py still asks for it here
 from dynid.estimation.accumulate.factor import ChannelFactor, merge
+from dynid.estimation.accumulate.state import State
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import Measure
-from dynid.estimation.regression.rows import Judge, Rows, rows_of
+from dynid.estimation.regression.rows import Rows, rows_of
+from dynid.estimation.solve.robust import OutlierModel
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log
@@ -27,76 +30,29 @@ MOST_BYTES = 128_000_000
 KEPT_BYTES = 16_000_000
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Block:
-    """A stretch of one log: a factor per channel, from start to stop (s, the log's time)."""
-
-    log: int
-    start: float
-    stop: float
-    factors: tuple[ChannelFactor, ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Gathered:
-    """What one pass leaves.
-
-    settling: factors per log of the rows before a joint's friction had settled, which are no part of the blocks;
-    kept: rows for checks of the residual, at most 16 MB of them, spread over the logs. floor: factors per log of what
-    noise of the motion alone gives, as large as for all rows; no rows where there is none.
-    """
-
-    blocks: tuple[Block, ...]
-    settling: tuple[tuple[ChannelFactor, ...], ...]
-    kept: tuple[Rows, ...]
-    findings: tuple[Findings, ...]
-    floor: tuple[tuple[ChannelFactor, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """Samples of a log that are in an earlier one too: by number (before zero: of other data) and by name.
-
-    share: of the blocks that the log had left; gone: whether it has none now.
-    """
-
-    log: int
-    name: str
-    of: int
-    other: str
-    share: float
-    gone: bool
-
-    @property
-    def part(self) -> str:
-        """What of the log it is."""
-        return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
-
-    def __str__(self) -> str:
-        if self.name == self.other:
-            return f"{self.part} is given twice: it is used once"
-        return f"{self.part} holds the same samples as {self.other}: they are used once"
-
-
-def gather(
-    equation: Equation,
-    logs: tuple[Log, ...],
+def accumulate(
+    state: State,
+    logs: Sequence[Log],
     surveys: tuple[Survey, ...],
     treatments: tuple[Treatment, ...],
     *,
     block: float = BLOCK,
     most: int | None = None,
     on_samples: Callable[[int], None] | None = None,
-    judge: Judge | None = None,
-) -> Gathered:
-    """Read all logs once; of each at most about `most` samples. judge: of raw torques (see `robust`)."""
+    outliers: OutlierModel | None = None,
+) -> State:
+    """Read all logs once into a state of the same equation; of each log at most about `most` samples.
+
+    outliers: those of raw torques (see `robust`).
+    """
+    equation = state.equation
     collector = _Collector(equation, block)
     findings = []
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate, notes=list(log.notes))
         collector.begin_log()
         before = 0
-        for rows in rows_of(equation, number, log, seen, treatment, found, judge):
+        for rows in rows_of(equation, number, log, seen, treatment, found, outliers):
             collector.add(rows)
             if on_samples is not None:
                 on_samples(found.samples - before)
@@ -104,21 +60,24 @@ def gather(
             if most is not None and found.samples >= most:
                 break
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
-            raise LogError(log.name, _too_short(equation.measure, seen, treatment, found))
+            raise LogError(log.name, _too_short(equation.options, seen, treatment, found))
         findings.append(found)
     blocks, settling, kept = tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept)
-    return Gathered(blocks, settling, kept, tuple(findings), tuple(collector.floor))
+    return replace(
+        state, blocks=blocks, settling=settling, kept=kept, findings=tuple(findings), floor=tuple(collector.floor),
+        repeats=(), torques=(),
+    )  # fmt: skip
 
 
-def _too_short(measure: Measure, seen: Survey, treatment: Treatment, found: Findings) -> str:
+def _too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> str:
     disordered = found.out_of_order + found.strays.count
     if disordered > 0.1 * found.samples:
         return (
             f"{disordered} of {found.samples} rows are not in the order of time; sort the file by its time, or name "
             "the column of time"
         )
-    if measure.is_integral:
-        half, samples = measure.half(treatment), treatment.shortest + 2 * measure.context(treatment)
+    if options.is_integral:
+        half, samples = options.half(treatment), treatment.shortest + 2 * options.context(treatment)
         return (
             f"no piece of it is as long as a window of {2 * half / treatment.thin_rate:.2g} s with its surroundings "
             f"({samples / treatment.rate:.2g} s; {found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); "
@@ -262,43 +221,6 @@ class _Collector:
         while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
             self.kept = self.kept[::2]
             self.kept_every *= 2
-
-
-def without_repeats(gathered: Gathered, before: Sequence[Findings] = ()) -> tuple[Gathered, tuple[Repeat, ...]]:
-    """Leave out blocks with samples that an earlier log holds, or one of those `before`; a log without blocks goes."""
-    repeats: list[Repeat] = []
-    blocks = list(gathered.blocks)
-    for number, found in enumerate(gathered.findings):
-        for place, other in enumerate((*before, *gathered.findings[:number]), start=-len(before)):
-            own = [block for block in blocks if block.log == number]
-            if found.content is None or other.content is None or not own:
-                continue
-            spans = found.content.shared(other.content)
-            again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
-            if again:
-                blocks = [block for block in blocks if id(block) not in again]
-                share, gone = len(again) / len(own), len(again) == len(own)
-                repeats.append(Repeat(number, found.log, place, other.log, share, gone))
-    if not repeats:
-        return gathered, ()
-    left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
-    return Gathered(
-        tuple(replace(block, log=left[block.log]) for block in blocks),
-        tuple(gathered.settling[log] for log in left),
-        tuple(replace(rows, log=left[rows.log]) for rows in gathered.kept if rows.log in left),
-        tuple(gathered.findings[log] for log in left),
-        tuple(
-            _shrunk(factors, gathered.blocks, blocks, log) for log, factors in enumerate(gathered.floor) if log in left
-        ),
-    ), tuple(repeats)
-
-
-def _shrunk(
-    factors: tuple[ChannelFactor, ...], before: Sequence[Block], after: Sequence[Block], log: int
-) -> tuple[ChannelFactor, ...]:
-    """Factors as large as for the share of a log's blocks that is left."""
-    share = sum(block.log == log for block in after) / sum(block.log == log for block in before)
-    return tuple(replace(factor, R=np.sqrt(share) * factor.R) for factor in factors)
 
 
 def merge_neighbours(blocks: list[Block]) -> list[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -9,13 +10,11 @@ from typing import Annotated
 import numpy as np
 
 from dynid.errors import IdentificationError
-from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.accumulate.one_pass import Block, Gathered, Repeat, without_repeats
-from dynid.estimation.diagnostics.torque_check import torque_equation
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.records import StoredEquation, check_shape, robot_beside, robot_inside
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
-from dynid.estimation.solve.robust import Judge
+from dynid.estimation.solve.robust import OutlierModel
 from dynid.logs.content import Content
 from dynid.logs.cutoff import LoopNoise
 from dynid.logs.findings import Findings
@@ -24,17 +23,44 @@ from dynid.storage.files import write_text
 from dynid.storage.records import Form, StoredAs, dump, json_text, load, pick
 
 
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Samples of a log that are in an earlier one too: by number (before zero: of other data) and by name.
+
+    share: of the blocks that the log had left; gone: whether it has none now.
+    """
+
+    log: int
+    name: str
+    of: int
+    other: str
+    share: float
+    gone: bool
+
+    @property
+    def part(self) -> str:
+        """What of the log it is."""
+        return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
+
+    def __str__(self) -> str:
+        if self.name == self.other:
+            return f"{self.part} is given twice: it is used once"
+        return f"{self.part} holds the same samples as {self.other}: they are used once"
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class State:
-    """One equation and the factors that logs left in it.
+    """One equation and the factors that logs left in it, if any were read yet.
 
     cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses among
-    the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the residual
-    (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not written
-    to files either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a
-    share of them, in the noisiest log. torques: blocks of the joint torques where the equation is about something else
-    and the logs have them. floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown.
-    loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as `kept`).
+    the friction blocks; settling: factors per log of the rows before a joint's friction had settled, which are no part
+    of the blocks; kept: rows for checks of the residual, at most 16 MB of them, spread over the logs (not written to
+    files); findings per log; outliers: their model, for estimator "huber" (not written to files either). repeats: what
+    logs had in common, used once. motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
+    torques: blocks of the joint torques where the equation is about something else and the logs have them. floor:
+    factors per log of what noise of the motion alone gives, as large as for all rows; no rows where there is none,
+    nothing where it is unknown. loop: noise that the controller fed back, per log (see `loop_noise`; not written to
+    files, as `kept`).
     """
 
     equation: Equation
@@ -42,11 +68,11 @@ class State:
     reason: str
     delay: float
     recipe: bool
-    blocks: tuple[Block, ...]
-    settling: tuple[tuple[ChannelFactor, ...], ...]
-    kept: tuple[Rows, ...]
-    findings: tuple[Findings, ...]
-    judge: Judge | None = None
+    blocks: tuple[Block, ...] = ()
+    settling: tuple[tuple[ChannelFactor, ...], ...] = ()
+    kept: tuple[Rows, ...] = ()
+    findings: tuple[Findings, ...] = ()
+    outliers: OutlierModel | None = None
     motion_noise: float = 0.0
     repeats: tuple[Repeat, ...] = ()
     torques: tuple[Block, ...] = ()
@@ -56,25 +82,42 @@ class State:
     def __repr__(self) -> str:
         robot = self.equation.robot.name
         return (
-            f"<State of '{robot}' ({self.equation.measure.model}): {self.logs} logs, {len(self.blocks)} blocks of time>"
+            f"<State of '{robot}' ({self.equation.options.model}): {self.logs} logs, {len(self.blocks)} blocks of time>"
         )
 
-    def holding(self, gathered: Gathered) -> State:
-        """Return a state of the same equation with what was gathered, each sample once."""
-        some, repeats = without_repeats(gathered)
+    def without_repeats(self, before: Sequence[Findings] = ()) -> State:
+        """Return the same with each sample once.
+
+        Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
+        """
+        repeats: list[Repeat] = []
+        blocks = list(self.blocks)
+        for number, found in enumerate(self.findings):
+            for place, other in enumerate((*before, *self.findings[:number]), start=-len(before)):
+                own = [block for block in blocks if block.log == number]
+                if found.content is None or other.content is None or not own:
+                    continue
+                spans = found.content.shared(other.content)
+                again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
+                if again:
+                    blocks = [block for block in blocks if id(block) not in again]
+                    share, gone = len(again) / len(own), len(again) == len(own)
+                    repeats.append(Repeat(number, found.log, place, other.log, share, gone))
+        if not repeats:
+            return self
+        left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
         return replace(
             self,
-            blocks=some.blocks,
-            settling=some.settling,
-            kept=some.kept,
-            findings=some.findings,
-            repeats=repeats,
-            torques=(),
-            floor=some.floor,
+            blocks=tuple(replace(block, log=left[block.log]) for block in blocks),
+            settling=tuple(self.settling[log] for log in left),
+            kept=tuple(replace(rows, log=left[rows.log]) for rows in self.kept if rows.log in left),
+            findings=tuple(self.findings[log] for log in left),
+            floor=tuple(_shrunk(f, self.blocks, blocks, log) for log, f in enumerate(self.floor) if log in left),
+            repeats=tuple(repeats),
         )
 
     def of_logs_left(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
-        """Of one item per log those of the logs that still have blocks after `holding`."""
+        """Of one item per log those of the logs that still have blocks after `without_repeats`."""
         gone = {repeat.log for repeat in self.repeats if repeat.gone}
         return tuple(item for log, item in enumerate(items) if log not in gone)
 
@@ -95,16 +138,25 @@ class State:
         return len(self.settling)
 
 
+def _shrunk(
+    factors: tuple[ChannelFactor, ...], before: Sequence[Block], after: Sequence[Block], log: int
+) -> tuple[ChannelFactor, ...]:
+    """Factors as large as for the share of a log's blocks that is left."""
+    share = sum(block.log == log for block in after) / sum(block.log == log for block in before)
+    return tuple(replace(factor, R=np.sqrt(share) * factor.R) for factor in factors)
+
+
 def merge_states(states: list[State]) -> State:
     """One state from several of the same equation: the same result as if one had read all logs."""
     first = states[0]
     for other in states[1:]:
         alike = (other.cutoff, other.delay, other.recipe) == (first.cutoff, first.delay, first.recipe)
-        alike = alike and other.equation.measure == first.equation.measure
+        a, b = first.equation.options, other.equation.options
+        alike = alike and (a.model, a.window, a.quadrature) == (b.model, b.window, b.quadrature)
         if other.equation.names != first.equation.names or not alike:
             raise IdentificationError("only states of the same robot, columns, cut-off, delay and model can be merged")
-        a, b = first.equation.rigid, other.equation.rigid
-        if (a is None) != (b is None) or (a is not None and b is not None and not np.array_equal(a, b)):
+        x, y = first.equation.rigid, other.equation.rigid
+        if (x is None) != (y is None) or (x is not None and y is not None and not np.array_equal(x, y)):
             raise IdentificationError("states to be merged must share the first estimate behind the load friction")
     blocks: list[Block] = []
     kept: list[Rows] = []
@@ -121,11 +173,13 @@ def merge_states(states: list[State]) -> State:
     floor = tuple(factors for state in states for factors in state.floor)
     loop = tuple(noise for state in states for noise in state.loop)
     floor = floor if len(floor) == before else ()
-    merged = first.holding(Gathered(tuple(blocks), settling, tuple(kept), findings, floor))
+    merged = replace(
+        first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, floor=floor, repeats=(),
+    ).without_repeats()  # fmt: skip
     earlier = tuple(repeat for state in states for repeat in state.repeats)
-    beside = tuple(torques) if all(state.torques for state in states) else ()
     return replace(
-        merged, motion_noise=noise, repeats=(*earlier, *merged.repeats), torques=beside,
+        merged, motion_noise=noise, repeats=(*earlier, *merged.repeats),
+        torques=tuple(torques) if all(state.torques for state in states) else (),
         loop=merged.of_logs_left(loop) if len(loop) == before else (),
     )  # fmt: skip
 
@@ -203,10 +257,10 @@ class StateRecord:
             raise IdentificationError("blocks and logs do not belong together")
         for factors in (*(block.factors for block in self.blocks), *self.settling, *self.floor):
             _check_columns(self.equation, factors)
-        beside = torque_equation(self.equation) if self.torques else None
+        beside = self.equation.torque_equation() if self.torques else None
         for block in self.torques:
             if beside is None:
-                raise IdentificationError(f"model '{self.equation.measure.model}' has no torques beside it")
+                raise IdentificationError(f"model '{self.equation.options.model}' has no torques beside it")
             _check_columns(beside, block.factors)
 
 

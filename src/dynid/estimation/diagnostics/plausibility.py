@@ -33,7 +33,7 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
     roughly: although some parameters are unidentifiable and others stand for sums with them.
     """
     try:
-        if equation.measure.model == "reaction":
+        if equation.options.model == "reaction":
             relation = relate_sensors(equation.robot, tared=equation.is_tared)
             if relation.lost:
                 return np.zeros((0, len(names)))
@@ -105,7 +105,7 @@ class Scale:
 def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: Factors) -> tuple[Scale, ...]:
     """Ratios of the joints whose torques have the nominal shape; none where these do not agree that the size is off."""
     nominal = _nominal(equation)
-    if nominal is None or equation.measure.model not in ("torque", "torque+reaction"):
+    if nominal is None or equation.options.model not in ("torque", "torque+reaction"):
         return ()
     places = [unknowns.names.index(name) if name in unknowns.names else -1 for name in equation.base.names]
     shown = [(k, x) for k, x in zip(places, nominal, strict=True) if k >= 0]

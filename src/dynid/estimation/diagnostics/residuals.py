@@ -74,7 +74,7 @@ def find_tremors(
     """
     if not (state.kept and state.loop and equation.is_direct and equation.torque_channels):
         return ()
-    window = equation.measure.window if equation.measure.is_integral else None
+    window = equation.options.window if equation.options.is_integral else None
     total = sum(block.factors[0].count for block in state.blocks) / sum(len(rows.t) for rows in state.kept)
     half = solution.free @ np.linalg.inv(solution.R)
     blocks = [columns for name, columns in equation.blocks_of.items() if name == "coulomb" or STOP.fullmatch(name)]
@@ -82,7 +82,7 @@ def find_tremors(
     for j, inertia in zip(equation.joints, inertias, strict=True):
         if inertia <= 0.0:
             continue
-        c = 0 if equation.measure.is_scalar else [channel.joint for channel in equation.channels].index(j)
+        c = 0 if equation.options.is_scalar else [channel.joint for channel in equation.channels].index(j)
         pull, speeds = np.zeros(len(unknowns)), [0.0]
         for rows in state.kept:
             noise = state.loop[rows.log]
@@ -92,7 +92,7 @@ def find_tremors(
             places = [unknowns.place[rows.log, columns[j]] for columns in blocks]
             dry = sum(float(solution.values[k]) for k in places if k >= 0)
             change = dry * _less_sharp(rows.t, rows.v[:, j], s, window)
-            change *= (rows.v[:, j] if equation.measure.is_scalar else 1.0) * (window or 1.0)
+            change *= (rows.v[:, j] if equation.options.is_scalar else 1.0) * (window or 1.0)
             place = unknowns.place[rows.log, unknowns.channels[c]]
             own = equation.channels[c].row(rows.wide)[:, :-1]
             pull[place[place >= 0]] += own[:, place >= 0].T @ change / solution.noise[c] ** 2
@@ -165,7 +165,7 @@ def estimate_delay(
     A shift that is more than noise is taken back by interpolation and sought again (Gauss-Newton).
     """
     step = _step(kept)
-    if step is None or equation.measure.is_scalar:  # a delay of torques is none of their power
+    if step is None or equation.options.is_scalar:  # a delay of torques is none of their power
         return None
     values, delay = solution.values, None
     for _ in range(ROUNDS):

@@ -11,27 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.dynamics.friction import PLAIN
-from dynid.estimation.accumulate.one_pass import Block, Gathered, total_factors
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
+from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.inference.score import Score, score
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import TORQUE
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.robot.inertia import ROTOR
 from dynid.robot.transform import Array
-
-
-def torque_equation(equation: Equation) -> Equation | None:
-    """The equation of the joint torques beside one of something else; None where torques are used anyway."""
-    if equation.measure.model in ("torque", "torque+reaction"):
-        return None
-    if equation.measure.has_torques:
-        return replace(equation, measure=TORQUE)
-    return Equation.of(
-        equation.robot, friction=PLAIN, rotor_inertia=True, scale=equation.shapes.scale,
-        transmission=equation.transmission,
-    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,23 +53,25 @@ class TorqueCheck:
         nrmse = rmse / np.where(spread > 0.0, spread, np.nan)
         return Score(rmse, nrmse, nrmse, 0.0, self.cutoff, source, int(every.max()))
 
-    def on_logs(self, gathered: Gathered, values: Array, source: str) -> Score | None:
+    def on_logs(
+        self, blocks: tuple[Block, ...], settling: tuple[tuple[ChannelFactor, ...], ...], values: Array, source: str
+    ) -> Score | None:
         """Errors on other logs."""
         lift = self._lift()
         if lift is None:
             return None
-        torques = torque_equation(self.equation)
+        torques = self.equation.torque_equation()
         assert torques is not None
         return score(
-            lift.unknowns, lift.values(values, self.blocks), total_factors(gathered.blocks), gathered.settling,
+            lift.unknowns, lift.values(values, self.blocks), total_factors(blocks), settling,
             cutoff=self.cutoff, source=source, fitted=False, kinds=torques.kinds,
         )  # fmt: skip
 
     def _lift(self) -> _Lift | None:
-        torques = torque_equation(self.equation)
+        torques = self.equation.torque_equation()
         if torques is None or not self.blocks:
             return None
-        if self.equation.measure.has_torques:
+        if self.equation.options.has_torques:
             unknowns = replace(self.unknowns, channels=tuple(c.columns for c in torques.channels))
             u = len(unknowns)
             return _Lift(unknowns, np.eye(u), np.zeros(u), np.zeros((u, 0)))

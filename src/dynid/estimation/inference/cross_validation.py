@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from dynid.concurrency import cached_property
-from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.inference.jackknife import grouped
 from dynid.estimation.regression.equation import Indices
 from dynid.estimation.regression.unknowns import Unknowns

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.inference.cross_validation import Folds
 from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.unknowns import Unknowns

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import FrictionShapes, find_block, friction_columns
+from dynid.dynamics.friction import PLAIN, FrictionShapes, find_block, friction_columns
 from dynid.dynamics.kernels.rows import MOMENTUM
 from dynid.dynamics.model import project
 from dynid.dynamics.momentum import LagrangianGradient
@@ -17,7 +17,7 @@ from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.dynamics.torque import Torque, write_picked, write_tree_rows
 from dynid.errors import IdentificationError
-from dynid.estimation.regression.measurement import TORQUE, Measure
+from dynid.estimation.options import Options
 from dynid.identifiability.base_parameters import remembered_base_parameters
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.parameters import BaseParameters
@@ -71,35 +71,139 @@ class ChannelColumns:
         return joints[:, self.joint] if self.joint >= 0 else np.asarray(joints.all(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class Layout:
-    """Columns of one robot, for the torques of some joints, and what of these torques is measured.
+class RigidColumns(Protocol):
+    """Rows of the rigid columns of the joint torques: of base parameters, or of model parameters (`free_geometry`).
 
+    pick, place: which entries of a sample's rows (n * columns) go where in the wide row.
+    """
+
+    @property
+    def unknown(self) -> tuple[str, ...] | None:
+        """What of the geometry is unknown, None where nothing is."""
+        ...
+
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """Which columns a joint's torque can see, (n, columns)."""
+        ...
+
+    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries along a motion."""
+        ...
+
+    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
+        """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class BaseColumns:
+    """Columns of base parameters: those kept of the standard regressor."""
+
+    robot: Robot
+    stage: Stage
+    kept: tuple[int, ...]
+    unknown: None = None
+
+    @cached_property
+    def support(self) -> NDArray[np.bool_]:
+        """Which base columns a joint's torque can see, (n, base)."""
+        return Torque().support(self.robot, self.stage.columns)[:, list(self.kept)]
+
+    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries along a motion."""
+        write_picked(self.stage.scene(motion), pick, place, wide)
+
+    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
+        """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
+        scene = self.stage.scene(motion)
+        momentum = project(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
+        return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
+
+
+CHUNK = 1024
+"""Samples whose full regressor of the base is held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """Columns of one robot, for the torques of some joints, what of these torques is measured, and its rows.
+
+    options: resolved for the robot (see `Options.resolve`). stage: the robot with its standard columns.
     rigid: first estimate of the base and user parameters, from which the `load` block takes the rigid torque.
     transmission (n, n): motor positions = transmission @ joint positions; friction acts there.
     """
 
     robot: Robot
+    options: Options
     base: BaseParameters
+    stage: Stage
+    columns: RigidColumns
     shapes: FrictionShapes
-    extra: tuple[JointColumn, ...]
     transmission: Array
-    joints: tuple[int, ...]
     rigid: Array | None = None
-    measure: Measure = TORQUE
+
+    @staticmethod
+    def of(
+        robot: Robot, options: Options, *, friction: tuple[str, ...], scale: Array, transmission: Array | None = None
+    ) -> Equation:
+        """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
+        taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
+        for column in options.columns:
+            for joint in (column.joint, column.of):
+                if joint not in robot.joint_names:
+                    raise IdentificationError(
+                        f"column '{column.name}' speaks of joint '{joint}'; joints are {', '.join(robot.joint_names)}"
+                    )
+            if column.name in taken:
+                raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
+        transmission = np.eye(robot.n) if transmission is None else transmission
+        shapes = FrictionShapes(friction, scale)
+        stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
+        if options.unknown:
+            from dynid.estimation.regression import free_geometry  # loads the symbolic part, which few need
+
+            found = free_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
+            columns = free_geometry.ModelColumns(found.found)
+            return Equation(robot, options, found, stage, columns, shapes, transmission)
+        base = _find_base(robot, options)
+        return Equation(robot, options, base, stage, BaseColumns(robot, stage, base.kept), shapes, transmission)
+
+    @property
+    def extra(self) -> tuple[JointColumn, ...]:
+        """The user's columns."""
+        return tuple(self.options.columns)
+
+    @cached_property
+    def joints(self) -> tuple[int, ...]:
+        """Joints whose torques are used."""
+        return self.options.joint_indices(self.robot)
 
     @property
     def unknown(self) -> tuple[str, ...] | None:
         """What of the geometry is unknown, None where nothing is."""
-        return None
+        return self.columns.unknown
 
-    def with_rigid(self, values: Array) -> Self:
+    def with_rigid(self, values: Array) -> Equation:
         """Return the same with a first estimate of base and user parameters."""
         return replace(self, rigid=np.array(values[: self.rigid_count]))
 
-    def with_friction(self, blocks: tuple[str, ...]) -> Self:
+    def with_friction(self, blocks: tuple[str, ...]) -> Equation:
         """Return the same with other friction blocks."""
         return replace(self, shapes=replace(self.shapes, blocks=blocks))
+
+    def of_torques(self) -> Equation:
+        """Return the same for the joint torques themselves."""
+        return replace(self, options=self.options.with_model("torque"))
+
+    def torque_equation(self) -> Equation | None:
+        """Return that of the joint torques where this one is about something else; None where torques are used."""
+        if self.options.model in ("torque", "torque+reaction"):
+            return None
+        if self.options.has_torques:
+            return self.of_torques()
+        scale, transmission = self.shapes.scale, self.transmission
+        return Equation.of(self.robot, Options(), friction=PLAIN, scale=scale, transmission=transmission)
 
     @property
     def friction(self) -> tuple[str, ...]:
@@ -139,7 +243,7 @@ class Layout:
     @property
     def is_tared(self) -> bool:
         """Whether forces on the base are used and have unknown offsets."""
-        return self.measure.has_reactions and self.sensor.is_tared
+        return self.options.has_reactions and self.sensor.is_tared
 
     @property
     def offsets(self) -> Indices:
@@ -158,19 +262,9 @@ class Layout:
         return places
 
     @cached_property
-    def stage(self) -> Stage:
-        """The robot with its standard columns, ready for a motion."""
-        return Stage.of(self.robot, standard_columns(self.robot, rotor_inertia=self.base.question.rotor_inertia))
-
-    @cached_property
-    def _support(self) -> NDArray[np.bool_]:
-        """Which base columns a joint's torque can see, (n, base)."""
-        return Torque().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
-
-    @cached_property
     def channels(self) -> tuple[ChannelColumns, ...]:
         """What is measured: one per joint in use, or one for all; then those of the base."""
-        if not self.measure.is_scalar:
+        if not self.options.is_scalar:
             return (*self.torque_channels, *self.base_channels)
         seen = np.unique(np.concatenate([channel.columns for channel in self.torque_channels]))
         base, none = int((seen < self.base_count).sum()), np.zeros(0, dtype=np.int64)
@@ -180,7 +274,7 @@ class Layout:
     def channel_names(self) -> tuple[str, ...]:
         """Names of the joints, or of the one channel, and of those of the base."""
         joints = tuple(self.robot.joint_names[c.joint] for c in self.channels if c.joint >= 0)
-        return (*joints, *self.sensor.channels) if self.measure.has_reactions else joints or (self.measure.model,)
+        return (*joints, *self.sensor.channels) if self.options.has_reactions else joints or (self.options.model,)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -191,13 +285,13 @@ class Layout:
     @cached_property
     def torque_channels(self) -> tuple[ChannelColumns, ...]:
         """One per joint in use, none where torques are not measured."""
-        if not self.measure.has_torques:
+        if not self.options.has_torques:
             return ()
         count, n = self.shapes.count, self.robot.n
         channels: list[ChannelColumns] = []
         start = 0
         for j in self.joints:
-            base = np.flatnonzero(self._support[j])
+            base = np.flatnonzero(self.columns.support[j])
             own = [k for k, column in enumerate(self.extra) if self.robot.joint_names.index(column.joint) == j]
             extra = np.array(own, dtype=np.int64)
             motors = np.flatnonzero(self.transmission[:, j])
@@ -213,10 +307,10 @@ class Layout:
     @cached_property
     def base_channels(self) -> tuple[ChannelColumns, ...]:
         """One per channel of the base that is measured."""
-        if not self.measure.has_reactions:
+        if not self.options.has_reactions:
             return ()
         start = self.torque_channels[-1].stop if self.torque_channels else 0
-        first = self.robot.n if self.measure.has_torques else 0
+        first = self.robot.n if self.options.has_torques else 0
         support = Reaction().support(self.robot, self.stage.columns)[:, list(self.base.kept)]
         none, channels = np.zeros(0, dtype=np.int64), []
         for c, seen in enumerate(support):
@@ -236,8 +330,8 @@ class Layout:
 
     def measured(self, samples: Samples) -> Array:
         """Recorded channels (N, k) that rows are about."""
-        tau = samples.tau if self.measure.has_torques else None
-        reaction = samples.reaction if self.measure.has_reactions else None
+        tau = samples.tau if self.options.has_torques else None
+        reaction = samples.reaction if self.options.has_reactions else None
         return np.concatenate([x for x in (tau, reaction) if x is not None], axis=1)
 
     def motor(self, x: Array) -> Array:
@@ -249,59 +343,10 @@ class Layout:
         """Whether every motor drives one joint."""
         return bool(np.array_equal(self.transmission, np.eye(self.robot.n)))
 
-
-CHUNK = 1024
-"""Samples whose full regressor of the base is held at once."""
-
-
-@dataclass(frozen=True, eq=False)
-class Equation(Layout):
-    """A layout that writes its rows."""
-
-    @staticmethod
-    def of(
-        robot: Robot,
-        *,
-        friction: tuple[str, ...],
-        rotor_inertia: bool,
-        scale: Array,
-        extra: tuple[JointColumn, ...] = (),
-        transmission: Array | None = None,
-        joints: tuple[int, ...] | None = None,
-        measure: Measure = TORQUE,
-        unknown: tuple[str, ...] | None = None,
-    ) -> Equation:
-        """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
-        taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
-        for column in extra:
-            for joint in (column.joint, column.of):
-                if joint not in robot.joint_names:
-                    raise IdentificationError(
-                        f"column '{column.name}' speaks of joint '{joint}'; joints are {', '.join(robot.joint_names)}"
-                    )
-            if column.name in taken:
-                raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
-        joints = tuple(range(robot.n)) if joints is None else joints
-        transmission = np.eye(robot.n) if transmission is None else transmission
-        shapes = FrictionShapes(friction, scale)
-        if unknown is not None:
-            from dynid.estimation.regression.free_geometry import FreeEquation, free_parameters
-
-            free = free_parameters(robot, unknown, rotor_inertia)
-            return FreeEquation(robot, free, shapes, extra, transmission, joints, None, measure)
-        if measure.has_reactions:
-            tared = robot.sensor is None or robot.sensor.is_tared
-            base = remembered_base_parameters(robot, model=measure.model, rotor_inertia=rotor_inertia, tared=tared)
-        else:
-            base = remembered_base_parameters(robot, model="torque", rotor_inertia=rotor_inertia)
-            if len(joints) < robot.n:
-                base = _seen_by(base, joints)
-        return Equation(robot, base, shapes, extra, transmission, joints, None, measure)
-
     @cached_property
     def picks(self) -> tuple[Indices, Indices]:
-        """Which entries of a standard regressor's sample (n * columns) go where in the wide row."""
-        kept, p = np.array(self.base.kept, dtype=np.int64), len(self.stage.columns)
+        """Which entries of a sample's rigid rows (n * columns) go where in the wide row."""
+        kept, p = np.array(self.base.kept, dtype=np.int64), len(self.base.question.columns)
         pick = [c.joint * p + kept[c.columns[: c.base]] for c in self.torque_channels]
         place = [np.arange(c.start, c.start + c.base) for c in self.torque_channels]
         return np.concatenate(pick), np.concatenate(place)
@@ -368,22 +413,10 @@ class Equation(Layout):
             self._write_reactions(motion, wide)
         if not self.torque_channels:
             return
-        self.write_base(motion, wide)
+        self.columns.write(motion, *self.picks, wide)
         for channel in self.torque_channels:
             for position, k in enumerate(channel.extra, start=channel.start + channel.base):
                 wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
-
-    def write_base(self, motion: Motion, wide: Array) -> None:
-        """Base columns of the joint torques."""
-        pick, place = self.picks
-        write_picked(self.stage.scene(motion), pick, place, wide)
-
-    def momentum_parts(self, motion: Motion) -> tuple[Array, Array]:
-        """dL/dqd and dL/dq (N, picked entries) of the base columns; accelerations are not looked at."""
-        pick, _ = self.picks
-        scene = self.stage.scene(motion)
-        momentum = project(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
-        return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
 
     def _write_reactions(self, motion: Motion, wide: Array) -> None:
         kept = np.array(self.base.kept, dtype=np.int64)
@@ -404,6 +437,16 @@ class Equation(Layout):
             own = wide[:, channel.start : channel.start + rigid]
             torque[:, channel.joint] = own @ values[channel.columns[:rigid]]
         return torque
+
+
+def _find_base(robot: Robot, options: Options) -> BaseParameters:
+    """Base parameters of what is measured."""
+    if options.has_reactions:
+        tared = robot.sensor is None or robot.sensor.is_tared
+        return remembered_base_parameters(robot, model=options.model, rotor_inertia=options.rotor_inertia, tared=tared)
+    base = remembered_base_parameters(robot, model="torque", rotor_inertia=options.rotor_inertia)
+    joints = options.joint_indices(robot)
+    return base if len(joints) == robot.n else _seen_by(base, joints)
 
 
 def _seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:

@@ -1,4 +1,4 @@
-"""Robots of unknown geometry: the equation on model parameters X (Ha, Ko & Kwon) in place of base parameters.
+"""Robots of unknown geometry: columns of model parameters X (Ha, Ko & Kwon) in place of base parameters.
 
 Everything else is the same: friction, filters, factors, weights, gate, deviations, recursion.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.dynamics.scene import Column
-from dynid.estimation.regression.equation import CHUNK, Equation, Indices
+from dynid.estimation.regression.equation import CHUNK, Indices
 from dynid.identifiability.parameters import BaseParameters
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import Question
@@ -70,7 +70,7 @@ class FreeParameters(BaseParameters):
 
 
 @lru_cache(maxsize=16)
-def free_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> FreeParameters:
+def find_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> FreeParameters:
     """Find the model parameters; asked again for the same robot, the answer is there."""
     found = model_parameters(robot, unknown=unknown, rotor_inertia=rotor_inertia)
     question = FreeQuestion(robot, "torque", rotor_inertia, False, (), found)
@@ -78,45 +78,33 @@ def free_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool)
     return FreeParameters(question, "unknown geometry", regrouping, np.inf, None, found.warnings)
 
 
-@dataclass(frozen=True, eq=False)
-class FreeEquation(Equation):
-    """The equation whose rigid columns are those of model parameters."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelColumns:
+    """Columns of model parameters in the place of those of base parameters."""
+
+    found: ModelParameters
 
     @property
-    def found(self) -> ModelParameters:
-        """The model parameters."""
-        assert isinstance(self.base, FreeParameters)
-        return self.base.found
-
-    @property
-    def unknown(self) -> tuple[str, ...] | None:
+    def unknown(self) -> tuple[str, ...]:
         """What of the geometry is unknown, as it was declared."""
         return self.found.declared
 
-    @cached_property
-    def _support(self) -> NDArray[np.bool_]:
+    @property
+    def support(self) -> NDArray[np.bool_]:
+        """Which columns a joint's torque can see, (n, columns)."""
         return self.found.tables.support
 
-    @cached_property
-    def picks(self) -> tuple[Indices, Indices]:
-        """Which entries of a sample's rows (n * parameters) go where in the wide row."""
-        pick = [c.joint * self.base_count + c.columns[: c.base] for c in self.torque_channels]
-        place = [np.arange(c.start, c.start + c.base) for c in self.torque_channels]
-        return np.concatenate(pick), np.concatenate(place)
-
-    def write_base(self, motion: Motion, wide: Array) -> None:
-        """Rows of torques."""
-        pick, place = self.picks
+    def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
+        """Write the picked entries along a motion."""
         for start in range(0, len(motion), CHUNK):
             part = slice(start, min(start + CHUNK, len(motion)))
             wide[part, place] = self._rows(motion[part], "torque")[:, pick]
 
-    def momentum_parts(self, motion: Motion) -> tuple[Array, Array]:
+    def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
         """dL/dqd and dL/dq of the picked entries."""
-        pick, _ = self.picks
         return self._rows(motion, "momentum")[:, pick], self._rows(motion, "lagrangian_gradient")[:, pick]
 
     def _rows(self, motion: Motion, model: str) -> Array:
-        rows = np.empty((len(motion), self.robot.n, self.base_count))
+        rows = np.empty((len(motion), len(self.support), self.found.count))
         self.found.write(motion, rows, model=model)
         return rows.reshape(len(motion), -1)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from dynid.logs.segments import Splitting, Window, windows
 from dynid.logs.survey import Survey
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
+
+if TYPE_CHECKING:  # an outlier model is fitted to rows, which are written here
+    from dynid.estimation.solve.robust import OutlierModel
 
 # Rows of what is measured, at the thinned rate: torques, their power, or balances of energy and momentum.
 #
@@ -46,13 +49,13 @@ def write_measured(
     equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment, out: Array
 ) -> tuple[int, Array]:
     """Rows along a prepared motion, and the segment's thinned index of the first; out: memory for rows of torques."""
-    measure, motion = equation.measure, prepared.motion
-    if measure.model == "torque" or measure.has_reactions:
+    options, motion = equation.options, prepared.motion
+    if options.model == "torque" or options.has_reactions:
         return prepared.first, equation.write(motion, stops, prepared.measured, out=out)
-    if measure.model == "power":
+    if options.model == "power":
         wide = equation.write(motion, stops, prepared.measured, out=out)
         return prepared.first, _together(equation, wide, motion.v)
-    half = measure.half(treatment)
+    half = options.half(treatment)
     if len(motion) <= 2 * half:
         return prepared.first + half, np.zeros((0, equation.channels[-1].stop))
     sums = _sums(equation, prepared, stops, treatment)
@@ -71,9 +74,9 @@ def _together(equation: Equation, wide: Array, factors: Array | None) -> Array:
 
 def _sums(equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment) -> Array:
     """S + integral of I from the first sample on, whose differences are balances."""
-    motion, rule = prepared.motion, equation.measure.quadrature
+    motion, rule = prepared.motion, equation.options.quadrature
     noisy = treatment.cutoff is not None
-    is_energy = equation.measure.model == "energy"
+    is_energy = equation.options.model == "energy"
     velocity = equation.motor(motion.v)
     signs = equation.shapes.signs(velocity)
     cuts = [sign_changes(motion.t, velocity[:, m], signs[:, m]) for m in range(equation.robot.n)]
@@ -133,11 +136,11 @@ def _energies(equation: Equation, motion: Motion) -> Array:
 
 def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) -> None:
     """Base columns of dL/dqd - integral of dL/dq."""
-    _, place = equation.picks
+    pick, place = equation.picks
     slope = np.empty((len(motion), len(place)))
     for start in range(0, len(motion), CHUNK):
         part = slice(start, start + CHUNK)
-        wide[part, place], slope[part] = equation.momentum_parts(_without_accelerations(motion[part]))
+        wide[part, place], slope[part] = equation.columns.momentum_parts(_without_accelerations(motion[part]), pick)
     wide[:, place] -= integrate(motion.t, slope, rule=rule)
 
 
@@ -177,32 +180,6 @@ class Rows:
     noise: Array | None = None
 
 
-class Judge(Protocol):
-    """Who judges raw torques, log by log (see `robust`)."""
-
-    def of_log(self, number: int, treatment: Treatment, half: int) -> Court:
-        """Begin with a log."""
-        ...
-
-
-class Court(Protocol):
-    """A judge at work on one log; context: samples that it needs on each side of a window."""
-
-    context: int
-
-    def without_glitches(self, window: Window) -> Window:
-        """Positions without single jumps."""
-        ...
-
-    def clean(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
-        """The window with better torques, and the share (N, n) of good samples around each."""
-        ...
-
-    def counts(self, t: Array, share: Array) -> NDArray[np.bool_]:
-        """Which rows (K, n) count."""
-        ...
-
-
 def rows_of(
     equation: Equation,
     number: int,
@@ -210,13 +187,13 @@ def rows_of(
     seen: Survey,
     treatment: Treatment,
     found: Findings,
-    judge: Judge | None = None,
+    outliers: OutlierModel | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows of a log in order of time; where nothing is filtered they are valid until the next ones.
 
     While one window's rows are written, by a thread of its own, the next window's motion is prepared.
     """
-    tasks = tasks_of(equation, number, log, seen, treatment, found, judge)
+    tasks = tasks_of(equation, number, log, seen, treatment, found, outliers)
     if thread_count() == 1:
         for task in tasks:
             yield task.rows()
@@ -278,8 +255,8 @@ class Task:
         rng = np.random.default_rng(self.number)
         length = min(2 * (self.half + edge) + step * TRIED + 1, len(motion))
         equation = self.equation
-        if equation.measure.is_integral:  # an order of 2 is enough here, and cheap
-            equation = replace(equation, measure=replace(equation.measure, quadrature="trapezoid"))
+        if equation.options.is_integral:  # an order of 2 is enough here, and cheap
+            equation = replace(equation, options=replace(equation.options, quadrature="trapezoid"))
         found = [np.zeros((0, equation.channels[-1].stop))]
         shares = (np.arange(self.trials) + rng.uniform(size=self.trials)) / self.trials
         for start in (shares * (len(motion) - length + 1)).astype(np.int64).tolist():
@@ -318,23 +295,23 @@ def tasks_of(
     seen: Survey,
     treatment: Treatment,
     found: Findings,
-    judge: Judge | None = None,
+    outliers: OutlierModel | None = None,
     *,
     clean: bool = True,
 ) -> Iterator[Task]:
     """Prepare window after window: motion, friction states, which rows count; counted in `found`.
 
-    clean: a judge looks at the torques too, not at the positions only.
+    clean: outliers are detected in the torques too, not in the positions only.
     """
     gap = max(5.0 / treatment.rate, 0.025)
-    treatment = replace(treatment, stride=equation.measure.stride(treatment))
-    half, beyond = equation.measure.half(treatment), equation.measure.context(treatment)
+    treatment = replace(treatment, stride=equation.options.stride(treatment))
+    half, beyond = equation.options.half(treatment), equation.options.context(treatment)
     context = treatment.context + beyond
     context += treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
-    court = None if judge is None else judge.of_log(number, treatment, half)
-    context += 0 if court is None else court.context
+    detector = None if outliers is None else outliers.detector(number, treatment, half)
+    context += 0 if detector is None else detector.context
     regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
-    cut = Splitting(context, gap, shortest, regular, treatment.thinning, nearest=court is not None)
+    cut = Splitting(context, gap, shortest, regular, treatment.thinning, nearest=detector is not None)
     begin, end = log.interval
     guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
     standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
@@ -346,12 +323,12 @@ def tasks_of(
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
     count = -1
     for window in windows(log, seen, cut, found):
-        if court is not None:
-            window = court.without_glitches(window)
+        if detector is not None:
+            window = detector.without_glitches(window)
         prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
         share = None
-        if court is not None and clean:
-            window, share = court.clean(window, prepared)
+        if detector is not None and clean:
+            window, share = detector.clean(window, prepared)
             prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
         if friction is None or window.starts:
             friction = FrictionState(equation, prepared, treatment.thin_rate)
@@ -366,8 +343,8 @@ def tasks_of(
         _count(found, prepared, where[inside], treatment, equation.shapes.scale, half)
         settled = where[:, None] - half > friction.reached
         good = np.ones(settled.shape, dtype=np.bool_)
-        if court is not None and share is not None:
-            good[inside] = court.counts(t[inside], share[where[inside] * treatment.thinning - window.first])
+        if detector is not None and share is not None:
+            good[inside] = detector.counts(t[inside], share[where[inside] * treatment.thinning - window.first])
         count += 1
         yield Task(
             equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),

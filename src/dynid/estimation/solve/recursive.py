@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
-from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.inference.jackknife import FEWEST, Jackknife, grouped, left_out, of_shifts
 from dynid.estimation.inference.score import Score
 from dynid.estimation.regression.equation import Equation
@@ -73,9 +73,9 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
     """Sort the unknowns by the last joint whose torque sees them, on random motion."""
     robot = equation.robot
     check_serial(robot)
-    if equation.measure.is_scalar:
+    if equation.options.is_scalar:
         raise IdentificationError(
-            f"model '{equation.measure.model}' adds up all joints, the recursion goes joint by joint; "
+            f"model '{equation.options.model}' adds up all joints, the recursion goes joint by joint; "
             "use model='torque' or 'momentum', or estimator='wls'"
         )
     if equation.base_channels:

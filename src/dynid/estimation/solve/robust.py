@@ -1,10 +1,10 @@
-"""Logs with outliers and collisions: a robust reference from a first pass, and raw torques judged beside it.
+"""Logs with outliers and collisions: a robust reference from a first pass, and outliers of the raw torques against it.
 
 Gross errors are found where they are still single samples: before any filter. A first pass keeps stretches of two
 seconds, spread over the logs, in bounded memory: rows of a reference model (all base columns, friction of REFERENCE)
 and the raw torques. Its parameters are Huber's M-estimate on raw samples, from which a hard rejection beyond 4
 deviations goes on; no friction block that the gate chooses takes part, so nothing feeds back. The second pass is that
-of estimator="wls", for every model and friction, on torques that were judged beside the reference (see `outliers`).
+of estimator="wls", for every model and friction, on torques without the outliers against the reference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from scipy.ndimage import median_filter, minimum_filter1d
 
 from dynid.errors import LogError
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.measurement import TORQUE
 from dynid.estimation.regression.rows import FrictionState, tasks_of
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.logs.filtering import Prepared, Treatment
@@ -29,9 +28,9 @@ from dynid.logs.segments import Window
 from dynid.logs.survey import Survey
 from dynid.robot.transform import Array
 
-# Raw torques beside a reference: wrong samples are replaced, stretches in which the robot touches something are seen.
+# Raw torques against a reference: wrong samples are replaced, stretches in which the robot touches something are seen.
 #
-# The residual e of a raw sample against the reference (see `robust`) holds noise, what the reference lacks, and
+# The residual e of a raw sample against the reference holds noise, what the reference lacks, and
 # trouble. A sample is bad where |e| is beyond 6 of its robust deviations, where e is beyond 3 from its running median
 # m, or where |m| is beyond 5 of its own. What a reference lacks is slow, so e - m is measured by the scale of m at
 # least; it lacks dry friction most, so near reversals scales are their own. Medians reach half a period of the cut-off
@@ -58,8 +57,8 @@ NEAR = 0.2
 """Share of the samples that are near a reversal."""
 
 OUTLIER_ROUNDS = 1
-TOLD = 5
-"""Contacts that are told with their times."""
+LISTED = 5
+"""Contacts that are reported with their times."""
 
 Mask = NDArray[np.bool_]
 
@@ -102,7 +101,7 @@ class Limits:
         lacks = _scales(m, near, floor)
         return Limits(gross, FAST * np.maximum(_scales(e - m, near, floor), lacks), LASTING * lacks, slow)
 
-    def judge(self, e: Array, speed: Array, reach: int) -> Mask:
+    def are_good(self, e: Array, speed: Array, reach: int) -> Mask:
         """Which of consecutive residuals are good."""
         near = (_lowest(speed, reach) <= self.slow).astype(np.int64)
         good = np.abs(e) <= self.gross[near]
@@ -162,7 +161,7 @@ def glitch_limit(q: Array) -> Array:
 
 @dataclass(slots=True)
 class Tally:
-    """What a pass put aside: samples seen, bad ones and rows left out per joint, glitches, contacts (log, s, s)."""
+    """What a pass left out: samples seen, bad ones and rows left out per joint, glitches, contacts (log, s, s)."""
 
     joints: int
     samples: int = 0
@@ -183,7 +182,7 @@ class Tally:
             now = float(t[k])
             same = self.last[0] == log and now - self.last[1] <= apart
             self.contacts += not same
-            if not same and len(self.first) < TOLD:
+            if not same and len(self.first) < LISTED:
                 self.first.append((log, now, now, set()))
             if self.first and self.contacts == len(self.first):
                 _, start, _, joints = self.first[-1]
@@ -223,7 +222,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judge:
+class OutlierModel:
     """A reference: values and limits per channel, reach (samples) and limits of glitches per log; a tally."""
 
     equation: Equation
@@ -233,21 +232,24 @@ class Judge:
     glitches: tuple[Array, ...]
     tally: Tally
 
-    def anew(self) -> Judge:
+    def restarted(self) -> OutlierModel:
         """The same with an empty tally."""
         return replace(self, tally=Tally(self.equation.robot.n))
 
-    def of_log(self, number: int, treatment: Treatment, half: int) -> Court:
-        """Judge one log, of which rows reach `half` thinned instants beyond their filter."""
-        return Court(self, number, treatment, half)
+    def detector(self, number: int, treatment: Treatment, half: int) -> OutlierDetector:
+        """Detect outliers of one log, of which rows reach `half` thinned instants beyond their filter."""
+        return OutlierDetector(self, number, treatment, half)
 
 
-class Court:
-    """The judge at work on one log; carries friction states from window to window."""
+class OutlierDetector:
+    """The outliers of one log, window after window, which friction states are carried through.
 
-    def __init__(self, judge: Judge, number: int, treatment: Treatment, half: int) -> None:
-        self.judge, self.number, self.treatment = judge, number, treatment
-        self.reach = judge.reach[number]
+    context: samples that it needs on each side of a window.
+    """
+
+    def __init__(self, model: OutlierModel, number: int, treatment: Treatment, half: int) -> None:
+        self.model, self.number, self.treatment = model, number, treatment
+        self.reach = model.reach[number]
         filtered = treatment.cutoff is not None
         self.row_reach = self.reach * filtered + half * treatment.thinning
         thin = treatment.thin_filter
@@ -258,42 +260,42 @@ class Court:
         """Positions without single jumps."""
         if not self.reach:
             return window
-        q, bad = without_glitches(window.samples.q, self.judge.glitches[self.number])
-        self.judge.tally.glitches += int(bad[window.core].sum())
+        q, bad = without_glitches(window.samples.q, self.model.glitches[self.number])
+        self.model.tally.glitches += int(bad[window.core].sum())
         return replace(window, samples=replace(window.samples, q=q)) if bad.any() else window
 
     def clean(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
         """The window with bad torques replaced, and the share (N, n) of good samples around each."""
-        judge, x, motion = self.judge, window.samples, prepared.motion
+        model, x, motion = self.model, window.samples, prepared.motion
         assert x.tau is not None
         if self.friction is None or window.starts:
-            self.friction = FrictionState(judge.equation, prepared, self.treatment.thin_rate)
-        wide = judge.equation.write(motion, self.friction.run(prepared), None)
+            self.friction = FrictionState(model.equation, prepared, self.treatment.thin_rate)
+        wide = model.equation.write(motion, self.friction.run(prepared), None)
         tau, share = x.tau.copy(), np.ones(x.tau.shape)
         t = x.t - self.treatment.delay
         known = _between(t, motion.t)
-        judge.tally.samples += len(x.t[window.core])
-        for c, channel in enumerate(judge.equation.torque_channels):
+        model.tally.samples += len(x.t[window.core])
+        for c, channel in enumerate(model.equation.torque_channels):
             own = channel.row(wide)
-            predicted = np.interp(t[known], motion.t, own[:, :-1] @ judge.values[c] - own[:, -1])
+            predicted = np.interp(t[known], motion.t, own[:, :-1] @ model.values[c] - own[:, -1])
             j = channel.joint
             e = tau[known, j] - predicted
-            good = judge.limits[c].judge(e, np.abs(np.interp(t[known], motion.t, motion.v[:, j])), self.reach)
+            good = model.limits[c].are_good(e, np.abs(np.interp(t[known], motion.t, motion.v[:, j])), self.reach)
             if not good.all():
                 tau[known, j] = np.where(good, tau[known, j], predicted + around(e, good, self.reach)[0])
                 share[known, j] = around(e, good, self.row_reach)[1]
                 bad = np.zeros(len(tau), dtype=np.bool_)
                 bad[known] = ~good
-                judge.tally.bad[j] += bad[window.core].sum()
+                model.tally.bad[j] += bad[window.core].sum()
         return replace(window, samples=replace(x, tau=tau)), share
 
     def counts(self, t: Array, share: Array) -> Mask:
         """Which rows (K, n) count, by the shares at their instants."""
         good = np.asarray(share >= HALF)
         if self.row_reach:
-            self.judge.tally.see_contacts(self.number, t, good, 3.0 * self.row_reach / self.treatment.rate)
+            self.model.tally.see_contacts(self.number, t, good, 3.0 * self.row_reach / self.treatment.rate)
         else:
-            self.judge.tally.left_out += (~good).sum(axis=0)
+            self.model.tally.left_out += (~good).sum(axis=0)
         return good
 
 
@@ -303,21 +305,21 @@ def smooth_survey(seen: Survey) -> Survey:
     return replace(seen, samples=replace(seen.samples, q=q)) if bad.mean() < GLITCHES else seen
 
 
-def find_judge(
+def fit_outlier_model(
     equation: Equation,
     logs: Sequence[Log],
     surveys: Sequence[Survey],
     treatments: Sequence[Treatment],
     nominal: Sequence[float],
-) -> Judge:
+) -> OutlierModel:
     """Read the logs once and fit the reference; nominal (Hz): cut-off of logs that are not filtered, 0: no series."""
-    reference = replace(equation.with_friction(REFERENCE), rigid=None, measure=TORQUE)
+    reference = replace(equation.with_friction(REFERENCE).of_torques(), rigid=None)
     reach = tuple(
         0 if f == 0.0 else max(1, int(0.5 * s.rate / (treatment.cutoff or f)))
         for s, treatment, f in zip(surveys, treatments, nominal, strict=True)
     )
     none = Tally(equation.robot.n)
-    empty = Judge(reference, (), (), reach, tuple(glitch_limit(s.samples.q) for s in surveys), none)
+    empty = OutlierModel(reference, (), (), reach, tuple(glitch_limit(s.samples.q) for s in surveys), none)
     pieces = _Pieces()
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate)
@@ -412,19 +414,19 @@ def _limits(
     return tuple(limits)
 
 
-def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[str, ...]:
-    """What was put aside, in words; judged: of the validation data too."""
-    tally, names = judge.tally, judge.equation.robot.joint_names
-    told = []
-    for channel in judge.equation.torque_channels:
+def describe_outliers(model: OutlierModel, logs: Sequence[Log], *, in_validation: bool) -> tuple[str, ...]:
+    """What was left out, in words; in_validation: they were detected in the validation data too."""
+    tally, names = model.tally, model.equation.robot.joint_names
+    lines = []
+    for channel in model.equation.torque_channels:
         j = channel.joint
         share = 100.0 * tally.bad[j] / max(tally.samples, 1)
-        told.append(
+        lines.append(
             f"joint '{names[j]}': {int(tally.bad[j]):,} of {tally.samples:,} torques ({share:.1f} %) put aside as "
             f"outliers, {int(tally.left_out[j]):,} rows left out"
         )
     if tally.glitches:
-        told.append(f"{tally.glitches:,} samples with a position that jumps away and back: made continuous")
+        lines.append(f"{tally.glitches:,} samples with a position that jumps away and back: made continuous")
     if tally.contacts:
         where = "; ".join(
             f"{f'{logs[log].name}, ' if len(logs) > 1 else ''}{start:.2f} to {stop:.2f} s "
@@ -432,7 +434,7 @@ def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[str, ...]:
             for log, start, stop, joints in tally.first
         )
         more = f", and {tally.contacts - len(tally.first)} more" if tally.contacts > len(tally.first) else ""
-        told.append(f"contacts, or torques that are wrong for longer, seen {tally.contacts} times: {where}{more}")
-    data = "judged in the same way: errors are those of the good rows" if judged else "taken as recorded"
-    told.append(f"validation data were {data}")
-    return tuple(told)
+        lines.append(f"contacts, or torques that are wrong for longer, seen {tally.contacts} times: {where}{more}")
+    data = "judged in the same way: errors are those of the good rows" if in_validation else "taken as recorded"
+    lines.append(f"validation data were {data}")
+    return tuple(lines)

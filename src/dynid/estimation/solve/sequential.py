@@ -13,6 +13,7 @@ from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.identification import Identification
+from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.structure import structural_columns
 from dynid.estimation.regression.unknowns import Unknowns
@@ -58,7 +59,7 @@ class Sequential:
         prior: Identification | Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
         blocks = _checked(robot, friction, forgetting)
-        equation = Equation.of(robot, friction=blocks, rotor_inertia=rotor_inertia, scale=joint_scales(robot))
+        equation = Equation.of(robot, Options(rotor_inertia=rotor_inertia), friction=blocks, scale=joint_scales(robot))
         unknowns = Unknowns.of(equation, blocks, 1)
         kept, _ = structural_columns(equation, unknowns)
         self.robot, self.friction, self.forgetting, self._equation = robot, blocks, forgetting, equation

@@ -146,7 +146,7 @@ class DataSection:
         return {
             "cutoff": None if result.cutoff is None else number(result.cutoff, 4),
             "reason": result.cutoff_reason,
-            "window": result.equation.measure.window and number(result.equation.measure.window, 3),
+            "window": result.equation.options.window and number(result.equation.options.window, 3),
             "model": result.model,
             "delay": 1e3 * result.delay,
             "found": found,

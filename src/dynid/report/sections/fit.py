@@ -141,7 +141,7 @@ class ResidualsSection:
             return None
         joints = set(result.joints)
         rows = [
-            _row(check, check.channel in joints and not result.equation.measure.is_scalar) for check in result.checks
+            _row(check, check.channel in joints and not result.equation.options.is_scalar) for check in result.checks
         ]
         head = ("channel", "in words", "autocorrelation", "goes with velocity", "goes with position")
         delay = result.found_delay

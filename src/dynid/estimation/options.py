@@ -1,0 +1,222 @@
+"""Options of an identification: what is compared with the model, how logs are treated and how they are solved.
+
+The base columns are those of the torque in all models of torques. The rows of energy and momentum are integrals over
+time of torque rows (with or without the velocity), so parameters that no torque reveals cannot appear in them, and
+differences of the functions h or dL/dqd of the kept columns are those of all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+import numpy as np
+
+from dynid.dynamics.friction import find_block
+from dynid.errors import FIX_THE_BASE, IdentificationError
+from dynid.estimation.regression.quadrature import POINTS, QUADRATURES
+from dynid.logs.filtering import Treatment
+from dynid.robot.force_sensor import ForceSensor
+from dynid.robot.joint_column import JointColumn
+from dynid.robot.robot import Robot
+
+MODELS = ("torque", "power", "energy", "momentum", "reaction", "torque+reaction")
+INTEGRAL = ("energy", "momentum")
+ESTIMATORS = ("ols", "wls", "ridge", "huber", "recursive")
+INTERVALS = ("jackknife", "white")
+
+PERIODS = 0.25
+"""Default window in periods of the upper end of the motion's band."""
+
+STRIDES = 8
+"""Rows per window: neighbouring windows overlap."""
+
+FEWEST = 8
+"""Least steps of the thinned rate in a window."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Options:
+    """Options of `identify` and its relatives, checked when they are made; `identify` says what each means.
+
+    Which logs validate and who is told of the progress are no options: they come with the logs. `resolve` checks the
+    options against a robot and fills in what they leave to it.
+    """
+
+    model: str = "torque"
+    window: float | None = None
+    quadrature: str = "smooth"
+    sensor: ForceSensor | str | Path | None = None
+    partial: bool = False
+    unknown: Sequence[str] | None = None
+    friction: str | Sequence[str] = "auto"
+    rotor_inertia: bool = True
+    estimator: str = "wls"
+    cutoff: float | None = None
+    columns: Sequence[JointColumn] = ()
+    joints: Sequence[str] | None = None
+    known: Mapping[str, float] = field(default_factory=dict)
+    tied: Sequence[tuple[str, str]] = ()
+    offsets_per_log: bool = False
+    delay: float = 0.0
+    intervals: str = "jackknife"
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__  # the only writes: values of the caller become values of our own
+        if self.friction != "auto":
+            put(self, "friction", (self.friction,) if isinstance(self.friction, str) else tuple(self.friction))
+        if self.unknown is not None:
+            put(self, "unknown", (self.unknown,) if isinstance(self.unknown, str) else tuple(self.unknown))
+        if self.joints is not None:
+            put(self, "joints", tuple(map(str, self.joints)))
+        put(self, "columns", tuple(self.columns))
+        put(self, "known", dict(self.known))
+        put(self, "tied", tuple(self.tied))
+        self._check_model()
+        self._check_friction()
+        if self.cutoff is not None and not (np.isfinite(self.cutoff) and self.cutoff > 0.0):
+            raise IdentificationError(f"the cut-off must be a positive number of Hz, got {self.cutoff}")
+        if not np.isfinite(self.delay):
+            raise IdentificationError(f"the delay must be a number of seconds, got {self.delay}")
+        if self.estimator not in ESTIMATORS:
+            raise IdentificationError(
+                f"there is no estimator '{self.estimator}'; estimators are {', '.join(ESTIMATORS)}"
+            )
+        if self.estimator == "huber" and self.has_reactions:
+            raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
+        if self.intervals not in INTERVALS:
+            raise IdentificationError(f"intervals are 'jackknife' or 'white', not '{self.intervals}'")
+
+    def _check_model(self) -> None:
+        if self.model not in MODELS:
+            raise IdentificationError(f"there is no model '{self.model}'; models are {', '.join(MODELS)}")
+        if self.quadrature not in QUADRATURES:
+            raise IdentificationError(
+                f"there is no quadrature '{self.quadrature}'; quadratures are {', '.join(QUADRATURES)}"
+            )
+        if self.window is not None and not 0.0 < self.window < float("inf"):
+            raise IdentificationError(f"the window must be a positive number of seconds, got {self.window}")
+        if self.window is not None and not self.is_integral:
+            raise IdentificationError(f"model '{self.model}' has no window; models energy and momentum have one")
+        if self.quadrature != "smooth" and not self.is_integral:
+            raise IdentificationError(f"model '{self.model}' has no quadrature; models energy and momentum have one")
+        for name, given in (("sensor", self.sensor is not None), ("partial", self.partial)):
+            if given and not self.has_reactions:
+                raise IdentificationError(
+                    f"model '{self.model}' uses no force plate; {name}= goes with reaction models"
+                )
+
+    def _check_friction(self) -> None:
+        blocks = self.blocks or ()
+        if not self.has_torques:
+            if blocks:
+                raise IdentificationError("the base does not feel friction: leave friction out with model='reaction'")
+            if self.columns:
+                raise IdentificationError("columns are torques of joints: leave columns out with model='reaction'")
+        for name in blocks:
+            find_block(name)
+        if len(set(blocks)) < len(blocks):
+            raise IdentificationError(f"a friction block is named twice: {', '.join(blocks)}")
+
+    def changed(self) -> tuple[str, ...]:
+        """Names of the options that differ from their defaults."""
+        plain = Options()
+        return tuple(f.name for f in fields(self) if getattr(self, f.name) != getattr(plain, f.name))
+
+    def resolve(self, robot: Robot) -> Options:
+        """Return the same for one robot: its own columns beside the user's, the joints in use and what is unknown."""
+        if robot.floating:
+            raise IdentificationError(
+                f"'{robot.name}' floats; logs of joint torques are identified on a fixed base; {FIX_THE_BASE}"
+            )
+        names = robot.joint_names if self.joints is None else self._joints(robot)
+        if (self.is_scalar or self.has_reactions) and len(names) < robot.n:
+            raise IdentificationError(f"model '{self.model}' adds up all joints; joints= goes with torque and momentum")
+        columns = (*robot.columns, *self.columns) if self.has_torques else ()
+        if len({column.name for column in columns}) < len(columns):
+            raise IdentificationError("two columns have the same name")
+        columns = tuple(column for column in columns if column.joint in names or column.joint not in robot.joint_names)
+        unknown = tuple(robot.unknown if self.unknown is None else self.unknown)
+        if unknown and (self.has_reactions or self.model == "energy"):
+            raise IdentificationError(
+                f"model '{self.model}' needs the geometry; with {', '.join(unknown)} unknown use torque, power or "
+                "momentum"
+            )
+        return replace(self, columns=columns, joints=names, unknown=unknown)
+
+    def _joints(self, robot: Robot) -> tuple[str, ...]:
+        """Names of the chosen joints in the robot's order."""
+        chosen = tuple(self.joints or ())
+        unknown = [name for name in chosen if name not in robot.joint_names]
+        if unknown or not chosen:
+            what = f"no joint '{unknown[0]}'" if unknown else "no joint named"
+            raise IdentificationError(f"{what}; joints are {', '.join(robot.joint_names)}")
+        return tuple(name for name in robot.joint_names if name in chosen)
+
+    def joint_indices(self, robot: Robot) -> tuple[int, ...]:
+        """Joints whose torques are used, as numbers."""
+        return tuple(j for j, name in enumerate(robot.joint_names) if self.joints is None or name in self.joints)
+
+    def with_model(self, model: str) -> Options:
+        """Return the same for another model; window and quadrature stay where it has them."""
+        window, quadrature = (self.window, self.quadrature) if model in INTEGRAL else (None, "smooth")
+        return replace(self, model=model, window=window, quadrature=quadrature, sensor=None, partial=False)
+
+    @property
+    def blocks(self) -> tuple[str, ...] | None:
+        """Friction blocks; None where cross validation chooses among those of the recipe."""
+        if self.friction == "auto":
+            return None if self.has_torques else ()
+        return tuple(self.friction)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Channels that a log must have."""
+        torques = ("tau",) if self.has_torques else ()
+        return (*torques, "reaction") if self.has_reactions else torques
+
+    @property
+    def is_robust(self) -> bool:
+        """Whether outliers are detected in the raw torques."""
+        return self.estimator == "huber"
+
+    @property
+    def is_integral(self) -> bool:
+        """Whether rows are balances over windows of time."""
+        return self.model in INTEGRAL
+
+    @property
+    def has_torques(self) -> bool:
+        """Whether joint torques are used."""
+        return self.model != "reaction"
+
+    @property
+    def has_reactions(self) -> bool:
+        """Whether forces and moments on the base are used."""
+        return self.model in ("reaction", "torque+reaction")
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether all joints share one channel."""
+        return self.model in ("power", "energy")
+
+    def half(self, treatment: Treatment) -> int:
+        """Half a window in instants of the thinned rate."""
+        if not self.is_integral:
+            return 0
+        assert self.window is not None
+        return max(FEWEST // 2, round(0.5 * self.window * treatment.thin_rate))
+
+    def context(self, treatment: Treatment) -> int:
+        """Samples that a row needs on each side beyond those of its filters."""
+        return treatment.thinning * (self.half(treatment) + POINTS // 2 + 1) if self.is_integral else 0
+
+    def stride(self, treatment: Treatment) -> int:
+        """Instants of the thinned rate from row to row, at least."""
+        return max(1, 2 * self.half(treatment) // STRIDES)
+
+    def refuse_idle_offsets(self, friction: tuple[str, ...]) -> None:
+        """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
+        if self.offsets_per_log and "offset" not in friction:
+            raise IdentificationError("offsets_per_log= goes with the friction block 'offset', which is not used here")
