@@ -17,7 +17,7 @@ from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.plausibility import find_placement, find_scales, mean_inertias
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
-from dynid.estimation.diagnostics.unidentifiable import Lost, describe_lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_lost
 from dynid.estimation.diagnostics.verdict import NOISY, Evidence, Shaken, judge
 from dynid.estimation.identification import NORMAL, Bounds, Identification
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
@@ -82,7 +82,7 @@ class Outcome:
     validation: Score
     friction: tuple[str, ...]
     trials: tuple[Trial, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[Unidentifiable, ...]
     sums: set[str]
     notes: tuple[str, ...]
     blind: tuple[str, ...]
@@ -137,7 +137,7 @@ class Outcome:
             trials=self.trials,
             essential=self._named(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
-            lost=self.lost,
+            unidentifiable=self.lost,
             checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
             findings=tuple((found.log, found.sentences) for found in state.findings),
             notes=self.notes,
@@ -390,7 +390,7 @@ def estimate(
     levels = _levels(state, unknowns, method, constraints)
     plain = solve(unknowns, factors, constraints=constraints)
     by_noise = _above_noise(state, unknowns, factors, plain, constraints)
-    found = list[Lost]()
+    found = list[Unidentifiable]()
     for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
         if regrouping is not None:
             found += describe_lost(
@@ -483,7 +483,7 @@ def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Const
     if method.estimator != "recursive":
         return None
     if constraints is not None and len(constraints.matrix):
-        raise IdentificationError("the recursion takes no known or tied parameters; use estimator='wls'")
+        raise IdentificationError("the recursion takes no known or equal parameters; use estimator='wls'")
     return find_levels(state.equation, unknowns)
 
 

@@ -17,7 +17,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
-from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
@@ -28,6 +28,7 @@ from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import InputFile, hash_file
+from dynid.version import keeps_old_names
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -98,6 +99,7 @@ class Bounds:
     per_matrix_error: float
 
 
+@keeps_old_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
     """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.
@@ -140,7 +142,7 @@ class Identification:
     trials: tuple[Trial, ...]
     essential: tuple[str, ...]
     essential_values: Array
-    lost: tuple[Lost, ...]
+    unidentifiable: tuple[Unidentifiable, ...]
     checks: tuple[ChannelCheck, ...]
     findings: tuple[tuple[str, tuple[str, ...]], ...]
     notes: tuple[str, ...]
@@ -169,8 +171,8 @@ class Identification:
 
     @cached_property
     def joined(self) -> dict[str, dict[str, float]]:
-        """Of every lost parameter: those of `names` with which it forms sums, each with its factor."""
-        direct = {item.name: dict(item.shares) for item in self.lost}
+        """Of every unidentifiable parameter: those of `names` with which it forms sums, each with its factor."""
+        direct = {item.name: dict(item.shares) for item in self.unidentifiable}
 
         def resolved(name: str) -> dict[str, float]:
             total: dict[str, float] = {}
@@ -216,7 +218,7 @@ class Identification:
 
     @cached_property
     def column_values(self) -> Array:
-        """Values of the equation's columns: lost parameters are zero, offsets of several logs are averaged."""
+        """Values of the equation's columns: 0 for unidentifiable parameters, the mean for offsets of several logs."""
         return self._averaging @ self.values
 
     @cached_property

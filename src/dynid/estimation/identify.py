@@ -25,10 +25,12 @@ from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import put_on_plate
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
+from dynid.version import keeps_old_names
 
 Logs = Log | str | Path | Sequence[Log | str | Path]
 
 
+@keeps_old_names
 @one_blas_thread
 def identify(
     robot: Robot,
@@ -49,7 +51,7 @@ def identify(
     columns: Sequence[JointColumn] = (),
     joints: Sequence[str] | None = None,
     known: Mapping[str, float] | None = None,
-    tied: Sequence[tuple[str, str]] = (),
+    equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
     delay: float = 0.0,
     intervals: str = "jackknife",
@@ -65,7 +67,7 @@ def identify(
     "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read twice), "recursive"
     (serial robots, joint by joint from the last). cutoff in Hz, chosen from the data where missing. validate: other
     logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
-    torques of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal.
+    torques of known shape. joints: whose torques to use. known: values of parameters; equal: pairs that are equal.
     delay (s): how much later torques were recorded than positions. intervals: "jackknife", or "white" for the
     textbook ones. sensor: the force plate of the models "reaction" (forces on the base, no friction) and
     "torque+reaction", or a file that describes it, where the robot does not say; partial: go on although its channels
@@ -78,7 +80,7 @@ def identify(
     wishes = replace(wishes, robust=estimator == "huber", unknown=check_unknown(robot, unknown, measure))
     if wishes.robust and measure.has_reactions:
         raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
-    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
+    method = Method(estimator, dict(known or {}), tuple(equal), offsets_per_log, intervals)
     used, others, name = split_logs(robot, logs, validate)
     origin = find_origin((*used, *others))
     if wishes.robust and offsets_per_log and len(used) > 1:
@@ -151,13 +153,14 @@ def collect_state(
     return replace(like.holding(found), torques=() if rows is None else rows.blocks)
 
 
+@keeps_old_names
 @one_blas_thread
 def identify_states(
     states: State | Sequence[State],
     *,
     estimator: str = "wls",
     known: Mapping[str, float] | None = None,
-    tied: Sequence[tuple[str, str]] = (),
+    equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
     intervals: str = "jackknife",
 ) -> Identification:
@@ -167,7 +170,7 @@ def identify_states(
         raise IdentificationError("there is no state to identify from")
     if estimator == "huber":
         raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
-    method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
+    method = Method(estimator, dict(known or {}), tuple(equal), offsets_per_log, intervals)
     return replace(estimate(merge_states(several), method, None), origin=find_origin(()))
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
-from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Bounds, Identification, Origin
 from dynid.estimation.inference.score import Score
@@ -174,8 +174,8 @@ def record_identification(x: Identification) -> IdentificationRecord:
         trials=[(t.block, t.error, t.before, t.admitted) for t in x.trials],
         essential=list(x.essential),
         essential_values=record_array(x.essential_values),
-        lost=[(item.name, item.seen, item.remedy) for item in x.lost],
-        lost_shares=[list(item.shares) for item in x.lost],
+        lost=[(item.name, item.seen, item.remedy) for item in x.unidentifiable],
+        lost_shares=[list(item.shares) for item in x.unidentifiable],
         checks=[(c.channel, c.colour, c.velocity, c.position) for c in x.checks],
         findings=[(name, list(sentences)) for name, sentences in x.findings],
         notes=list(x.notes),
@@ -226,7 +226,7 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
         trials=tuple(Trial(*t) for t in r.trials),
         essential=tuple(r.essential),
         essential_values=read_numbers(r.essential_values, p),
-        lost=_rebuild_lost(r),
+        unidentifiable=_rebuild_lost(r),
         checks=tuple(ChannelCheck(*check) for check in r.checks),
         findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
         notes=tuple(r.notes),
@@ -238,7 +238,7 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
     )
 
 
-def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
+def _rebuild_lost(r: IdentificationRecord) -> tuple[Unidentifiable, ...]:
     """What was lost; files of old do not say which share went where."""
     shares = r.lost_shares or [[] for _ in r.lost]
     if len(shares) != len(r.lost):
@@ -250,7 +250,7 @@ def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
             raise IdentificationError("lost_shares of lost parameters lead in a circle")
         for name in found:
             del waiting[name]
-    return tuple(Lost(*item, tuple(own)) for item, own in zip(r.lost, shares, strict=True))
+    return tuple(Unidentifiable(*item, tuple(own)) for item, own in zip(r.lost, shares, strict=True))
 
 
 def _record_score(x: Score) -> ScoreRecord:

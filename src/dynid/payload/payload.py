@@ -11,34 +11,36 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
-from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.transform import Array
+from dynid.version import keeps_old_names
 
 ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
 CERTAIN = 1e-9
 """Masses below this (kg) are none."""
 
 
+@keeps_old_names
 @dataclass(frozen=True, eq=False)
 class Payload:
     """What a link carries, in the frame of that link, with standard deviations.
 
     names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or
-    sums of them such as `ZZ + 0.19 M`; lost: what they do not tell, and the remedy. quantile * sigma is the half width
-    of a 95 % interval. nrmse per channel: error over the spread of the torques, of all logs together.
+    sums of them such as `ZZ + 0.19 M`; unidentifiable: what they do not tell, and the remedy. quantile * sigma is
+    half of a 95 % interval. nrmse per channel: error over the spread of the torques, of all logs together.
     """
 
     robot: str
     link: str
-    way: str
+    method: str
     names: tuple[str, ...]
     units: tuple[str, ...]
     values: Array
     covariance: Array
     quantile: float
     groups: int
-    lost: tuple[Lost, ...]
+    unidentifiable: tuple[Unidentifiable, ...]
     friction: tuple[str, ...]
     cutoff: float | None
     channels: tuple[str, ...]
@@ -134,7 +136,7 @@ class Payload:
     def unknown(self) -> tuple[str, ...]:
         """What cannot be known of the payload, in words; parameters of the same fate share a sentence."""
         alike: dict[tuple[str, str], list[str]] = {}
-        for item in self.lost:
+        for item in self.unidentifiable:
             alike.setdefault((item.seen.removeprefix("it has "), item.remedy), []).append(item.name)
         return tuple(
             f"{', '.join(names)} of the payload cannot be known from these data ({why}); {remedy}"
@@ -177,7 +179,7 @@ class Payload:
         return {
             "robot": self.robot,
             "link": self.link,
-            "way": self.way,
+            "way": self.method,
             "names": list(self.names),
             "units": list(self.units),
             "values": numbers(self.values),
@@ -189,7 +191,7 @@ class Payload:
             "com_sigma": numbers(self.com_sigma),
             "inertia": [numbers(row) for row in self.inertia],
             "inertia_sigma": [numbers(row) for row in self.inertia_sigma],
-            "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.lost],
+            "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.unidentifiable],
             "friction": list(self.friction),
             "cutoff": self.cutoff,
             "channels": list(self.channels),
@@ -255,7 +257,7 @@ def _triangle(p: Array, C: Array) -> tuple[float, float]:
 # A payload that is known: mass, centre of mass and inertia, checked.
 
 
-def load_parameters(mass: float, com: Sequence[float] | Array, inertia: object = None) -> Array:
+def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: object = None) -> Array:
     """Ten standard parameters XX XY XZ YY YZ ZZ MX MY MZ M of a known body, in the frame of the link that carries it.
 
     mass in kg, com (3,) in m, inertia about the centre of mass in kg m^2: (3, 3), or the six ixx, ixy, ixz, iyy, iyz,

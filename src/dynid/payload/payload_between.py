@@ -79,14 +79,14 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     return Payload(
         robot=robot.name,
         link=robot.links[carrier].name,
-        way="difference of two results",
+        method="difference of two results",
         names=reading.names,
         units=reading.units,
         values=solved[reading.places],
         covariance=spread[np.ix_(reading.places, reading.places)],
         quantile=max(loaded.quantile, unloaded.quantile),
         groups=min(loaded.groups, unloaded.groups),
-        lost=lost,
+        unidentifiable=lost,
         friction=loaded.friction,
         cutoff=loaded.cutoff,
         channels=loaded.channels,
@@ -119,7 +119,7 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     """
     base, names = result.equation.base, set(result.equation.base.names)
     chosen = [k for k, name in enumerate(result.names) if name in names]
-    for item in result.lost:
+    for item in result.unidentifiable:
         if not item.shares and not item.seen.startswith("it has no effect"):
             raise IdentificationError(
                 f"this result does not say what it holds of '{item.name}', which was lost; identify again with this "

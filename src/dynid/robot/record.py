@@ -175,7 +175,7 @@ def _record_sensor(sensor: ForceSensor) -> SensorRecord:
         mass=sensor.mass,
         com=sensor.com.tolist(),
         noise=None if sensor.noise is None else sensor.noise.tolist(),
-        gain=None if sensor.gain is None else sensor.gain.tolist(),
+        gain=None if sensor.sensitivity_sigma is None else sensor.sensitivity_sigma.tolist(),
         rotors=[
             RotorRecord(joint=r.joint, ratio=r.ratio, inertia=_known(r.inertia), axis=r.axis.tolist())
             for r in sensor.rotors

@@ -260,7 +260,7 @@ def _free_directions(count: int, regrouping: Regrouping | None, constraints: Con
     C = constraints.matrix @ free
     u, *_ = np.linalg.lstsq(C, constraints.right, rcond=None)
     if not np.allclose(C @ u, constraints.right, rtol=1e-8, atol=1e-10 * (1.0 + np.abs(constraints.right).max())):
-        raise IdentificationError("the known and tied parameters contradict each other")
+        raise IdentificationError("the known and equal parameters contradict each other")
     return np.asarray(free @ scipy.linalg.null_space(C)), np.asarray(free @ u)
 
 
