@@ -14,7 +14,7 @@ from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.unknown_geometry.finite_field import Count
+from dynid.unknown_geometry.finite_field import ModelParameterCount
 from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
 from dynid.unknown_geometry.parameters import ModelParameters
 
@@ -62,7 +62,7 @@ def searches() -> Table:
 
 
 def counting(
-    search: Callable[..., ModelParameters | Count], robot: Robot, unknown: tuple[str, ...]
+    search: Callable[..., ModelParameters | ModelParameterCount], robot: Robot, unknown: tuple[str, ...]
 ) -> Callable[[], int]:
     """Return a call that gives the number of parameters."""
     return lambda: search(robot, unknown=unknown).count

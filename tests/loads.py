@@ -13,7 +13,7 @@ from fourier import fourier_motion
 from frictions import with_friction
 from robots import random_inertia
 
-LOAD = dynid.load_parameters(2.0, (0.05, -0.03, 0.12), (0.02, 0.001, -0.002, 0.03, 0.001, 0.015))
+LOAD = dynid.payload_parameters(2.0, (0.05, -0.03, 0.12), (0.02, 0.001, -0.002, 0.03, 0.001, 0.015))
 
 
 def robot_with_friction(name: str) -> Robot:

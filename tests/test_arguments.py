@@ -131,7 +131,7 @@ def plain(x: Any) -> Any:
         case dynid.MarkerFit():
             parts = (x.q, x.offsets, x.camera.rotation, x.sigma)
         case dynid.Comparison():
-            parts = ([(way.name, way.result, way.refusal) for way in x.ways], x.source)
+            parts = ([(run.name, run.result, run.refusal) for run in x.runs], x.source)
         case Path():
             return x.read_bytes()
         case _:
@@ -144,7 +144,8 @@ def public_callables() -> Iterator[tuple[str, Any]]:
     for name in dynid.__all__:
         found = getattr(dynid, name)
         if not inspect.isclass(found):
-            yield name, found
+            if callable(found):
+                yield name, found
             continue
         if name in BY_HAND:
             yield name, found
@@ -486,7 +487,7 @@ changes("identify", fit, estimator="ols")
 changes("identify", fit, validate=0.3)
 changes("identify", fit, validate=second)
 changes("identify", fit, known={"Ia3": 0.1})
-changes("identify", fit, tied=[("Fv1", "Fv2")])
+changes("identify", fit, equal=[("Fv1", "Fv2")])
 changes("identify", fit, intervals="white")
 changes(
     "identify",
@@ -510,40 +511,40 @@ CASES["identify.partial"].append(lambda: plain(partly(partial=True)))
 for model in ("torque", "power", "energy", "momentum"):
     refused("identify", "sensor= goes with", lambda m=model, **k: fit(model=m, **k), sensor=ForceSensor())
     refused("identify", "partial= goes with", lambda m=model, **k: fit(model=m, **k), partial=True)
-for name, idle in (("known", {"Ia3": 0.1}), ("tied", [("Fv1", "Fv2")])):
-    refused("identify", "takes no known or tied", lambda **k: fit(estimator="recursive", **k), **{name: idle})
+for name, idle in (("known", {"Ia3": 0.1}), ("equal", [("Fv1", "Fv2")])):
+    refused("identify", "takes no known or equal", lambda **k: fit(estimator="recursive", **k), **{name: idle})
 
 states: Call = lambda **k: dynid.identify_states([first(), like(like=first())], **k)  # noqa: E731
 changes("identify_states", states, estimator="ols")
 refused("identify_states", "reads logs twice", states, estimator="huber")
 changes("identify_states", states, known={"Ia3": 0.1})
-changes("identify_states", states, tied=[("Fv1", "Fv2")])
+changes("identify_states", states, equal=[("Fv1", "Fv2")])
 changes("identify_states", states, offsets_per_log=True)
 changes("identify_states", states, intervals="white")
 
 
-def ways(**k: Any) -> dynid.Comparison:
+def runs(**k: Any) -> dynid.Comparison:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("dynid.estimation.compare.WAYS", (("torque", "wls"), ("momentum", "wls")))
-        return dynid.compare_ways(robot(), [recorded(), recorded(5)], **{"friction": PLAIN, **k})
+        patch.setattr("dynid.estimation.compare.COMPARED", (("torque", "wls"), ("momentum", "wls")))
+        return dynid.compare_estimators(robot(), [recorded(), recorded(5)], **{"friction": PLAIN, **k})
 
 
-changes("compare_ways", ways, window=0.3)
-changes("compare_ways", ways, quadrature="trapezoid")
-changes("compare_ways", ways, friction=("viscous",))
-changes("compare_ways", ways, rotor_inertia=False)
-changes("compare_ways", ways, cutoff=5.0)
-changes("compare_ways", ways, validate=0.4)
-changes("compare_ways", ways, columns=(COLUMN,))
-changes("compare_ways", ways, joints=["1", "3"])
-changes("compare_ways", ways, known={"Ia3": 0.1})
-changes("compare_ways", ways, tied=[("Fv1", "Fv2")])
-changes("compare_ways", ways, offsets_per_log=True)
-changes("compare_ways", ways, delay=0.01)
-called("compare_ways", ways)
-CASES["Comparison.way.estimator"] = [
-    lambda: _refused(lambda **k: ways().way("torque", **k), "huber", {"estimator": "huber"}),
-    lambda: plain(ways().way("torque", estimator="wls").result),
+changes("compare_estimators", runs, window=0.3)
+changes("compare_estimators", runs, quadrature="trapezoid")
+changes("compare_estimators", runs, friction=("viscous",))
+changes("compare_estimators", runs, rotor_inertia=False)
+changes("compare_estimators", runs, cutoff=5.0)
+changes("compare_estimators", runs, validate=0.4)
+changes("compare_estimators", runs, columns=(COLUMN,))
+changes("compare_estimators", runs, joints=["1", "3"])
+changes("compare_estimators", runs, known={"Ia3": 0.1})
+changes("compare_estimators", runs, equal=[("Fv1", "Fv2")])
+changes("compare_estimators", runs, offsets_per_log=True)
+changes("compare_estimators", runs, delay=0.01)
+called("compare_estimators", runs)
+CASES["Comparison.run.estimator"] = [
+    lambda: _refused(lambda **k: runs().run("torque", **k), "huber", {"estimator": "huber"}),
+    lambda: plain(runs().run("torque", estimator="wls").result),
 ]
 
 
@@ -580,7 +581,7 @@ for key, run in {"identify_payload": carried, "identify_gains": gains}.items():
 changes("identify_payload", carried, model="momentum")
 changes("identify_payload", carried, joints=["2", "3", "4", "5", "6"])
 changes("payload_between", between, link="4")
-changes("load_parameters", lambda **k: dynid.load_parameters(2.0, (0.1, 0.0, 0.0), **k), inertia=np.eye(3))
+changes("payload_parameters", lambda **k: dynid.payload_parameters(2.0, (0.1, 0.0, 0.0), **k), inertia=np.eye(3))
 
 
 def online(**k: Any) -> Any:
@@ -607,7 +608,7 @@ def sensed(**k: Any) -> Any:
 for name, value in {
     "position": [0.1, 0, 0], "rotation": rotation_about(np.array([0, 0, 1.0]), 0.4), "reference": [0, 0.1, 0],
     "sense": "robot_on_plate", "channels": ("Mz", "Fx", "Fy", "Mx", "My", "Fz"), "mass": 3.0,
-    "noise": [1, 2, 3, 4, 5, 6], "gain": 0.1, "rotors": (Rotor("2", 50.0, 1e-4),),
+    "noise": [1, 2, 3, 4, 5, 6], "sensitivity_sigma": 0.1, "rotors": (Rotor("2", 50.0, 1e-4),),
 }.items():  # fmt: skip
     changes("ForceSensor", sensed, **{name: value})
 changes("ForceSensor", lambda **k: sensed(mass=3.0, **k), com=[0.1, 0, 0])

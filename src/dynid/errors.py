@@ -51,6 +51,10 @@ class ModelError(DynidError):
     """A measurement model was asked for what it does not have."""
 
 
+class UndecidedError(ModelError):
+    """The exact method cannot decide a rank, whatever the number of digits; samples may (method='qr')."""
+
+
 class LoopError(DynidError):
     """A closed loop cannot be closed at a sample; `where` says so, without a remedy."""
 
@@ -120,3 +124,7 @@ class ExportError(DynidError):
 
 class PhysicalError(DynidError):
     """No real bodies can be found as asked for; says which link, bound or prior is in the way."""
+
+
+class MeshRefusedError(DynidError):
+    """A mesh of a robot file is not drawn; the text says why."""

@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 from command_line import CommandLine, write_simulated
-from dynid import Log, Robot, State, compare_ways, load_robot, read_log
+from dynid import Log, Robot, State, compare_estimators, load_robot, read_log
 from dynid.cli.output import comparison as comparison_face
 from dynid.cli.output.recordings import write_log
 from dynid.estimation import compare as module
-from dynid.estimation.compare import WAYS
+from dynid.estimation.compare import COMPARED
 from dynid.estimation.options import Options
 
 PLAIN = ("--friction", "viscous,coulomb,offset")
@@ -37,14 +37,14 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_ways_in_one_table(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
     facts = tmp_path / "facts.json"
     done = dynid("identify", "gautier3", log, *PLAIN, "--compare", "--json", facts)
-    for model, estimator in WAYS:
+    for model, estimator in COMPARED:
         assert f" {model}, {estimator} " in done.out
     for part in ("the last 25 % of every log", "12 of 16 base parameters", "--all shows all", "trust ", "wrote "):
         assert part in done.out
     assert "Fv1" not in done.out
     assert done.err == ""
     data = json.loads(facts.read_text())
-    assert [(way["model"], way["estimator"]) for way in data["ways"]] == list(WAYS)
+    assert [(way["model"], way["estimator"]) for way in data["ways"]] == list(COMPARED)
     for way in data["ways"]:
         assert way["refusal"] is None
         assert way["result"]["estimator"] == way["estimator"]
@@ -52,7 +52,7 @@ def test_all_ways_in_one_table(dynid: CommandLine, log: Path, tmp_path: Path) ->
         assert len(way["held_out"]["nrmse"]) == 3
         assert 0.0 <= way["agreement"] <= 1.0
     assert data["advice"] in done.out.replace("\n", " ")
-    assert data["best"] in {", ".join(way) for way in WAYS}
+    assert data["best"] in {", ".join(way) for way in COMPARED}
 
 
 def test_all_parameters_where_asked(dynid: CommandLine, log: Path) -> None:
@@ -127,7 +127,7 @@ def test_ctrl_c_shows_what_is_finished(dynid: CommandLine, log: Path, monkeypatc
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_tables_fit_a_terminal(log: Path, width: int) -> None:
     robot = load_robot("gautier3")
-    compared = compare_ways(robot, read_log(log, robot), friction=("viscous",))
+    compared = compare_estimators(robot, read_log(log, robot), friction=("viscous",))
     screen = Console(width=width, record=True, force_terminal=True, file=io.StringIO())
     comparison_face.show(compared, screen)
     lines = screen.export_text().splitlines()

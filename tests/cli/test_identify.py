@@ -149,7 +149,7 @@ def test_a_name_that_exists_is_no_range(tmp_path: Path) -> None:
 def test_identify_joins_logs_with_all_options(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
     second, facts = write_simulated(tmp_path / "second.csv", seed=5), tmp_path / "facts.json"
     words = ("--offsets-per-log", "--joints", "1,2,3", "--no-rotor-inertia", "--estimator", "ols", "--cutoff", "8")
-    more = ("--delay", "0.0", "--known", "Fv1=0", "--tie", "Fc2=Fc3", "--gravity", "0,0,-9.81", "--no-snap")
+    more = ("--delay", "0.0", "--known", "Fv1=0", "--equal", "Fc2=Fc3", "--gravity", "0,0,-9.81", "--no-snap")
     done = dynid("identify", "gautier3", log, second, *PLAIN, *words, *more, "--json", facts)
     data = json.loads(facts.read_text())
     assert {"Fo1@1", "Fo1@2"} <= set(data["names"])

@@ -1,4 +1,4 @@
-"""All ways on the same data: judged alike, refusals with their reason, and a sentence that follows the rules."""
+"""All runs on the same data: judged alike, refusals with their reason, and a sentence that follows the rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation import compare as module
-from dynid.estimation.compare import WAYS, Comparison, Way, advise, choose
+from dynid.estimation.compare import COMPARED, Comparison, EstimatorRun, advise, choose
 from dynid.robot.motion import Motion
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, torque, truth, with_friction
@@ -34,62 +34,62 @@ def robot() -> dynid.Robot:
 
 @pytest.fixture(scope="module")
 def compared(robot: dynid.Robot) -> Comparison:
-    return dynid.compare_ways(robot, noisy(robot), friction=PLAIN)
+    return dynid.compare_estimators(robot, noisy(robot), friction=PLAIN)
 
 
 def test_every_way_is_there(compared: Comparison) -> None:
-    assert [(way.model, way.estimator) for way in compared.ways] == list(WAYS)
+    assert [(run.model, run.estimator) for run in compared.runs] == list(COMPARED)
     assert not compared.refused
-    for way in compared.ways:
-        assert (way.found.model, way.found.estimator) == (way.model, way.estimator)
-        assert 0.0 < way.seconds < 60.0
-    assert compared.reference is compared.way("torque")
+    for run in compared.runs:
+        assert (run.found.model, run.found.estimator) == (run.model, run.estimator)
+        assert 0.0 < run.seconds < 60.0
+    assert compared.reference is compared.run("torque")
     assert not compared.interrupted
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way))
-def test_results_are_those_of_identify(compared: Comparison, robot: dynid.Robot, way: tuple[str, str]) -> None:
+@pytest.mark.parametrize("run", COMPARED, ids=lambda run: "-".join(run))
+def test_results_are_those_of_identify(compared: Comparison, robot: dynid.Robot, run: tuple[str, str]) -> None:
     """The same values as identify finds on the part that is not held out, to the last digit."""
-    model, estimator = way
+    model, estimator = run
     log = noisy(robot).part(0.0, 0.75)
     alone = dynid.identify(robot, log, friction=PLAIN, model=model, estimator=estimator)
-    assert_allclose(compared.way(*way).found.values, alone.values, rtol=1e-12, atol=1e-12)
-    assert_allclose(compared.way(*way).found.sigma, alone.sigma, rtol=1e-9, atol=1e-15)
+    assert_allclose(compared.run(*run).found.values, alone.values, rtol=1e-12, atol=1e-12)
+    assert_allclose(compared.run(*run).found.sigma, alone.sigma, rtol=1e-9, atol=1e-15)
 
 
 def test_errors_are_those_of_torques_for_all_models(compared: Comparison, robot: dynid.Robot) -> None:
     """For torque by wls what identify says; for the others what the predicted torques, filtered alike, amount to."""
     log = noisy(robot)
     alone = dynid.identify(robot, log, friction=PLAIN, validate=0.25)
-    reference = compared.way("torque").prediction
+    reference = compared.run("torque").prediction
     assert reference is not None
     assert_allclose(reference.nrmse, alone.validation.nrmse, rtol=1e-12)
     exact, true = fourier_motion(robot, duration=20.0), torque(robot, fourier_motion(robot, duration=20.0))
     last = slice(int(0.75 * len(exact)), None)
-    for way in compared.ways:
-        assert way.prediction is not None
-        assert way.prediction.nrmse.shape == (3,)
-        assert way.prediction.source == compared.source == "the last 25 % of every log"
-        error = (way.found.predict(exact) - true)[last].std(axis=0) / true[last].std(axis=0)
+    for run in compared.runs:
+        assert run.prediction is not None
+        assert run.prediction.nrmse.shape == (3,)
+        assert run.prediction.source == compared.source == "the last 25 % of every log"
+        error = (run.found.predict(exact) - true)[last].std(axis=0) / true[last].std(axis=0)
         # the prediction holds filtered noise of the measured torques too; 2 % white noise through 100 -> 7.5 Hz
-        assert_allclose(way.prediction.nrmse, np.hypot(error, 0.02 * np.sqrt(2 * 7.5 / 100)), rtol=0.5, atol=0.006)
+        assert_allclose(run.prediction.nrmse, np.hypot(error, 0.02 * np.sqrt(2 * 7.5 / 100)), rtol=0.5, atol=0.006)
 
 
 def test_the_recipe_scores_each_way_with_its_own_friction() -> None:
     robot = with_friction(dynid.load_robot("scara"))
-    compared = dynid.compare_ways(robot, noisy(robot))
+    compared = dynid.compare_estimators(robot, noisy(robot))
     alone = dynid.identify(robot, noisy(robot), validate=0.25)
-    assert compared.way("torque").error == pytest.approx(alone.validation.mean, rel=1e-12)
-    assert compared.way("momentum").error < 0.05, "stops and all that it admitted are in its prediction"
+    assert compared.run("torque").error == pytest.approx(alone.validation.mean, rel=1e-12)
+    assert compared.run("momentum").error < 0.05, "stops and all that it admitted are in its prediction"
     assert compared.best is not None
 
 
 def test_other_logs_to_validate_on(robot: dynid.Robot) -> None:
     other = noisy(robot, seed=5)
-    compared = dynid.compare_ways(robot, noisy(robot), friction=PLAIN, validate=other)
+    compared = dynid.compare_estimators(robot, noisy(robot), friction=PLAIN, validate=other)
     alone = dynid.identify(robot, noisy(robot), friction=PLAIN, validate=other)
     assert compared.source == "noisy"
-    assert compared.way("torque").error == pytest.approx(alone.validation.mean, rel=1e-12)
+    assert compared.run("torque").error == pytest.approx(alone.validation.mean, rel=1e-12)
 
 
 def test_own_offsets_of_every_log_are_kept_apart(robot: dynid.Robot) -> None:
@@ -98,19 +98,19 @@ def test_own_offsets_of_every_log_are_kept_apart(robot: dynid.Robot) -> None:
     for seed, offset in enumerate((np.array([50.0, -30.0, 10.0]), np.array([-20.0, 80.0, 20.0]))):
         motion = fourier_motion(robot, seed=seed, duration=20.0)
         logs.append(log_of(motion, torque(robot, motion) + offset))
-    compared = dynid.compare_ways(robot, logs, friction=PLAIN, offsets_per_log=True)
-    assert compared.way("torque").error < 1e-8
-    assert "own offsets" in compared.way("torque", "huber").refusal
+    compared = dynid.compare_estimators(robot, logs, friction=PLAIN, offsets_per_log=True)
+    assert compared.run("torque").error < 1e-8
+    assert "own offsets" in compared.run("torque", "huber").refusal
 
 
 def test_without_noise_all_agree_and_the_plainest_wins() -> None:
     robot = dynid.load_robot("gautier3")
-    compared = dynid.compare_ways(robot, dynid.simulate(robot, fourier_motion(robot)), friction=())
-    for way in compared.ways:
-        assert_allclose(way.found.values, truth(robot, way.found), rtol=0.0, atol=1e-6)
-        assert way.agreement(compared.reference) == 1.0
-        assert way.error < 1e-6
-    assert compared.best is compared.way("torque")
+    compared = dynid.compare_estimators(robot, dynid.simulate(robot, fourier_motion(robot)), friction=())
+    for run in compared.runs:
+        assert_allclose(run.found.values, truth(robot, run.found), rtol=0.0, atol=1e-6)
+        assert run.agreement(compared.reference) == 1.0
+        assert run.error < 1e-6
+    assert compared.best is compared.run("torque")
     assert compared.advice.startswith("trust torque by wls")
 
 
@@ -118,12 +118,12 @@ def test_without_noise_all_agree_and_the_plainest_wins() -> None:
 def test_what_is_not_serial_has_no_recursion(kind: str, words: str) -> None:
     robot = random_tree(2, joints=5) if kind == "tree" else coupled_tree(1)
     motion = fourier_motion(robot, duration=20.0, rate=200.0)
-    compared = dynid.compare_ways(robot, dynid.simulate(robot, motion), friction=())
-    assert {way.estimator for way in compared.refused} == {"recursive"}
-    for way in compared.refused:
-        assert words in way.refusal
+    compared = dynid.compare_estimators(robot, dynid.simulate(robot, motion), friction=())
+    assert {run.estimator for run in compared.refused} == {"recursive"}
+    for run in compared.refused:
+        assert words in run.refusal
         with pytest.raises(IdentificationError, match="refused"):
-            _ = way.found
+            _ = run.found
     assert "the recursion refused (torque, recursive and momentum, recursive)" in compared.advice
 
 
@@ -131,23 +131,23 @@ def test_postures_in_no_order_of_time_have_no_integrals() -> None:
     robot, rng = dynid.load_robot("gautier3"), np.random.default_rng(0)
     q, v, a = rng.standard_normal((3, 300, robot.n))
     postures = dynid.simulate(robot, Motion(np.arange(300.0), q, v, a), noise=0.1)
-    compared = dynid.compare_ways(robot, postures, friction=())
-    assert {way.model for way in compared.refused} == {"energy", "momentum"}
-    assert all("no order of time" in way.refusal for way in compared.refused)
+    compared = dynid.compare_estimators(robot, postures, friction=())
+    assert {run.model for run in compared.refused} == {"energy", "momentum"}
+    assert all("no order of time" in run.refusal for run in compared.refused)
     assert compared.best is not None
 
 
 def test_one_joint() -> None:
     robot = with_friction(arm(1))
-    compared = dynid.compare_ways(robot, noisy(robot), friction=PLAIN)
+    compared = dynid.compare_estimators(robot, noisy(robot), friction=PLAIN)
     assert not compared.refused
-    assert_allclose(compared.way("torque", "recursive").found.values, compared.way("torque").found.values, rtol=1e-9)
+    assert_allclose(compared.run("torque", "recursive").found.values, compared.run("torque").found.values, rtol=1e-9)
     assert compared.best is not None
 
 
 def test_some_joints_only_leave_power_and_energy_out(robot: dynid.Robot) -> None:
-    compared = dynid.compare_ways(robot, noisy(robot), friction=PLAIN, joints=["2", "3"])
-    assert {way.model for way in compared.refused} == {"power", "energy"}
+    compared = dynid.compare_estimators(robot, noisy(robot), friction=PLAIN, joints=["2", "3"])
+    assert {run.model for run in compared.refused} == {"power", "energy"}
 
 
 def test_lost_rank_is_told_by_the_recursion() -> None:
@@ -156,9 +156,9 @@ def test_lost_rank_is_told_by_the_recursion() -> None:
     q, v, a = rng.uniform(-1.0, 1.0, (3, 80, robot.n))
     q[:, 1], v[:, 0] = 0.7 + np.pi * (np.arange(80) % 2), 0.0
     log = dynid.simulate(robot, Motion(np.arange(80.0), q, v, a))
-    compared = dynid.compare_ways(robot, log, friction=(), rotor_inertia=False)
-    assert "stops at joint '2'" in compared.way("torque", "recursive").refusal
-    assert compared.way("torque").error < 1e-8
+    compared = dynid.compare_estimators(robot, log, friction=(), rotor_inertia=False)
+    assert "stops at joint '2'" in compared.run("torque", "recursive").refusal
+    assert compared.run("torque").error < 1e-8
 
 
 def test_outliers_are_told_by_huber(robot: dynid.Robot) -> None:
@@ -166,26 +166,26 @@ def test_outliers_are_told_by_huber(robot: dynid.Robot) -> None:
     assert log.tau is not None
     hit = rng.random(log.tau.shape) < 0.1
     log = dynid.Log(log.t, log.q, tau=np.where(hit, log.tau + 20.0 * log.tau.std(axis=0), log.tau))
-    compared = dynid.compare_ways(robot, log, friction=PLAIN, validate=noisy(robot, seed=7))
+    compared = dynid.compare_estimators(robot, log, friction=PLAIN, validate=noisy(robot, seed=7))
     assert "look for outliers and contacts" in compared.advice
     assert compared.best is not None
     assert compared.best.estimator in ("huber", "ridge")
-    assert compared.way("torque", "huber").error < 0.5 * compared.way("torque").error
+    assert compared.run("torque", "huber").error < 0.5 * compared.run("torque").error
 
 
 def test_noise_of_accelerations_is_told_by_momentum() -> None:
     """A cut-off far too high: accelerations derived from positions drown in their noise."""
     robot = dynid.load_robot("scara")
     log = noisy(robot, rate=200.0, position=1e-4)
-    compared = dynid.compare_ways(robot, log, friction=(), rotor_inertia=False, cutoff=40.0)
+    compared = dynid.compare_estimators(robot, log, friction=(), rotor_inertia=False, cutoff=40.0)
     assert "noise of the accelerations" in compared.advice
-    assert compared.way("momentum").relative_deviation < compared.way("torque").relative_deviation / 3.0
+    assert compared.run("momentum").relative_deviation < compared.run("torque").relative_deviation / 3.0
 
 
 def test_nonsense_is_not_trusted(robot: dynid.Robot) -> None:
     log, rng = noisy(robot), np.random.default_rng(0)
     assert log.tau is not None
-    compared = dynid.compare_ways(robot, dynid.Log(log.t, log.q, tau=rng.standard_normal(log.tau.shape)))
+    compared = dynid.compare_estimators(robot, dynid.Log(log.t, log.q, tau=rng.standard_normal(log.tau.shape)))
     assert compared.best is None
     assert compared.advice.startswith("trust none of them: ")
 
@@ -195,28 +195,28 @@ def test_ctrl_c_keeps_what_is_finished(robot: dynid.Robot, monkeypatch: pytest.M
         if text.startswith("energy"):
             raise KeyboardInterrupt
 
-    compared = dynid.compare_ways(robot, noisy(robot), friction=PLAIN, on_progress=interrupt)
-    assert [way.name for way in compared.ways] == ["torque, wls", "power, wls"]
+    compared = dynid.compare_estimators(robot, noisy(robot), friction=PLAIN, on_progress=interrupt)
+    assert [run.name for run in compared.runs] == ["torque, wls", "power, wls"]
     assert compared.interrupted
-    assert compared.best is compared.way("torque")
-    with pytest.raises(IdentificationError, match="not among the ways"):
-        compared.way("momentum")
+    assert compared.best is compared.run("torque")
+    with pytest.raises(IdentificationError, match="not among the runs"):
+        compared.run("momentum")
 
     def at_once(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "collect", at_once)
     with pytest.raises(KeyboardInterrupt):
-        dynid.compare_ways(robot, noisy(robot), friction=PLAIN)
+        dynid.compare_estimators(robot, noisy(robot), friction=PLAIN)
 
 
 def test_progress_goes_up_to_the_end(robot: dynid.Robot) -> None:
     seen: list[tuple[str, float]] = []
-    dynid.compare_ways(robot, noisy(robot), friction=PLAIN, on_progress=lambda text, done: seen.append((text, done)))
+    dynid.compare_estimators(robot, noisy(robot), friction=PLAIN, on_progress=lambda *said: seen.append(said))
     shares = [done for _, done in seen]
     assert all(0.0 <= done <= 1.0 for done in shares)
     assert shares[-1] > 8.0 / 9.0 - 1e-9
-    assert {text.partition(":")[0] for text, _ in seen} == {", ".join(way) for way in WAYS}
+    assert {text.partition(":")[0] for text, _ in seen} == {", ".join(run) for run in COMPARED}
 
 
 def test_wrong_options_are_refused_at_once(robot: dynid.Robot) -> None:
@@ -232,23 +232,23 @@ def test_wrong_options_are_refused_at_once(robot: dynid.Robot) -> None:
     ]
     for options, words in wrong:
         with pytest.raises(DynidError, match=words):
-            dynid.compare_ways(robot, log, **options)  # type: ignore[arg-type]
+            dynid.compare_estimators(robot, log, **options)  # type: ignore[arg-type]
 
 
-def pretended(way: Way, error: float, deviation: float, level: str = "good") -> Way:
-    """A way with other figures."""
-    assert way.prediction is not None
-    result = way.found
+def pretended(run: EstimatorRun, error: float, deviation: float, level: str = "good") -> EstimatorRun:
+    """A run with other figures."""
+    assert run.prediction is not None
+    result = run.found
     verdict = replace(result.verdict, level=level)  # type: ignore[arg-type]
     result = result.replace(sigma=deviation * np.abs(result.values), verdict=verdict)
-    return replace(way, result=result, prediction=replace(way.prediction, nrmse=np.full(3, error)))
+    return replace(run, result=result, prediction=replace(run.prediction, nrmse=np.full(3, error)))
 
 
 def test_the_rules_of_choice(compared: Comparison) -> None:
-    wls, momentum, ridge = (compared.way(*name) for name in (("torque", "wls"), ("momentum", "wls"), WAYS[5]))
+    wls, momentum, ridge = (compared.run(*name) for name in (("torque", "wls"), ("momentum", "wls"), COMPARED[5]))
 
-    def chosen(*figures: tuple[Way, float, float, str]) -> str:
-        best = choose([pretended(*way) for way in figures])
+    def chosen(*figures: tuple[EstimatorRun, float, float, str]) -> str:
+        best = choose([pretended(*run) for run in figures])
         return "none" if best is None else best.name
 
     good, bad = "good", "do not trust"
@@ -262,7 +262,7 @@ def test_the_rules_of_choice(compared: Comparison) -> None:
 
 
 def test_what_huber_says_depends_on_how_it_predicts(compared: Comparison) -> None:
-    wls, huber = compared.way("torque"), compared.way("torque", "huber")
+    wls, huber = compared.run("torque"), compared.run("torque", "huber")
     for error, words in ((0.1, "look for outliers"), (0.2, "it predicts worse")):
         _, advice = advise([pretended(wls, 0.1, 0.2), pretended(huber, error, 0.1)])
         assert words in advice
@@ -271,7 +271,7 @@ def test_what_huber_says_depends_on_how_it_predicts(compared: Comparison) -> Non
 
 
 def test_a_good_fit_that_does_not_carry_over_is_not_trusted(compared: Comparison) -> None:
-    best, advice = advise([pretended(compared.way("torque"), 0.8, 0.1), pretended(compared.way("momentum"), 0.7, 0.1)])
+    best, advice = advise([pretended(compared.run("torque"), 0.8, 0.1), pretended(compared.run("momentum"), 0.7, 0.1)])
     assert best is None
     assert "off by 70 % of the signal at best" in advice
 
@@ -281,7 +281,7 @@ def test_disputed_parameters_come_first(compared: Comparison) -> None:
     assert len(few) == 3
     assert set(few) < set(compared.reference.base)
     worst = {
-        name: max(way.apart(compared.reference)[name] for way in compared.finished) for name in compared.reference.base
+        name: max(run.apart(compared.reference)[name] for run in compared.finished) for name in compared.reference.base
     }
     assert min(worst[name] for name in few) >= max(x for name, x in worst.items() if name not in few)
     assert compared.most_disputed(99) == compared.reference.base

@@ -306,4 +306,4 @@ def test_a_tool_that_does_not_turn_hides_its_inertia(model: str) -> None:
     log = dynid.simulate(robot, Motion(motion.t, q, v, a), noise=1e-3)
     result = dynid.identify(robot, log, model=model, friction=(), rotor_inertia=False)
     assert result.rank == 5
-    assert [lost.name for lost in result.lost] == ["ZZ4"]
+    assert [lost.name for lost in result.unidentifiable] == ["ZZ4"]

@@ -62,7 +62,7 @@ def planar() -> Robot:
 
 
 def lost(result: Identification) -> set[str]:
-    return {item.name for item in result.lost}
+    return {item.name for item in result.unidentifiable}
 
 
 def true_sums(robot: Robot, result: Identification) -> Array:
@@ -87,9 +87,9 @@ def test_the_inertia_of_a_tool_of_constant_orientation(model: str, estimator: st
     log = noisy(motion, tau, 1e-4)
     result = dynid.identify(robot, log, model=model, friction=(), rotor_inertia=False, estimator=estimator)
     assert lost(result) == {"ZZ4"}
-    assert "only noise of the sensors excites it" in str(result.lost[0])
-    assert "move joint 4" in result.lost[0].remedy
-    assert str(result.lost[0]) in result.warnings
+    assert "only noise of the sensors excites it" in str(result.unidentifiable[0])
+    assert "move joint 4" in result.unidentifiable[0].remedy
+    assert str(result.unidentifiable[0]) in result.warnings
     assert result.verdict.level != "good"
     error = np.abs(result.values - truth(robot, result))
     assert (error <= 2.0 * result.quantile * result.sigma).all()
@@ -103,8 +103,8 @@ def test_model_parameters_stand_for_sums(model: str, position: float) -> None:
     log = noisy(motion, tau, position)
     result = dynid.identify(robot, log, model=model, friction=(), rotor_inertia=False, unknown=LENGTHS)
     assert result.names == ("X11", "X21", "X22", "X23", "X31")
-    assert "X11 - X41, X21 - X41 only" in result.lost[0].seen
-    assert "move joint 4" in result.lost[0].remedy
+    assert "X11 - X41, X21 - X41 only" in result.unidentifiable[0].seen
+    assert "move joint 4" in result.unidentifiable[0].remedy
     assert_allclose(result.values, KEPT, rtol=0.0, atol=5.0 * result.sigma.max())
 
 
@@ -128,7 +128,7 @@ def test_an_arm_in_a_plane_loses_what_exact_positions_lose(model: str) -> None:
     tau = torque(robot, motion)
     exact, rough = (dynid.identify(robot, noisy(motion, tau, x), model=model, friction=PLAIN) for x in (0.0, 1e-4))
     assert lost(rough) == lost(exact)
-    assert all("joint 3" in item.remedy for item in rough.lost if item.name == "ZZ3")
+    assert all("joint 3" in item.remedy for item in rough.unidentifiable if item.name == "ZZ3")
     error = np.abs(rough.values - true_sums(robot, rough))
     assert (error <= 2.0 * rough.quantile * rough.sigma).all()
 
@@ -148,7 +148,7 @@ def test_a_joint_that_flickers_between_encoder_steps_stands_still(step: float, r
     for model in ("torque", "momentum"):
         result = dynid.identify(robot, log, model=model, friction=PLAIN)
         assert lost(result) == {"Ia3", "Fv3", "Fc3"}
-        assert all("joint 3" in item.remedy for item in result.lost)
+        assert all("joint 3" in item.remedy for item in result.unidentifiable)
 
 
 def test_forces_on_the_base() -> None:
@@ -172,7 +172,7 @@ def test_nothing_is_lost_on_exciting_motion(position: float) -> None:
         motion = fourier_motion(robot, duration=20.0, rate=200.0)
         log = noisy(motion, torque(robot, motion), position)
         for model in ("torque", "momentum"):
-            assert not dynid.identify(robot, log, model=model, friction=PLAIN).lost
+            assert not dynid.identify(robot, log, model=model, friction=PLAIN).unidentifiable
 
 
 def test_chunks_and_files_do_not_matter(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_odd_robots_are_exact(name: str, friction: str | tuple[str, ...]) -> Non
     motion = fourier_motion(robot, duration=20.0 if robot.n > 4 else 10.0, rate=50.0)
     result = dynid.identify(robot, log_of(motion, torque(robot, motion)), friction=friction)
     assert result.verdict.level in ("good", "usable")
-    assert result.lost == ()
+    assert result.unidentifiable == ()
     assert_allclose(result.predict(motion), torque(robot, motion), rtol=1e-9, atol=1e-8)
     other = fourier_motion(robot, seed=5, rate=50.0)
     assert_allclose(result.predict(other), torque(robot, other), rtol=1e-7, atol=1e-7)

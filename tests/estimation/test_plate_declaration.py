@@ -105,7 +105,7 @@ def test_what_stands_on_the_plate_and_known_offsets() -> None:
 
 def test_results_and_sensors_come_back_from_files(tmp_path: Path) -> None:
     sensor = replace(
-        ANY, gain=np.full(6, 0.01), noise=np.arange(1.0, 7.0), rotors=(Rotor("1", 50.0, 1e-4),), mass=3.0,
+        ANY, sensitivity_sigma=np.full(6, 0.01), noise=np.arange(1.0, 7.0), rotors=(Rotor("1", 50.0, 1e-4),), mass=3.0,
         com=np.array([0.1, 0.2, 0.3]),
     )  # fmt: skip
     robot = arm("puma560").with_sensor(sensor)
@@ -132,7 +132,7 @@ angles = "deg"
 sense = "robot_on_plate"
 channels = ["fx", "Fz", "cy"]
 noise = [1, 1, 0.1]
-gain = 0.02
+sensitivity_sigma = 0.02
 offsets = "tared"
 [[rotor]]
 joint = "1"
@@ -146,8 +146,8 @@ def test_a_sensor_file_is_read_with_all_its_mistakes(tmp_path: Path) -> None:
     path.write_text(SENSOR)
     sensor = read_sensor(path)
     assert sensor.channels == ("Fx", "Fz", "My")
-    assert sensor.gain is not None
-    np.testing.assert_allclose(sensor.gain, 0.02)
+    assert sensor.sensitivity_sigma is not None
+    np.testing.assert_allclose(sensor.sensitivity_sigma, 0.02)
     np.testing.assert_allclose(sensor.rotation @ [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], atol=1e-15)
     for wrong, said in (
         ('sense = "up"', "sense"),
@@ -156,7 +156,7 @@ def test_a_sensor_file_is_read_with_all_its_mistakes(tmp_path: Path) -> None:
         ("position = [1, 2]", "position"),
         ("hight = 3", "unknown key 'hight'"),
         ("noise = [1, 2]", "noise"),
-        ("gain = -1", "gain"),
+        ("sensitivity_sigma = -1", "sensitivity_sigma"),
         ("mass = -2", "mass"),
         ("offsets = [1]", "offset"),
         ("= 3", "TOML"),

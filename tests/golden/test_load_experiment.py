@@ -68,11 +68,11 @@ def test_the_rest_of_the_load_is_said_to_be_unknown(friction: str | tuple[str, .
     robot, loaded, unloaded = experiment(friction=bool(friction))
     found = dynid.identify_payload(robot, loaded, unloaded, friction=friction, joints=joints)
     assert found.names == ("ZZ", "MX", "MY")
-    assert {item.name for item in found.lost} == set(SYMBOLS) - {"ZZ", "MX", "MY"}
+    assert {item.name for item in found.unidentifiable} == set(SYMBOLS) - {"ZZ", "MX", "MY"}
     assert np.isnan(found.mass)
     assert np.isnan(found.com).all()
     assert np.isnan(found.inertia).all()
-    for item in found.lost:
+    for item in found.unidentifiable:
         assert any(item.name in text.split(" of the payload")[0].split(", ") for text in found.warnings)
         assert "move joint" in item.remedy or "use those of all joints" in item.remedy
     if joints is None:  # joints 1 and 2 stand: their torques would hold any static friction

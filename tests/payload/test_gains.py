@@ -104,13 +104,13 @@ def test_a_load_on_the_axis_of_the_only_joint_reveals_nothing() -> None:
     """One turning joint, a point mass on its axis: no torque changes, so the scale is free."""
     robot = dynid.Robot.from_mdh([{"alpha": 1.2}])
     robot = with_friction(robot.with_parameters(np.array([0, 0, 0, 0, 0, 0.4, 0.3, 0.1, 0.2, 2.0, 0.1])))
-    load = dynid.load_parameters(1.5, (0.0, 0.0, 0.3))
+    load = dynid.payload_parameters(1.5, (0.0, 0.0, 0.3))
     loaded = log_along(carrying(robot, load), fourier_motion(robot, seed=2))
     unloaded = log_along(robot, fourier_motion(robot, seed=1), seed=1)
     found = dynid.identify_gains(robot, loaded, unloaded, load, friction=PLAIN)
     assert np.isnan(found.values).all()
     assert "off its axis" in found.warnings[0]
-    off = dynid.load_parameters(1.5, (0.2, 0.0, 0.3))
+    off = dynid.payload_parameters(1.5, (0.2, 0.0, 0.3))
     loaded = log_along(carrying(robot, off), fourier_motion(robot, seed=2))
     assert_allclose(dynid.identify_gains(robot, loaded, unloaded, off, friction=PLAIN).values, 1.0, rtol=1e-8)
 
@@ -213,10 +213,10 @@ def test_facts_are_json() -> None:
 @pytest.mark.parametrize(
     ("load", "words"),
     [
-        (lambda: dynid.load_parameters(-1.0, (0.0, 0.0, 0.1)), "mass of the payload must be positive"),
-        (lambda: dynid.load_parameters(1.0, (0.0, 0.1)), "com of the payload"),
-        (lambda: dynid.load_parameters(1.0, (0, 0, 0), (1.0, 0, 0, 1.0, 0, 3.0)), "no body has"),
-        (lambda: dynid.load_parameters(1.0, (0, 0, 0), [[1, 2, 0], [0, 1, 0], [0, 0, 1]]), "symmetric"),
+        (lambda: dynid.payload_parameters(-1.0, (0.0, 0.0, 0.1)), "mass of the payload must be positive"),
+        (lambda: dynid.payload_parameters(1.0, (0.0, 0.1)), "com of the payload"),
+        (lambda: dynid.payload_parameters(1.0, (0, 0, 0), (1.0, 0, 0, 1.0, 0, 3.0)), "no body has"),
+        (lambda: dynid.payload_parameters(1.0, (0, 0, 0), [[1, 2, 0], [0, 1, 0], [0, 0, 1]]), "symmetric"),
         (lambda: [np.nan] * 10, "parameters of the payload"),
         (lambda: [0.0] * 9, "parameters of the payload"),
     ],

@@ -91,7 +91,7 @@ def test_the_load_experiment() -> None:
     for payload in (payload_between(*results), identify_payload(robot, *both, model="reaction")):
         assert payload.value("MX") == pytest.approx(1.98918, abs=1e-9)
         assert payload.value("ZZ") == pytest.approx(1.02243852, abs=1e-9)
-        assert {"M", "MZ", "XX", "YY"} <= {item.name for item in payload.lost}  # one joint moved, the plate was tared
+        assert {"M", "MZ", "XX", "YY"} <= {item.name for item in payload.unidentifiable}  # one joint, tared plate
         assert np.isnan(payload.mass)
 
 
@@ -120,7 +120,7 @@ def test_uncertain_gains_are_covered_by_the_deviations(runs: int, least: float, 
     robot, motion, (M, length) = load_experiment()
     loaded = with_load(robot, M, length)
     clean = [simulate(r, motion) for r in (loaded, robot)]
-    on_plate = robot.with_sensor(ForceSensor(gain=np.full(6, 0.01)))
+    on_plate = robot.with_sensor(ForceSensor(sensitivity_sigma=np.full(6, 0.01)))
     inside = []
     for seed in range(runs):
         rng = np.random.default_rng(seed)

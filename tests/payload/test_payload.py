@@ -71,7 +71,7 @@ def test_any_link_of_a_tree_may_carry(seed: int) -> None:
     assert_allclose(found.parameters[alone], p[alone], rtol=1e-8, atol=1e-8)
     for text, value in zip(found.names, found.values, strict=True):
         assert_allclose(value, evaluated(text, p), rtol=1e-3 if " " in text else 1e-8, atol=1e-8)
-    assert len(found.names) + len(found.lost) == 10
+    assert len(found.names) + len(found.unidentifiable) == 10
 
 
 def evaluated(text: str, p: Array) -> float:
@@ -127,13 +127,13 @@ def test_sums_are_exact_where_a_joint_stands(angles: tuple[float, float], tmp_pa
         logs.append(log_along(carrying(robot, body), Motion(motion.t, q, v, a), seed=seed))
     joint = dynid.identify_payload(robot, *logs, friction=PLAIN)
     results = [dynid.identify(robot, log, friction=PLAIN, joints=["1", "2"]) for log in logs]
-    assert any(item.shares for item in results[0].lost)
+    assert any(item.shares for item in results[0].unidentifiable)
     for result, name in zip(results, "ab", strict=True):
         result.save(tmp_path / name)
     again = [dynid.Identification.load(tmp_path / name) for name in "ab"]
-    assert [item.shares for item in again[0].lost] == [item.shares for item in results[0].lost]
+    assert [item.shares for item in again[0].unidentifiable] == [item.shares for item in results[0].unidentifiable]
     for found in (joint, dynid.payload_between(*again)):
-        assert found.lost
+        assert found.unidentifiable
         for text, value in zip(found.names, found.values, strict=True):
             assert_allclose(value, evaluated(text, LOAD), rtol=2e-3 if " " in text else 1e-8, atol=1e-4)
 

@@ -206,7 +206,7 @@ def distances(case: Case, friction: str | tuple[str, ...]) -> Array:
     result, truth = identified(case, friction), recorded(case).truth
     base = result.equation.base
     place = [result.names.index(name) for name in base.names]
-    assert result.lost == ()
+    assert result.unidentifiable == ()
     return np.asarray((result.values[place] - base.values(truth)) / result.sigma[place])
 
 

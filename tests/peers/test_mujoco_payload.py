@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynid import Log, identify_gains, identify_payload, load_parameters, load_robot
+from dynid import Log, identify_gains, identify_payload, load_robot, payload_parameters
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from fourier import fourier_motion
@@ -90,7 +90,7 @@ def test_the_gains_are_found(robot: Robot) -> None:
     k = np.array([0.5, 2.0, 0.1, 3.0, 0.7, 0.02])
     logs = [recorded(robot, carries, seed) for carries, seed in ((True, 1), (False, 2))]
     currents = [Log(log.t, log.q, tau=np.asarray(log.tau) * k, name=log.name) for log in logs]
-    load = load_parameters(MASS, COM, INERTIA)
+    load = payload_parameters(MASS, COM, INERTIA)
     found = identify_gains(robot, currents[0], currents[1], load, friction=("viscous", "offset"))
     assert np.all(np.abs(found.values - 1.0 / k) < 3.0 * found.sigma)
     assert np.all(found.sigma * k < 0.05)

@@ -76,7 +76,7 @@ def test_same_optimum(seed: int) -> None:
     robot = replace(robot, links=braked)
     noise = (0.02, 0.5, 3.0, 10.0)[seed % 4]
     result = identified(robot, noise=noise, seed=seed, friction=("viscous", "coulomb"))
-    assert not result.lost
+    assert not result.unidentifiable
     prior = suited(result, seen_by(result), prior_of(blind(robot), None))
     problem = problem_of(result, seen_by(result), prior, Demands())
     oracle = Oracle(result, prior)

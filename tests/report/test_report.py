@@ -376,7 +376,7 @@ def test_all_kinds_of_results(case: str, tmp_path: Path) -> None:
         assert_allclose(replays[0].rmse, found.fit.rmse, rtol=1e-6)
     write_report(found, tmp_path / "r.html", logs=some)
     text = Reader(page_of(tmp_path / "r.html")).text
-    assert all(lost.seen in text for lost in found.lost)
+    assert all(lost.seen in text for lost in found.unidentifiable)
     assert all(sentence in text for sentence in (*found.notes, *found.warnings))
 
 

@@ -131,6 +131,6 @@ def test_missing_fields_are_named() -> None:
 
 
 def test_numbers_of_numpy_are_plain_in_files() -> None:
-    one = Whole(whole().part, (Row("a", np.float64(2.0)),), Row("a"), np.int64(3), np.zeros(1))
+    one = Whole(whole().part, (Row("a", np.float64(2.0)),), Row("a"), np.int64(3), np.zeros(1))  # type: ignore[arg-type]
     data = json.loads(json_text(dump(Whole, one)))
     assert (data["count"], data["rows"]) == (3, [["a", 2.0]])

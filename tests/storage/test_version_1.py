@@ -49,7 +49,8 @@ def check(result: Identification, facts: dict[str, Any], rtol: float) -> None:
     words = {
         "model": result.model, "estimator": result.estimator, "names": list(result.names), "units": list(result.units),
         "source": result.validation.source, "friction": list(result.friction), "trials": len(result.trials),
-        "lost": list(map(str, result.lost)), "verdict": str(result.verdict), "next_step": result.verdict.next_step,
+        "lost": list(map(str, result.unidentifiable)),
+        "verdict": str(result.verdict), "next_step": result.verdict.next_step,
         "warnings": list(result.warnings), "notes": list(result.notes), "logs": len(result.factors),
         "cutoff": result.cutoff, "version": result.version,
     }  # fmt: skip

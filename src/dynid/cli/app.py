@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from dynid.cli.commands.identify import identify, simulate
 from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
 from dynid.cli.commands.robots import base, mdh, robots, unknown
+from dynid.version import OPTIONS
 
 app = typer.Typer(
     add_completion=True,
@@ -39,5 +42,19 @@ COMMANDS: dict[Callable[..., None], str] = {
 }
 """In the order of the work, with what the list of commands says of each."""
 
+
+class _Command(TyperCommand):
+    """A command that still takes the options of the version before, with a line on standard error."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words, renamed = list(args), OPTIONS.get(self.name or "", {})
+        for k, word in enumerate(words[: words.index("--")] if "--" in words else words):
+            old, equals, value = word.partition("=")
+            if old in renamed:
+                words[k] = f"{renamed[old]}{equals}{value}"
+                typer.echo(f"dynid: {old} is now {renamed[old]}; the old name goes with the next version", err=True)
+        return super().parse_args(ctx, words)
+
+
 for command, words in COMMANDS.items():
-    app.command(short_help=words)(command)
+    app.command(short_help=words, cls=_Command)(command)

@@ -170,12 +170,12 @@ def parse_known(words: Sequence[str]) -> dict[str, float]:
     return known
 
 
-def parse_ties(words: Sequence[str]) -> list[tuple[str, str]]:
+def parse_equal(words: Sequence[str]) -> list[tuple[str, str]]:
     """Pairs of parameters from A=B words."""
     pairs = [tuple(part.strip() for part in word.split("=")) for word in words]
     for word, pair in zip(words, pairs, strict=True):
         if len(pair) != 2 or not all(pair) or pair[0] == pair[1]:
-            raise DynidError(f"--tie {word}: write the names of two parameters, A=B")
+            raise DynidError(f"--equal {word}: write the names of two parameters, A=B")
     return [(pair[0], pair[1]) for pair in pairs]
 
 

@@ -1,4 +1,4 @@
-"""All ways to identify from the same logs, judged alike: by the torques they predict on data that none has seen."""
+"""All models and estimators on the same logs, judged alike: by the torques they predict on data that none has seen."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from dynid.logs.log import Log
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+from dynid.version import keeps_old_names
 
-# Several ways to identify from the same logs, side by side: what each found, or why it refused.
+# Several models and estimators on the same logs, side by side: what each found, or why it refused.
 
 
 COMBINED = 3.0
@@ -41,11 +42,11 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Way:
+class EstimatorRun:
     """One model with one estimator: its result and the error of the torques it predicts, or the reason of a refusal.
 
-    seconds: reading and solving, as if it were the only way. prediction: on the same held-out data, filtered alike,
-    for all ways; `result.validation` speaks of the way's own channels instead.
+    seconds: reading and solving, as if it were the only run. prediction: on the same held-out data, filtered alike,
+    for all runs; `result.validation` speaks of the run's own channels instead.
     """
 
     model: str
@@ -62,7 +63,7 @@ class Way:
 
     @property
     def found(self) -> Identification:
-        """Result of a way that did not refuse."""
+        """Result of a run that did not refuse."""
         if self.result is None:
             raise IdentificationError(f"{self.name} refused: {self.refusal}")
         return self.result
@@ -87,9 +88,9 @@ class Way:
         figures = figures[np.isfinite(figures) & (figures > 0.0)]
         return float(np.median(figures)) if len(figures) else 0.0
 
-    def apart(self, other: Way) -> dict[str, float]:
-        """Distance to another way's base parameters in combined deviations; infinite where only the other has one."""
-        mine, theirs = (_by_name(way.found) for way in (self, other))
+    def apart(self, other: EstimatorRun) -> dict[str, float]:
+        """Distance to another run's base parameters in combined deviations; infinite where only the other has one."""
+        mine, theirs = (_by_name(run.found) for run in (self, other))
         sizes = _sizes(other.found)
         distances = {}
         for name in other.base:
@@ -100,53 +101,54 @@ class Way:
             distances[name] = max(abs(x - y) - ROUNDING * sizes[name], 0.0) / max(float(np.hypot(s, r)), 1e-300)
         return distances
 
-    def agreement(self, other: Way) -> float:
-        """Share of another way's base parameters with which this one agrees within three combined deviations."""
+    def agreement(self, other: EstimatorRun) -> float:
+        """Share of another run's base parameters with which this one agrees within three combined deviations."""
         distances = list(self.apart(other).values())
         return float(np.mean(np.array(distances) <= COMBINED)) if distances else 1.0
 
 
+@keeps_old_names
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """All ways in the order in which they were tried, the one to trust, and a sentence that says why.
+    """All runs in the order in which they were tried, the one to trust, and a sentence that says why.
 
-    source: the data on which torques were predicted; interrupted: Ctrl-C left out the last ways.
+    source: the data on which torques were predicted; interrupted: Ctrl-C left out the last runs.
     """
 
-    ways: tuple[Way, ...]
-    best: Way | None
+    runs: tuple[EstimatorRun, ...]
+    best: EstimatorRun | None
     advice: str
     source: str
     interrupted: bool = False
 
     @property
-    def finished(self) -> tuple[Way, ...]:
-        """Ways with a result."""
-        return tuple(way for way in self.ways if way.result is not None)
+    def finished(self) -> tuple[EstimatorRun, ...]:
+        """Runs with a result."""
+        return tuple(run for run in self.runs if run.result is not None)
 
     @property
-    def refused(self) -> tuple[Way, ...]:
-        """Ways that could not be gone."""
-        return tuple(way for way in self.ways if way.result is None)
+    def refused(self) -> tuple[EstimatorRun, ...]:
+        """Runs without one."""
+        return tuple(run for run in self.runs if run.result is None)
 
     @property
-    def reference(self) -> Way:
-        """What the others are compared with: torque by wls, or the first way that has a result."""
+    def reference(self) -> EstimatorRun:
+        """What the others are compared with: torque by wls, or the first run that has a result."""
         return self.finished[0]
 
-    def way(self, model: str, estimator: str = "wls") -> Way:
-        """Return one of the ways."""
-        for way in self.ways:
-            if (way.model, way.estimator) == (model, estimator):
-                return way
-        raise IdentificationError(f"{model}, {estimator} is not among the ways that were compared")
+    def run(self, model: str, estimator: str = "wls") -> EstimatorRun:
+        """Return one of the runs."""
+        for run in self.runs:
+            if (run.model, run.estimator) == (model, estimator):
+                return run
+        raise IdentificationError(f"{model}, {estimator} is not among the runs that were compared")
 
     def most_disputed(self, count: int) -> tuple[str, ...]:
-        """Base parameters of the reference about which the ways differ most, in its order."""
+        """Base parameters of the reference about which the runs differ most, in its order."""
         reference = self.reference
         worst = dict.fromkeys(reference.base, 0.0)
-        for way in self.finished[1:]:
-            for name, distance in way.apart(reference).items():
+        for run in self.finished[1:]:
+            for name, distance in run.apart(reference).items():
                 worst[name] = max(worst[name], distance)
         chosen = set(sorted(worst, key=lambda name: -worst[name])[:count])
         return tuple(name for name in reference.base if name in chosen)
@@ -163,15 +165,15 @@ def _sizes(result: Identification) -> dict[str, float]:
     return {name: float(largest[unit]) for name, unit in zip(result.names, result.units, strict=True)}
 
 
-# Which of several ways to trust, and why, by rules that can be told in a sentence.
+# Which of several runs to trust, and why, by rules that can be told in a sentence.
 #
-# The way that predicts held-out torques best is taken, among those whose verdict allows it. Errors within 3 % are a
+# The run that predicts held-out torques best is taken, among those whose verdict allows it. Errors within 3 % are a
 # tie: then the smaller deviations win, and within a tenth of these torque by wls, the plainest. Ridge wins no tie: its
 # deviations are small because it leans on nominal values.
 
 
 TIE, ALIKE = 1.03, 1.1
-"""Ratios of errors, and of deviations, below which two ways are as good as each other."""
+"""Ratios of errors, and of deviations, below which two runs are as good as each other."""
 
 NOTHING, EXACT = 1e-4, 1e-6
 """NRMSE and relative deviation below which a difference is of no use to anybody."""
@@ -180,61 +182,61 @@ COLOURED = 0.3
 """Autocorrelation of residuals from which on a person should know of it."""
 
 SHARPER = 1.5
-"""Ratio of deviations from which on the better way tells something about the data."""
+"""Ratio of deviations from which on the better run tells something about the data."""
 
 AGREES = 0.9
-"""Share of base parameters that two ways should have in common."""
+"""Share of base parameters that two runs should have in common."""
 
 
-def advise(ways: Sequence[Way]) -> tuple[Way | None, str]:
-    """The way to trust, None where there is none, and the reasons."""
-    finished = [way for way in ways if way.result is not None]
+def advise(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, str]:
+    """The run to trust, None where there is none, and the reasons."""
+    finished = [run for run in runs if run.result is not None]
     best = choose(finished)
     if best is None:
         return None, f"trust none of them: {_why_none(finished)}"
-    return best, "; ".join([_why(best, finished), *_about(best), *_doubts(best, ways)])
+    return best, "; ".join([_why(best, finished), *_about(best), *_doubts(best, runs)])
 
 
-def choose(finished: Sequence[Way]) -> Way | None:
+def choose(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
     """Smallest error on held-out torques; ties go to smaller deviations, then to torque by wls."""
-    allowed = [way for way in finished if _allowed(way)]
+    allowed = [run for run in finished if _allowed(run)]
     if not allowed:
         return None
-    smallest = min(way.error for way in allowed)
-    tied = [way for way in allowed if way.error <= max(TIE * smallest, smallest + NOTHING)]
-    honest = [way for way in tied if way.estimator != "ridge"] or tied
-    least = min(way.relative_deviation for way in honest)
-    close = [way for way in honest if way.relative_deviation <= max(ALIKE * least, least + EXACT)]
-    return next((way for way in close if _is_plain(way)), min(close, key=lambda way: way.relative_deviation))
+    smallest = min(run.error for run in allowed)
+    tied = [run for run in allowed if run.error <= max(TIE * smallest, smallest + NOTHING)]
+    honest = [run for run in tied if run.estimator != "ridge"] or tied
+    least = min(run.relative_deviation for run in honest)
+    close = [run for run in honest if run.relative_deviation <= max(ALIKE * least, least + EXACT)]
+    return next((run for run in close if _is_plain(run)), min(close, key=lambda run: run.relative_deviation))
 
 
-def _allowed(way: Way) -> bool:
-    return way.found.verdict.level != "do not trust" and way.error <= USABLE_MEAN
+def _allowed(run: EstimatorRun) -> bool:
+    return run.found.verdict.level != "do not trust" and run.error <= USABLE_MEAN
 
 
-def _is_plain(way: Way) -> bool:
-    return (way.model, way.estimator) == ("torque", "wls")
+def _is_plain(run: EstimatorRun) -> bool:
+    return (run.model, run.estimator) == ("torque", "wls")
 
 
-def _why_none(finished: Sequence[Way]) -> str:
+def _why_none(finished: Sequence[EstimatorRun]) -> str:
     verdict = finished[0].found.verdict
     if verdict.level == "do not trust":
         return verdict.reasons[0]
-    least = min(way.error for way in finished)
+    least = min(run.error for run in finished)
     return (
         f"on held-out data their torques are off by {100.0 * least:.0f} % of the signal at best, although "
         f"{finished[0].name} is {verdict.level} where it was fitted: the motions differ too much, or something changed"
     )
 
 
-def _why(best: Way, finished: Sequence[Way]) -> str:
-    allowed = [way for way in finished if _allowed(way)]
-    first = min(allowed, key=lambda way: way.error)
+def _why(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> str:
+    allowed = [run for run in finished if _allowed(run)]
+    first = min(allowed, key=lambda run: run.error)
     text = f"trust {best.model} by {best.estimator}: its error on held-out torques, NRMSE {best.error:.4f}, is "
     if len(allowed) == 1:
-        return text + "that of the only way that can be trusted"
+        return text + "that of the only run that can be trusted"
     if first is best:
-        rivals = sum(way.error <= max(TIE * best.error, best.error + NOTHING) for way in allowed) - 1
+        rivals = sum(run.error <= max(TIE * best.error, best.error + NOTHING) for run in allowed) - 1
         others = f" ({rivals} more {'is' if rivals == 1 else 'are'} as good, its deviations are no larger)"
         return f"{text}the smallest{others if rivals else ''}"
     text += f"as good as the smallest ({first.error:.4f}, {first.name})"
@@ -245,8 +247,8 @@ def _why(best: Way, finished: Sequence[Way]) -> str:
     return f"{text}, and so are its deviations"
 
 
-def _about(best: Way) -> list[str]:
-    """What to know of the chosen way."""
+def _about(best: EstimatorRun) -> list[str]:
+    """What to know of the chosen run."""
     result, told = best.found, []
     coloured = [check.channel for check in result.checks if abs(check.colour) > COLOURED]
     if coloured:
@@ -257,21 +259,21 @@ def _about(best: Way) -> list[str]:
     return told
 
 
-def _doubts(best: Way, ways: Sequence[Way]) -> list[str]:
-    """What the other ways say about the data."""
-    by_name = {(way.model, way.estimator): way for way in ways}
+def _doubts(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[str]:
+    """What the other runs say about the data."""
+    by_name = {(run.model, run.estimator): run for run in runs}
     wls = by_name.get(("torque", "wls"))
     told = []
     if wls is not None and wls.result is not None:
         told += _outliers(wls, by_name.get(("torque", "huber")))
         told += _noisy_accelerations(wls, by_name.get(("momentum", "wls")))
-    refused = [way for way in ways if way.estimator == "recursive" and way.result is None]
+    refused = [run for run in runs if run.estimator == "recursive" and run.result is None]
     if refused:
         rank = ", a joint alone lacks rank" if any("2.30" in w.refusal for w in refused) else ""
-        told.append(f"the recursion refused ({' and '.join(way.name for way in refused)}){rank}")
-    others = [way for way in ways if way.result is not None and way is not best and way.estimator != "huber"]
-    apart = [(way, way.agreement(best)) for way in others]
-    far = [f"{way.name} ({100.0 * share:.0f} %)" for way, share in apart if share < AGREES]
+        told.append(f"the recursion refused ({' and '.join(run.name for run in refused)}){rank}")
+    others = [run for run in runs if run.result is not None and run is not best and run.estimator != "huber"]
+    apart = [(run, run.agreement(best)) for run in others]
+    far = [f"{run.name} ({100.0 * share:.0f} %)" for run, share in apart if share < AGREES]
     if far:
         told.append(f"fewer base parameters than {100 * AGREES:.0f} % agree with it in {', '.join(far)}")
     elif len(others) > 1:
@@ -279,7 +281,7 @@ def _doubts(best: Way, ways: Sequence[Way]) -> list[str]:
     return told
 
 
-def _outliers(wls: Way, huber: Way | None) -> list[str]:
+def _outliers(wls: EstimatorRun, huber: EstimatorRun | None) -> list[str]:
     if huber is None or huber.result is None:
         return []
     distances = np.array(list(huber.apart(wls).values()))
@@ -295,7 +297,7 @@ def _outliers(wls: Way, huber: Way | None) -> list[str]:
     return [f"{what}: look for outliers and contacts, which held-out data may hold too"]
 
 
-def _noisy_accelerations(torque: Way, momentum: Way | None) -> list[str]:
+def _noisy_accelerations(torque: EstimatorRun, momentum: EstimatorRun | None) -> list[str]:
     if momentum is None or momentum.result is None or not _allowed(momentum):
         return []
     better = torque.error / max(momentum.error, 1e-300)
@@ -313,7 +315,7 @@ def _noisy_accelerations(torque: Way, momentum: Way | None) -> list[str]:
     return []
 
 
-WAYS = (
+COMPARED = (
     ("torque", "wls"),
     ("power", "wls"),
     ("energy", "wls"),
@@ -332,8 +334,9 @@ SHARE = 0.25
 Progress = Callable[[str, float], None]
 
 
+@keeps_old_names
 @one_blas_thread
-def compare_ways(
+def compare_estimators(
     robot: Robot,
     logs: Logs,
     *,
@@ -347,41 +350,41 @@ def compare_ways(
     columns: Sequence[JointColumn] = (),
     joints: Sequence[str] | None = None,
     known: Mapping[str, float] | None = None,
-    tied: Sequence[tuple[str, str]] = (),
+    equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
     delay: float = 0.0,
 ) -> Comparison:
-    """Identify in every way, on the same data, and say which to trust; the options are those of `identify`.
+    """Identify with every model and estimator, and say which to trust; the options are those of `identify`.
 
-    validate: other logs, or the share of every log to hold out at its end, on which all ways predict the torques. A
-    way that cannot be gone is there with its reason; where none can, the first reason is raised. Ctrl-C keeps those
+    validate: other logs, or the share of every log to hold out at its end, on which all runs predict the torques. A
+    run that is refused is there with its reason; where none can, the first reason is raised. Ctrl-C keeps those
     that are finished.
     """
     used, others, source = split_logs(robot, logs, validate)
     is_share = isinstance(validate, float | int)
 
-    options = Options(  # the ways share the base parameters of the nominal geometry
+    options = Options(  # the runs share the base parameters of the nominal geometry
         model="momentum", window=window, quadrature=quadrature, unknown=(), friction=friction,
-        rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, known=known or {}, tied=tied,
+        rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, known=known or {}, equal=equal,
         offsets_per_log=offsets_per_log, delay=delay,
     )  # fmt: skip
-    options.with_model("torque").resolve(robot)  # what is wrong with the options is wrong for all ways
+    options.with_model("torque").resolve(robot)  # what is wrong with the options is wrong for all runs
     job = _Job(robot, used, others, source, is_share, options)
-    ways: list[Way] = []
+    runs: list[EstimatorRun] = []
     interrupted = False
     try:
         regressor(robot, random_samples(robot, 2, 0))  # kernels are loaded before any clock runs
         base_parameters(robot, rotor_inertia=rotor_inertia)
-        for k, (model, estimator) in enumerate(WAYS):
-            ways.append(job.run(model, estimator, _told(on_progress, f"{model}, {estimator}", k)))
+        for k, (model, estimator) in enumerate(COMPARED):
+            runs.append(job.run(model, estimator, _told(on_progress, f"{model}, {estimator}", k)))
     except KeyboardInterrupt:
-        if not any(way.result is not None for way in ways):
+        if not any(run.result is not None for run in runs):
             raise
         interrupted = True
-    if not any(way.result is not None for way in ways):
+    if not any(run.result is not None for run in runs):
         raise job.failures[0]
-    best, advice = advise(ways)
-    return Comparison(tuple(ways), best, advice, source, interrupted)
+    best, advice = advise(runs)
+    return Comparison(tuple(runs), best, advice, source, interrupted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -398,7 +401,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Job:
-    """The same data for all ways; every model reads the logs once, whatever the number of its estimators."""
+    """The same data for all runs; every model reads the logs once, whatever the number of its estimators."""
 
     robot: Robot
     used: tuple[Log, ...]
@@ -409,8 +412,8 @@ class _Job:
     done: dict[str, _Read | DynidError] = field(default_factory=dict)
     failures: list[Exception] = field(default_factory=list)
 
-    def run(self, model: str, estimator: str, tell: Progress | None) -> Way:
-        """Go one way."""
+    def run(self, model: str, estimator: str, tell: Progress | None) -> EstimatorRun:
+        """Identify with one model and one estimator."""
         start = time.perf_counter()
         try:
             read = self._read(model, tell)
@@ -421,8 +424,8 @@ class _Job:
             prediction = self._score(state, result, read.held_out if same else self._held_out(state, tell))
         except (DynidError, np.linalg.LinAlgError) as error:
             self.failures.append(error)
-            return Way(model, estimator, time.perf_counter() - start, refusal=str(error))
-        return Way(model, estimator, seconds, result, prediction)
+            return EstimatorRun(model, estimator, time.perf_counter() - start, refusal=str(error))
+        return EstimatorRun(model, estimator, seconds, result, prediction)
 
     def _options(self, model: str) -> Options:
         return self.options.with_model(model).resolve(self.robot)
@@ -464,7 +467,7 @@ class _Job:
         return held_out
 
     def _score(self, state: State, result: Identification, held_out: State) -> Score:
-        """Errors of the torques on the held-out data, with friction as the way has it."""
+        """Errors of the torques on the held-out data, with friction as the run has it."""
         equation = state.equation.of_torques()
         offsets = self.options.offsets_per_log
         unknowns = Unknowns.of(equation, equation.friction, len(self.used), offsets_per_log=offsets)
@@ -477,8 +480,8 @@ class _Job:
 
 
 def _told(on_progress: Progress | None, name: str, k: int) -> Progress | None:
-    """Progress of one way as a part of all."""
+    """Progress of one run as a part of all."""
     if on_progress is None:
         return None
-    on_progress(name, k / len(WAYS))
-    return lambda text, done: on_progress(f"{name}: {text}", (k + done) / len(WAYS))
+    on_progress(name, k / len(COMPARED))
+    return lambda text, done: on_progress(f"{name}: {text}", (k + done) / len(COMPARED))

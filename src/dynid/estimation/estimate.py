@@ -17,7 +17,7 @@ from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.plausibility import find_placement, find_scales, mean_inertias
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
-from dynid.estimation.diagnostics.unidentifiable import Lost, describe_lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_lost
 from dynid.estimation.diagnostics.verdict import NOISY, Evidence, Shaken, judge
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
@@ -82,7 +82,7 @@ class Outcome:
     validation: Score
     friction: tuple[str, ...]
     trials: tuple[Trial, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[Unidentifiable, ...]
     sums: set[str]
     notes: tuple[str, ...]
     blind: tuple[str, ...]
@@ -134,7 +134,7 @@ class Outcome:
             verdict=verdict,
             warnings=warnings,
             notes=self.notes,
-            lost=self.lost,
+            unidentifiable=self.lost,
             trials=self.trials,
             checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
             findings=tuple((found.log, found.sentences) for found in state.findings),
@@ -379,16 +379,16 @@ def estimate(
     sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
     declared = _declared_rotors(equation, options)
-    constraints, notes = constraints_of(equation, unknowns, options.known, options.tied, declared)
+    constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
     standing = standing_regrouping(state, unknowns, constraints)
     lost = describe_lost(equation, unknowns, standing, _posture(state))
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
-        constraints, notes = constraints_of(equation, unknowns, options.known, options.tied, declared)
+        constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
     levels = _levels(state, unknowns, options, constraints)
     plain = solve(unknowns, factors, constraints=constraints)
     by_noise = _above_noise(state, unknowns, factors, plain, constraints)
-    found = list[Lost]()
+    found = list[Unidentifiable]()
     for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
         if regrouping is not None:
             found += describe_lost(
@@ -400,7 +400,7 @@ def estimate(
         raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
     if by_noise is not None:
         lost = (*lost, *found)
-        constraints, notes = constraints_of(equation, unknowns, options.known, options.tied, declared)
+        constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
         plain = solve(unknowns, factors, constraints=constraints)
     if levels is None:
         solution = _solve(state, unknowns, factors, options, constraints, plain)
@@ -460,7 +460,7 @@ def _contradicted(
     if not own:
         return ()
     free = solve(
-        unknowns, factors, constraints=constraints_of(state.equation, unknowns, options.known, options.tied, {})[0]
+        unknowns, factors, constraints=constraints_of(state.equation, unknowns, options.known, options.equal, {})[0]
     )
     spread = jackknife(unknowns, free, state.blocks)
     sigma = np.sqrt(np.diag(free.covariance if spread is None else spread.covariance))
@@ -481,7 +481,7 @@ def _levels(state: State, unknowns: Unknowns, options: Options, constraints: Con
     if options.estimator != "recursive":
         return None
     if constraints is not None and len(constraints.matrix):
-        raise IdentificationError("the recursion takes no known or tied parameters; use estimator='wls'")
+        raise IdentificationError("the recursion takes no known or equal parameters; use estimator='wls'")
     return find_levels(state.equation, unknowns)
 
 

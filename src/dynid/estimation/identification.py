@@ -18,7 +18,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
-from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
@@ -31,6 +31,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
 from dynid.storage.records import Flat, Form, Null, dump, json_text, load
+from dynid.version import keeps_old_names
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -161,15 +162,15 @@ class Estimate:
 class Diagnostics:
     """What the residuals and the logs say of the estimate: how far to trust it, and what must be read.
 
-    lost: parameters that the data do not determine. trials: friction blocks that were tried. checks: of the residual,
-    per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques: errors of the
-    joint torques on validation data, where the model is about something else and the logs have torques.
+    unidentifiable: parameters that the data do not determine. trials: friction blocks that were tried. checks: of the
+    residual, per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques:
+    errors of the joint torques on validation data, where the model is about something else and the logs have torques.
     """
 
     verdict: Verdict
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    lost: tuple[Lost, ...]
+    unidentifiable: tuple[Unidentifiable, ...]
     trials: tuple[Trial, ...]
     checks: tuple[ChannelCheck, ...]
     findings: tuple[tuple[str, tuple[str, ...]], ...]
@@ -196,6 +197,7 @@ class Provenance:
 PARTS = ("estimate", "diagnostics", "provenance")
 
 
+@keeps_old_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
     """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.
@@ -210,7 +212,12 @@ class Identification:
     provenance: Provenance
 
     __get_pydantic_core_schema__ = Form(
-        ("dynid identification", 1), flat=PARTS, read=read_layout, write=write_layout, check=check_identification
+        ("dynid identification", 1),
+        flat=PARTS,
+        names={"unidentifiable": "lost"},
+        read=read_layout,
+        write=write_layout,
+        check=check_identification,
     )
 
     equation = Flat(Estimate, lambda x: x.equation)
@@ -240,7 +247,7 @@ class Identification:
     verdict = Flat(Diagnostics, lambda x: x.verdict)
     warnings = Flat(Diagnostics, lambda x: x.warnings)
     notes = Flat(Diagnostics, lambda x: x.notes)
-    lost = Flat(Diagnostics, lambda x: x.lost)
+    unidentifiable = Flat(Diagnostics, lambda x: x.unidentifiable)
     trials = Flat(Diagnostics, lambda x: x.trials)
     checks = Flat(Diagnostics, lambda x: x.checks)
     findings = Flat(Diagnostics, lambda x: x.findings)
@@ -272,8 +279,8 @@ class Identification:
 
     @cached_property
     def joined(self) -> dict[str, dict[str, float]]:
-        """Of every lost parameter: those of `names` with which it forms sums, each with its factor."""
-        direct = {item.name: dict(item.shares) for item in self.lost}
+        """Of every unidentifiable parameter: those of `names` with which it forms sums, each with its factor."""
+        direct = {item.name: dict(item.shares) for item in self.unidentifiable}
 
         def resolved(name: str) -> dict[str, float]:
             total: dict[str, float] = {}
@@ -301,7 +308,7 @@ class Identification:
 
     @cached_property
     def column_values(self) -> Array:
-        """Values of the equation's columns: lost parameters are zero, offsets of several logs are averaged."""
+        """Values of the equation's columns: 0 for unidentifiable parameters, the mean for offsets of several logs."""
         return self._averaging @ self.values
 
     @cached_property

@@ -22,10 +22,12 @@ from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import put_on_plate
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
+from dynid.version import keeps_old_names
 
 Logs = Log | str | Path | Sequence[Log | str | Path]
 
 
+@keeps_old_names
 @one_blas_thread
 def identify(
     robot: Robot,
@@ -46,7 +48,7 @@ def identify(
     columns: Sequence[JointColumn] = (),
     joints: Sequence[str] | None = None,
     known: Mapping[str, float] | None = None,
-    tied: Sequence[tuple[str, str]] = (),
+    equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
     delay: float = 0.0,
     intervals: str = "jackknife",
@@ -62,7 +64,7 @@ def identify(
     "ridge" (towards nominal values), "huber" (logs with outliers and collisions, read twice), "recursive"
     (serial robots, joint by joint from the last). cutoff in Hz, chosen from the data where missing. validate: other
     logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
-    torques of known shape. joints: whose torques to use. known: values of parameters; tied: pairs that are equal.
+    torques of known shape. joints: whose torques to use. known: values of parameters; equal: pairs that are equal.
     delay (s): how much later torques were recorded than positions. intervals: "jackknife", or "white" for the
     textbook ones. sensor: the force plate of the models "reaction" (forces on the base, no friction) and
     "torque+reaction", or a file that describes it, where the robot does not say; partial: go on although its channels
@@ -72,7 +74,8 @@ def identify(
     options = Options(
         model=model, window=window, quadrature=quadrature, sensor=sensor, partial=partial, unknown=unknown,
         friction=friction, rotor_inertia=rotor_inertia, estimator=estimator, cutoff=cutoff, columns=columns,
-        joints=joints, known=known or {}, tied=tied, offsets_per_log=offsets_per_log, delay=delay, intervals=intervals,
+        joints=joints, known=known or {}, equal=equal, offsets_per_log=offsets_per_log, delay=delay,
+        intervals=intervals,
     )  # fmt: skip
     robot = _on_plate(robot, options)
     options = options.resolve(robot)
@@ -144,13 +147,14 @@ def collect_state(
     return replace(state, torques=() if rows is None else rows.blocks)
 
 
+@keeps_old_names
 @one_blas_thread
 def identify_states(
     states: State | Sequence[State],
     *,
     estimator: str = "wls",
     known: Mapping[str, float] | None = None,
-    tied: Sequence[tuple[str, str]] = (),
+    equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
     intervals: str = "jackknife",
 ) -> Identification:
@@ -161,7 +165,7 @@ def identify_states(
     if estimator == "huber":
         raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
     options = replace(
-        several[0].equation.options, estimator=estimator, known=known or {}, tied=tied,
+        several[0].equation.options, estimator=estimator, known=known or {}, equal=equal,
         offsets_per_log=offsets_per_log, intervals=intervals,
     )  # fmt: skip
     return estimate(merge_states(several), options, None).replace(origin=find_origin(()))

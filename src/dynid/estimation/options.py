@@ -57,7 +57,7 @@ class Options:
     columns: Sequence[JointColumn] = ()
     joints: Sequence[str] | None = None
     known: Mapping[str, float] = field(default_factory=dict)
-    tied: Sequence[tuple[str, str]] = ()
+    equal: Sequence[tuple[str, str]] = ()
     offsets_per_log: bool = False
     delay: float = 0.0
     intervals: str = "jackknife"
@@ -72,7 +72,7 @@ class Options:
             put(self, "joints", tuple(map(str, self.joints)))
         put(self, "columns", tuple(self.columns))
         put(self, "known", dict(self.known))
-        put(self, "tied", tuple(self.tied))
+        put(self, "equal", tuple(self.equal))
         self._check_model()
         self._check_friction()
         if self.cutoff is not None and not (np.isfinite(self.cutoff) and self.cutoff > 0.0):

@@ -12,7 +12,7 @@ from dynid.estimation.records import check_shape, robot_beside, robot_inside
 from dynid.storage.records import Bytes, Data
 
 if TYPE_CHECKING:
-    from dynid.estimation.diagnostics.unidentifiable import Lost
+    from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
     from dynid.estimation.identification import Identification
     from dynid.estimation.inference.score import Score
 
@@ -76,7 +76,7 @@ def check_identification(x: Identification) -> None:
         raise IdentificationError("factors must be given for every log and channel")
     if any(factor.R.shape[1] != p + 1 for of_log in x.factors for factor in of_log):
         raise IdentificationError("a factor does not have the columns of the parameters")
-    _check_shares(x.lost)
+    _check_shares(x.unidentifiable)
 
 
 def _check_score(what: str, score: Score, channels: int) -> None:
@@ -84,7 +84,7 @@ def _check_score(what: str, score: Score, channels: int) -> None:
         check_shape(f"{what}.{name}", getattr(score, name), channels)
 
 
-def _check_shares(lost: tuple[Lost, ...]) -> None:
+def _check_shares(lost: tuple[Unidentifiable, ...]) -> None:
     """What stands for a lost parameter must end at parameters that are not."""
     waiting = {item.name: {name for name, _ in item.shares} for item in lost}
     while waiting:

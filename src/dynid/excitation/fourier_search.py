@@ -76,7 +76,7 @@ ROUNDED = 0.05
 """Share of a joint's fastest swing over which sign(v) is rounded while searching: a jump stops a line search."""
 
 
-class OutOfTimeError(Exception):
+class _OutOfTimeError(Exception):
     """The time budget is used up; the search stops where it is."""
 
 
@@ -151,7 +151,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
         if time_left() <= 0.0:
-            raise OutOfTimeError
+            raise _OutOfTimeError
         x = flat.reshape(shape)
         y, _ = bounded.apply(x, tight)
         motion = problem.motion(y, basis, t)
@@ -178,7 +178,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
                 objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
                 callback=keep, options={"maxiter": steps, "maxcor": 20},
             )  # fmt: skip
-        except OutOfTimeError:
+        except _OutOfTimeError:
             break
         x = found.x.reshape(shape)
     value, y = settle(problem, bounded.apply(x, tight)[0])

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
-from dynid.errors import DynidError, ModelError
+from dynid.errors import DynidError, ModelError, UndecidedError
 from dynid.identifiability.checks import find_doubts, find_geometry_doubts
 from dynid.identifiability.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.identifiability.parameters import BaseParameters, rules_apply
@@ -79,7 +79,6 @@ def _with_doubts(found: BaseParameters) -> BaseParameters:
 def _certified(question: Question, seed: int) -> BaseParameters:
     """By the exact method; samples decide where a frame is known to the precision of a float only and they disagree."""
     from dynid.identifiability.exact_geometry import reads_exactly
-    from dynid.identifiability.loop_geometry import UndecidedError
 
     try:
         exact = _by_exact(question, seed)
@@ -181,7 +180,7 @@ def _numeric(question: Question, method: str, result: NumericResult, warnings: t
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class MethodComparison:
     """What several methods said: results by method, reasons where one does not apply, and a verdict."""
 
     results: dict[str, BaseParameters]
@@ -192,7 +191,7 @@ class Comparison:
 @one_blas_thread
 def compare_methods(
     robot: Robot, *, model: str = "torque", rotor_inertia: bool = True, tared: bool = False, seed: int = 0
-) -> Comparison:
+) -> MethodComparison:
     """Run every method that applies; the exact one is the certificate for the others."""
 
     def run(method: str | None) -> BaseParameters:
@@ -209,7 +208,7 @@ def compare_methods(
             refused[method] = str(error)
         else:
             results.setdefault(found.method, found)
-    return Comparison(results, refused, _verdict(results))
+    return MethodComparison(results, refused, _verdict(results))
 
 
 def _verdict(results: dict[str, BaseParameters]) -> str:

@@ -177,4 +177,4 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
 
 
 def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
-    return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, gain=None)
+    return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, sensitivity_sigma=None)

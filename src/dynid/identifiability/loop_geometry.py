@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.loops import loop_map
-from dynid.errors import DeadPointError, LoopError, ModelError
+from dynid.errors import DeadPointError, LoopError, ModelError, UndecidedError
 from dynid.identifiability.exact_geometry import (
     FULL_TURN,
     Angle,
@@ -36,10 +36,6 @@ if TYPE_CHECKING:
 
 Numbers: TypeAlias = NDArray[Any]
 """Floats, or balls in an array of objects; positions along the first axis."""
-
-
-class UndecidedError(ModelError):
-    """Balls became too wide to decide, whatever the number of digits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

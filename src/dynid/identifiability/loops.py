@@ -23,13 +23,12 @@ import numpy as np
 
 from dynid.concurrency import flint_precision
 from dynid.dynamics.scene import BASE_CHANNELS, Column, standard_columns
-from dynid.errors import ModelError
+from dynid.errors import ModelError, UndecidedError
 from dynid.identifiability.finite_field import PRIMES, find_over_finite_field
 from dynid.identifiability.loop_geometry import (
     Mechanism,
     Numbers,
     Paths,
-    UndecidedError,
     assemble,
     ball,
     cross,

@@ -55,8 +55,8 @@ def identify_gains(
     """Estimate the gains of all drives: true torque = gain * measured signal (a current, or a torque in wrong units).
 
     payload: ten standard parameters of the known load in the frame of the link that carries it (the last where link is
-    missing), as `load_parameters(mass, com, inertia)` gives them. Friction is identified in measured units and given in
-    true ones. The other arguments are those of `identify`.
+    missing), as `payload_parameters(mass, com, inertia)` gives them. Friction is identified in measured units and given
+    in true ones. The other arguments are those of `identify`.
     """
     p = check_load(payload)
     if robot.sensor is not None:  # the spin of declared rotors is known in N m, not in the drives' units

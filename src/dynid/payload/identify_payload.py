@@ -81,10 +81,10 @@ def identify_payload(
     fit = runs.fit(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
     return Payload(
         fit=fit,
-        way="jointly from logs",
+        method="jointly from logs",
         units=reading.units,
         covariance=covariance[np.ix_(chosen, chosen)],
-        lost=reading.lost,
+        unidentifiable=reading.lost,
         channels=equation.channel_names,
         doubts=(*map(str, runs.state.repeats), *doubts(nrmse, jackknifed=deviations is not None)),
     )

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
-from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.transform import Array
 from dynid.storage.records import Flat
@@ -88,13 +88,13 @@ class Payload(Fitted):
     """What a link carries, in the frame of that link, with standard deviations.
 
     names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or
-    sums of them such as `ZZ + 0.19 M`; lost: what they do not tell, and the remedy.
+    sums of them such as `ZZ + 0.19 M`; unidentifiable: what they do not tell, and the remedy.
     """
 
-    way: str
+    method: str
     units: tuple[str, ...]
     covariance: Array
-    lost: tuple[Lost, ...]
+    unidentifiable: tuple[Unidentifiable, ...]
     channels: tuple[str, ...]
     doubts: tuple[str, ...]
 
@@ -184,7 +184,7 @@ class Payload(Fitted):
     def unknown(self) -> tuple[str, ...]:
         """What cannot be known of the payload, in words; parameters of the same fate share a sentence."""
         alike: dict[tuple[str, str], list[str]] = {}
-        for item in self.lost:
+        for item in self.unidentifiable:
             alike.setdefault((item.seen.removeprefix("it has "), item.remedy), []).append(item.name)
         return tuple(
             f"{', '.join(names)} of the payload cannot be known from these data ({why}); {remedy}"
@@ -225,7 +225,7 @@ class Payload(Fitted):
     def facts(self) -> dict[str, object]:
         """Everything for machines; None where a number is not known."""
         return self.fit.facts(self.sigma) | {
-            "way": self.way,
+            "way": self.method,
             "units": list(self.units),
             "mass": number(self.mass),
             "mass_sigma": number(self.mass_sigma),
@@ -233,7 +233,7 @@ class Payload(Fitted):
             "com_sigma": numbers(self.com_sigma),
             "inertia": [numbers(row) for row in self.inertia],
             "inertia_sigma": [numbers(row) for row in self.inertia_sigma],
-            "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.lost],
+            "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.unidentifiable],
             "channels": list(self.channels),
             "warnings": list(self.warnings),
         }
@@ -294,7 +294,7 @@ def _triangle(p: Array, C: Array) -> tuple[float, float]:
 # A payload that is known: mass, centre of mass and inertia, checked.
 
 
-def load_parameters(mass: float, com: Sequence[float] | Array, inertia: object = None) -> Array:
+def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: object = None) -> Array:
     """Ten standard parameters XX XY XZ YY YZ ZZ MX MY MZ M of a known body, in the frame of the link that carries it.
 
     mass in kg, com (3,) in m, inertia about the centre of mass in kg m^2: (3, 3), or the six ixx, ixy, ixz, iyy, iyz,

@@ -91,10 +91,10 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     )
     return Payload(
         fit=fit,
-        way="difference of two results",
+        method="difference of two results",
         units=reading.units,
         covariance=spread[np.ix_(reading.places, reading.places)],
-        lost=lost,
+        unidentifiable=lost,
         channels=loaded.channels,
         doubts=tuple(told),
     )
@@ -122,7 +122,7 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     """
     base, names = result.equation.base, set(result.equation.base.names)
     chosen = [k for k, name in enumerate(result.names) if name in names]
-    for item in result.lost:
+    for item in result.unidentifiable:
         if not item.shares and not item.seen.startswith("it has no effect"):
             raise IdentificationError(
                 f"this result does not say what it holds of '{item.name}', which was lost; identify again with this "

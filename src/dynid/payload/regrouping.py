@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.estimation.diagnostics.unidentifiable import Lost, revealing_motion, seen_instead
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, revealing_motion, seen_instead
 from dynid.estimation.regression.equation import Equation
 from dynid.identifiability.relations import Regrouping
 from dynid.payload.payload import units_of
@@ -25,7 +25,7 @@ class Reading:
     names: tuple[str, ...]
     units: tuple[str, ...]
     places: list[int]
-    lost: tuple[Lost, ...]
+    lost: tuple[Unidentifiable, ...]
 
 
 def composed(first: Regrouping, second: Regrouping | None) -> Regrouping:
@@ -67,7 +67,7 @@ def read_payload(
         without = to_base @ direction[:before]
         remedy = _remedy(equation, without + K @ direction[before:], without, posture)
         shares = tuple((name, share) for share, name in terms)
-        lost.append(Lost(names[k], seen_instead(terms, names[k]), remedy, shares))
+        lost.append(Unidentifiable(names[k], seen_instead(terms, names[k]), remedy, shares))
     return Reading(tuple(told), tuple(units), places, tuple(lost))
 
 

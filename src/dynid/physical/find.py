@@ -176,8 +176,8 @@ def _notes(result: Identification) -> tuple[str, ...]:
     if result.equation.extra:
         columns = ", ".join(column.name for column in result.equation.extra)
         notes.append(f"torques of the columns {columns} are in predict(), not in the robot")
-    if result.lost:
-        names = ", ".join(item.name for item in result.lost)
+    if result.unidentifiable:
+        names = ", ".join(item.name for item in result.unidentifiable)
         notes.append(f"{names}: lost in the data, so their place is taken by bodies near the prior")
     return tuple(notes)
 

@@ -82,7 +82,7 @@ def _hidden(result: Identification, base: set[str]) -> dict[str, dict[str, float
     logs, equation = len(result.factors), result.equation
     per_log = any("@" in name and name.startswith("Fo") for name in result.names)
     unknowns = Unknowns.of(equation, result.friction, logs, offsets_per_log=per_log)
-    missing = set(unknowns.names) - set(result.names) - {item.name for item in result.lost}
+    missing = set(unknowns.names) - set(result.names) - {item.name for item in result.unidentifiable}
     if not missing:
         return found
     kept, joined = structural_columns(equation, unknowns)

@@ -10,7 +10,8 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
-from dynid.storage.records import HUGE, Finite, Null, Numbers
+from dynid.storage.records import HUGE, Finite, Form, Null, Numbers
+from dynid.version import keeps_old_names
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
 
@@ -51,6 +52,7 @@ class Rotor:
         return bool(np.isnan(self.inertia)) and self.ratio != 1.0
 
 
+@keeps_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class ForceSensor:
     """Six-axis force plate, or part of one, between the ground and the robot's base.
@@ -59,8 +61,9 @@ class ForceSensor:
     about which moments are given. sense: whose force on whom. channels: those recorded, in their order. offsets: "free"
     or "tared" (an unknown constant per channel and run), or "known" with the values in `offset`. mass, com: of what
     stands on the plate without moving, com in the robot's frame 0. noise: standard deviation per channel, which sets
-    the weights of the channels relative to one another. gain: relative standard deviation of each channel's
-    sensitivity, which goes into the deviations of the parameters. rotors: of motors that turn faster than their joint.
+    the weights of the channels relative to one another. sensitivity_sigma: relative standard deviation of each
+    channel's sensitivity, which goes into the standard deviations of the parameters. rotors: of motors that turn faster
+    than their joint.
     """
 
     position: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
@@ -73,8 +76,10 @@ class ForceSensor:
     mass: Finite = 0.0
     com: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
     noise: PerChannel | None = None
-    gain: PerChannel | None = None
+    sensitivity_sigma: PerChannel | None = None
     rotors: tuple[Rotor, ...] = ()
+
+    __get_pydantic_core_schema__ = Form(names={"sensitivity_sigma": "gain"})
 
     def __post_init__(self) -> None:
         for name in ("position", "reference", "com"):
@@ -99,11 +104,15 @@ class ForceSensor:
             raise DynidError("the force sensor names the rotor of a joint twice")
 
     def _check_per_channel(self) -> None:
-        for name, lowest in (("offset", -np.inf), ("noise", 1e-300), ("gain", 0.0)):
+        for name, lowest in (("offset", -np.inf), ("noise", 1e-300), ("sensitivity_sigma", 0.0)):
             given = getattr(self, name)
             if given is None:
                 continue
-            given = np.broadcast_to(given, len(self.channels)) if name == "gain" and np.ndim(given) == 0 else given
+            given = (
+                np.broadcast_to(given, len(self.channels))
+                if name == "sensitivity_sigma" and np.ndim(given) == 0
+                else given
+            )
             values = _numbers(given, len(self.channels), name)
             if (values < lowest).any():
                 raise DynidError(f"{name} of the force sensor must be {'positive' if lowest else 'at least 0'}")

@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar, get_type_hints, overload
@@ -141,14 +141,16 @@ class Form:
     """How a class is laid out in files: `__get_pydantic_core_schema__ = Form(...)` in the class says so.
 
     file: the format and version that the file says of itself; row: a list of the fields in order, not an object; flat:
-    fields whose own fields stand in their place; drop: fields that are not written; read, write: what else to do to the
-    data after reading and before writing; check: what the value that was built must satisfy.
+    fields whose own fields stand in their place; drop: fields that are not written; names: of fields that are called
+    otherwise in files; read, write: what else to do to the data after reading and before writing; check: what the value
+    that was built must satisfy.
     """
 
     file: tuple[str, int] | None = None
     row: bool = False
     flat: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
     read: Callable[[Data], Data] | None = None
     write: Callable[[Any, Data], Data] | None = None
     check: Callable[[Any], None] | None = None
@@ -173,6 +175,11 @@ class Form:
             if self.file is not None and (data.pop("format", None), data.pop("version", None)) != self.file:
                 raise ValueError("this is no '{}' of version {}".format(*self.file))
             data = data if self.read is None else self.read(data)
+            for name, stored in self.names.items():
+                if name in data:
+                    raise ValueError(f"there is no '{name}' in such files")
+                if stored in data:
+                    data[name] = data.pop(stored)
             for group, own in groups.items():
                 data[group] = {name: data.pop(name) for name in own if name in data}
             return data
@@ -182,7 +189,7 @@ class Form:
             if self.row:
                 return [data[name] for name in names]
             flat = [{key: item} if key not in groups else item for key, item in data.items() if key not in self.drop]
-            data = {key: item for part in flat for key, item in part.items()}
+            data = {self.names.get(key, key): item for part in flat for key, item in part.items()}
             data = data if self.write is None else self.write(value, data)
             return data if self.file is None else {"format": self.file[0], "version": self.file[1], **data}
 

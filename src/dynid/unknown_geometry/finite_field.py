@@ -35,7 +35,7 @@ Numbers: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class ModelParameterCount:
     """Number of model parameters and their blocks m_1 .. m_n; `complete` is False where counting stopped."""
 
     count: int
@@ -43,24 +43,24 @@ class Count:
     complete: bool = True
 
 
-def count_parameters(shape: PartlyKnown, *, rotor_inertia: bool = False, seed: int = 0) -> Count:
+def count_parameters(shape: PartlyKnown, *, rotor_inertia: bool = False, seed: int = 0) -> ModelParameterCount:
     """Count the model parameters over two fields; the larger answer is right, as ranks can only be lost."""
-    counts: list[Count] = []
+    counts: list[ModelParameterCount] = []
     for p in PRIMES:
         evaluation = _Evaluation.over(p, shape, rotor_inertia, seed)
         rank, enough = _rank(evaluation, (counts[0].count if counts else _FIRST) + _SPARE, MANY)
         if enough is None:
-            return Count(rank, (), complete=False)
+            return ModelParameterCount(rank, (), complete=False)
         n = len(evaluation.joints)
         above = [rank, *(evaluation.rank(evaluation.columns(*enough, i)) for i in range(1, n)), 0]
-        counts.append(Count(rank, tuple(above[i] - above[i + 1] for i in range(n))))
+        counts.append(ModelParameterCount(rank, tuple(above[i] - above[i + 1] for i in range(n))))
     return max(counts, key=lambda found: found.count)
 
 
-def quick_count(shape: PartlyKnown, *, rotor_inertia: bool = False, most: int = MANY) -> Count:
+def quick_count(shape: PartlyKnown, *, rotor_inertia: bool = False, most: int = MANY) -> ModelParameterCount:
     """Count over one field, without blocks, up to about `most`."""
     rank, enough = _rank(_Evaluation.over(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
-    return Count(rank, (), complete=enough is not None)
+    return ModelParameterCount(rank, (), complete=enough is not None)
 
 
 _FIRST, _SPARE = 16, 16

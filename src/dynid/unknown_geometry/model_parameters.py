@@ -8,7 +8,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import UnknownGeometryError
 from dynid.robot.robot import Robot
 from dynid.unknown_geometry.bilinear import bilinear_form, choose
-from dynid.unknown_geometry.finite_field import Count, count_parameters, quick_count
+from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, quick_count
 from dynid.unknown_geometry.geometry import PartlyKnown, declare, declared_words, is_right
 from dynid.unknown_geometry.lagrangian import find_lagrangian
 from dynid.unknown_geometry.parameters import ModelParameters
@@ -45,7 +45,7 @@ def model_parameters(
 
 def count_model_parameters(
     robot: Robot, *, unknown: Iterable[str] | None = None, rotor_inertia: bool = False, seed: int = 0
-) -> Count:
+) -> ModelParameterCount:
     """Count the model parameters over finite fields, without finding them; any number of them, up to about 2000."""
     return count_parameters(declare(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
 

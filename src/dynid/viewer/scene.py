@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from dynid.dynamics.kernels.geometry import link_poses
+from dynid.errors import MeshRefusedError
 from dynid.robot.io.xml import numbers, read_xml
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
@@ -115,10 +116,6 @@ KINDS = (".stl", ".obj", ".ply", ".glb", ".dae")
 
 LARGEST = 100 * 1024 * 1024
 """Bytes of a mesh file; more is a mistake."""
-
-
-class MeshRefusedError(Exception):
-    """A mesh is not drawn; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,7 +149,7 @@ def test_a_run_with_the_payload_is_not_the_one_without(tmp_path: Path) -> None:
 def test_comparisons_need_data_that_none_has_seen() -> None:
     log = recorded(0, duration=6.0)
     with pytest.raises(IdentificationError, match=r"does not count as validation.*share to hold out"):
-        dynid.compare_ways(ROBOT, log, validate=dynid.Log(log.t, log.q, tau=log.tau), friction=PLAIN, cutoff=10.0)
+        dynid.compare_estimators(ROBOT, log, validate=dynid.Log(log.t, log.q, tau=log.tau), friction=PLAIN, cutoff=10.0)
 
 
 @pytest.mark.parametrize("way", ["replaced", "rewritten", "longer", "gone"])

@@ -37,7 +37,7 @@ def twins(motion: Motion, one: int, other: int) -> Motion:
 def directions(result: Identification) -> list[tuple[tuple[str, ...], Array]]:
     """Names and coefficients of every lost direction, read from its sentence: seen sums stay, the parameter moves."""
     found = []
-    for item in result.lost:
+    for item in result.unidentifiable:
         names, values = [item.name], [1.0]
         if "no effect" not in item.seen:
             assert " more only" not in item.seen, "only short sums can be read back"
@@ -69,9 +69,9 @@ def test_lost_combinations_are_real_and_the_rest_is_exact(case: str) -> None:
     motion = change(free)
     tau = torque(robot, motion)
     result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN)
-    assert result.lost
+    assert result.unidentifiable
     assert result.verdict.level == "usable"
-    assert all(str(item) in result.warnings for item in result.lost)
+    assert all(str(item) in result.warnings for item in result.unidentifiable)
     assert_allclose(result.predict(motion), tau, rtol=1e-9, atol=1e-8)
     scale = np.abs(tau).max()
     for names, values in directions(result):
@@ -81,7 +81,8 @@ def test_lost_combinations_are_real_and_the_rest_is_exact(case: str) -> None:
         assert along <= 5e-3 * terms, f"{names} shows"  # coefficients are printed with three digits
         assert elsewhere > 1e-6 * scale
     # kept, lost and what no motion reveals are all there is
-    assert len(result.names) + len(result.lost) == result.equation.base.count + 3 * robot.n - len(_same(result))
+    found = len(result.names) + len(result.unidentifiable)
+    assert found == result.equation.base.count + 3 * robot.n - len(_same(result))
 
 
 def _same(result: Identification) -> list[str]:
@@ -95,8 +96,8 @@ def test_the_suggested_motion_reveals_it(case: str) -> None:
     robot = with_friction(dynid.load_robot(name))
     motion = change(fourier_motion(robot, rate=50.0))
     result = dynid.identify(robot, log_of(motion, torque(robot, motion)), friction=PLAIN)
-    assert result.lost
-    for item in result.lost:
+    assert result.unidentifiable
+    for item in result.unidentifiable:
         match = re.search(r"move (?:joint |joints )?(\w+)(?: and (\w+))?", item.remedy)
         assert match is not None
         named = [robot.joint_names.index(word) for word in match.groups() if word in robot.joint_names]
@@ -110,14 +111,14 @@ def test_the_suggested_motion_reveals_it(case: str) -> None:
         again = dynid.identify(
             robot, [log_of(motion, torque(robot, motion)), log_of(second, torque(robot, second))], friction=PLAIN
         )
-        assert item.name not in {lost.name for lost in again.lost}, item
+        assert item.name not in {lost.name for lost in again.unidentifiable}, item
 
 
 def test_nothing_is_lost_on_exciting_motion() -> None:
     for seed in range(4):
         robot = with_friction(random_tree(seed, joints=4), seed)
         motion = fourier_motion(robot, seed=seed, rate=50.0)
-        assert dynid.identify(robot, log_of(motion, torque(robot, motion)), friction=PLAIN).lost == ()
+        assert dynid.identify(robot, log_of(motion, torque(robot, motion)), friction=PLAIN).unidentifiable == ()
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-5, 3e-5])
@@ -132,14 +133,14 @@ def test_encoder_noise_is_no_motion(noise: float, friction: str | tuple[str, ...
     q = motion.q.copy()
     q[:, 2] += noise * rng.standard_normal(len(q))
     result = dynid.identify(robot, dynid.Log(motion.t, q, tau=tau), friction=friction)
-    lost = {item.name for item in result.lost}
+    lost = {item.name for item in result.unidentifiable}
     assert {"Ia3", "Fv3"} <= lost
     assert lost <= {"Ia3", *(name for name in result.equation.names if name[0] == "F" and name.endswith("3"))}
     assert result.verdict.level == "usable"
     error = np.abs(result.values - truth(robot, result))
     assert (error <= 5.0 * result.sigma + 1e-9).all()
     assert (result.validation.nrmse < 0.03).all()
-    assert all("joint 3" in item.remedy for item in result.lost)
+    assert all("joint 3" in item.remedy for item in result.unidentifiable)
 
 
 def test_a_known_value_saves_what_a_standing_joint_loses() -> None:
@@ -149,7 +150,7 @@ def test_a_known_value_saves_what_a_standing_joint_loses() -> None:
     result = dynid.identify(robot, log, friction=PLAIN, known={"Ia3": 1.0, "Fv3": 0.5})
     assert result.value("Ia3") == pytest.approx(1.0, abs=1e-12)
     assert result.value("Fv3") == pytest.approx(0.5, abs=1e-12)
-    assert {item.name for item in result.lost} == {"Fc3"}
+    assert {item.name for item in result.unidentifiable} == {"Fc3"}
 
 
 def test_a_joint_that_moves_in_another_log_is_not_lost() -> None:
@@ -157,7 +158,7 @@ def test_a_joint_that_moves_in_another_log_is_not_lost() -> None:
     motion = fourier_motion(robot, rate=50.0)
     parts = [held(motion, 2, 0.3), held(motion, 0, 0.3), motion]
     result = dynid.identify(robot, [log_of(part, torque(robot, part)) for part in parts], friction=PLAIN)
-    assert result.lost == ()
+    assert result.unidentifiable == ()
     assert_allclose(result.values, truth(robot, result), rtol=0.0, atol=1e-9)
 
 
@@ -169,8 +170,8 @@ def test_postures_of_several_logs_count() -> None:
     logs = [log_of(part, torque(robot, part)) for part in parts]
     result = dynid.identify(robot, logs, friction=PLAIN)
     one = dynid.identify(robot, logs[0], friction=PLAIN)
-    assert {item.name for item in result.lost} < {item.name for item in one.lost}
-    assert {"Fv2", "Fc2"} <= {item.name for item in result.lost}
+    assert {item.name for item in result.unidentifiable} < {item.name for item in one.unidentifiable}
+    assert {"Fv2", "Fc2"} <= {item.name for item in result.unidentifiable}
     for part in parts:
         assert_allclose(result.predict(part), torque(robot, part), rtol=1e-9, atol=1e-8)
 

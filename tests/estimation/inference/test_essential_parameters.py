@@ -65,6 +65,6 @@ def test_ties_drop_nothing() -> None:
     robot, motion, _ = identified(0)
     tau = torque(robot, motion)
     tau = tau + np.random.default_rng(0).standard_normal(tau.shape)
-    result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, tied=[("Fv1", "Fv2")])
+    result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, equal=[("Fv1", "Fv2")])
     assert result.essential == result.names
     assert_allclose(result.essential_values, result.values)

@@ -78,7 +78,7 @@ def test_every_block_is_in_one_group() -> None:
 
 def test_under_constraints_shifts_are_those_of_refits() -> None:
     robot, motion, tau = case()
-    result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, known={"Fv1": 1.0}, tied=[("Fc1", "Fc2")])
+    result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, known={"Fv1": 1.0}, equal=[("Fc1", "Fc2")])
     state, *_ = solved(robot, motion, tau)
     W = plain_matrix(robot, motion, result.names) / result.noise[:, None]
     y = tau / result.noise

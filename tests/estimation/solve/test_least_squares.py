@@ -98,7 +98,7 @@ def kkt(W: Array, y: Array, noise: Array, C: Array, d: Array) -> Array:
 
 
 @pytest.mark.parametrize(
-    ("known", "tied"),
+    ("known", "equal"),
     [
         ({"Fv1": 7.0}, []),
         ({}, [("Fv1", "Fv2")]),
@@ -107,19 +107,19 @@ def kkt(W: Array, y: Array, noise: Array, C: Array, d: Array) -> Array:
         ({"XY3": 0.1, "MY3": -0.2}, [("MX3", "MY2")]),
     ],
 )
-def test_constraints_hold_and_the_rest_is_optimal(known: dict[str, float], tied: list[tuple[str, str]]) -> None:
+def test_constraints_hold_and_the_rest_is_optimal(known: dict[str, float], equal: list[tuple[str, str]]) -> None:
     case = noisy()
-    result = dynid.identify(case[0], log_of(*case[1:]), friction=PLAIN, known=known, tied=tied)
+    result = dynid.identify(case[0], log_of(*case[1:]), friction=PLAIN, known=known, equal=equal)
     for name, value in known.items():
         assert_allclose(result.value(name), value, rtol=0.0, atol=1e-10)
-    for left, right in tied:
+    for left, right in equal:
         assert_allclose(result.value(left), result.value(right), rtol=0.0, atol=1e-10)
     assert result.notes == ()
     W, y = full(result, case)
-    C, d = np.zeros((len(known) + len(tied), len(result.names))), np.zeros(len(known) + len(tied))
+    C, d = np.zeros((len(known) + len(equal), len(result.names))), np.zeros(len(known) + len(equal))
     for row, (name, value) in enumerate(known.items()):
         C[row, result.names.index(name)], d[row] = 1.0, value
-    for row, (left, right) in enumerate(tied, start=len(known)):
+    for row, (left, right) in enumerate(equal, start=len(known)):
         C[row, result.names.index(left)], C[row, result.names.index(right)] = 1.0, -1.0
     expected = kkt(W, y, np.tile(result.noise, len(case[1])), C, d)
     assert_allclose(result.values, expected, rtol=1e-7, atol=1e-7)
@@ -197,16 +197,16 @@ def test_held_out_errors_are_those_of_refits_under_the_constraints() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "tied"),
+    ("known", "equal"),
     [({"Fv1": 1.0, "Fv2": 2.0}, [("Fv1", "Fv2")]), ({"XY3": 0.0, "MY3": 1.0}, [("XY3", "MY3")])],
 )
-def test_contradictions_are_refused(known: dict[str, float], tied: list[tuple[str, str]]) -> None:
+def test_contradictions_are_refused(known: dict[str, float], equal: list[tuple[str, str]]) -> None:
     case = noisy()
     with pytest.raises(IdentificationError, match="contradict"):
-        dynid.identify(case[0], log_of(*case[1:]), friction=PLAIN, known=known, tied=tied)
+        dynid.identify(case[0], log_of(*case[1:]), friction=PLAIN, known=known, equal=equal)
 
 
-@pytest.mark.parametrize("options", [{"known": {"Fv11": 1.0}}, {"tied": [("Fv1", "Fv11")]}])
+@pytest.mark.parametrize("options", [{"known": {"Fv11": 1.0}}, {"equal": [("Fv1", "Fv11")]}])
 def test_unknown_names_are_answered_with_near_ones(options: dict[str, object]) -> None:
     case = noisy()
     with pytest.raises(IdentificationError, match=r"'Fv11'.*Fv1"):
@@ -241,4 +241,4 @@ def test_rank_and_null_space_are_those_of_the_singular_values() -> None:
     W = plain_matrix(robot, motion, names).reshape(-1, len(names))
     singular = scipy.linalg.svdvals(W / np.linalg.norm(W, axis=0))
     assert result.rank == int((singular > 1e-9 * singular[0]).sum())
-    assert len(result.lost) == len(names) - result.rank
+    assert len(result.unidentifiable) == len(names) - result.rank

@@ -239,7 +239,7 @@ def test_what_is_not_serial_is_refused() -> None:
 
 def test_known_parameters_are_refused() -> None:
     robot, log = noisy()
-    with pytest.raises(IdentificationError, match="no known or tied"):
+    with pytest.raises(IdentificationError, match="no known or equal"):
         dynid.identify(robot, log, friction=PLAIN, estimator="recursive", known={"Fc1": 1.0})
 
 

@@ -72,7 +72,7 @@ def identify(
     delay: Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")] = 0.0,
     joints: Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")] = None,
     known: Annotated[list[str] | None, typer.Option(help="a parameter that is known: NAME=VALUE, repeatable")] = None,
-    tie: Annotated[list[str] | None, typer.Option(help="two parameters that are equal: A=B, repeatable")] = None,
+    equal: Annotated[list[str] | None, typer.Option(help="two parameters that are equal: A=B, repeatable")] = None,
     offsets_per_log: Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")] = False,
     column: Annotated[
         list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
@@ -132,7 +132,7 @@ def identify(
             "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
             "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
             "joints": None if joints is None else [name for name in joints.split(",") if name],
-            "known": log_options.parse_known(known or []), "tied": log_options.parse_ties(tie or []),
+            "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
         }  # fmt: skip
         held_out, read = log_options.parse_validate(validate or [], reader), [reader.read(word) for word in logs]
         if compare:

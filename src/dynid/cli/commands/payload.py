@@ -126,13 +126,13 @@ def gains(
     from dynid.cli import log_options, terminal
     from dynid.cli.output import identification, inertial
     from dynid.payload.identify_gains import identify_gains
-    from dynid.payload.payload import load_parameters
+    from dynid.payload.payload import payload_parameters
 
     _check_files(robot, loaded, unloaded, gear, json)
     centre = _numbers(com, "--com", "three numbers x,y,z in m", 3)
     six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
     about = None if inertia is None else _numbers(inertia, "--inertia", six, 6)
-    parameters = load_parameters(mass, centre, about)
+    parameters = payload_parameters(mass, centre, about)
     known = log_options.load(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
     with log_options.spoken_for_the_command_line(), _spoken():

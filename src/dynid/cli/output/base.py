@@ -13,7 +13,7 @@ import numpy as np
 
 from dynid.cli.terminal import escaped
 from dynid.errors import DynidError
-from dynid.identifiability.base_parameters import Comparison, base_parameters
+from dynid.identifiability.base_parameters import MethodComparison, base_parameters
 from dynid.identifiability.base_reactions import (
     Barycentric,
     SensorRelation,
@@ -25,7 +25,7 @@ from dynid.identifiability.parameters import BaseParameters
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.unknown_geometry.finite_field import Count
+from dynid.unknown_geometry.finite_field import ModelParameterCount
 from dynid.unknown_geometry.parameters import ModelParameters
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def meaning(base: BaseParameters) -> str:
     )
 
 
-def comparison_table(compared: Comparison) -> Table:
+def comparison_table(compared: MethodComparison) -> Table:
     """Methods side by side."""
     from rich.table import Table
 
@@ -112,7 +112,7 @@ def comparison_table(compared: Comparison) -> Table:
     return table
 
 
-def disagreements(compared: Comparison) -> tuple[str, ...]:
+def disagreements(compared: MethodComparison) -> tuple[str, ...]:
     """The verdict as a warning, where methods disagree; and what each method warned of."""
     sets = {frozenset(found.names) for found in compared.results.values()}
     warnings = [compared.verdict] if len(sets) > 1 else []
@@ -148,7 +148,7 @@ def read_values(path: Path, robot: Robot) -> Array:
     return X
 
 
-def facts(base: BaseParameters, compared: Comparison | None, values: Array | None) -> dict[str, object]:
+def facts(base: BaseParameters, compared: MethodComparison | None, values: Array | None) -> dict[str, object]:
     """Everything for machines; coefficients as text where they are symbolic."""
     rows = {
         base.columns[k]: {
@@ -308,7 +308,7 @@ def show_model_parameters(found: ModelParameters, screen: Console) -> None:
     screen.print(f"\n{block_meaning(found)}", highlight=False)
 
 
-def show_count(name: str, found: Count, screen: Console) -> None:
+def show_count(name: str, found: ModelParameterCount, screen: Console) -> None:
     """Print the number and the blocks alone."""
     if not found.complete:
         screen.print(f"{escaped(name)}: more than {found.count} model parameters", style="bold", highlight=False)
@@ -348,7 +348,7 @@ def model_parameter_facts(found: ModelParameters) -> dict[str, object]:
     }
 
 
-def count_facts(name: str, found: Count) -> dict[str, object]:
+def count_facts(name: str, found: ModelParameterCount) -> dict[str, object]:
     """The number for machines."""
     return {"robot": name, "count": found.count, "blocks": found.blocks, "complete": found.complete}
 

@@ -1,4 +1,4 @@
-"""Several ways to identify, side by side, as a person sees them in the terminal, and as machines read them."""
+"""Several models and estimators side by side, as a person sees them in the terminal, and as machine-readable facts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dynid.cli import terminal
 from dynid.cli.output import identification
 from dynid.cli.terminal import escaped, spoken
 from dynid.errors import DynidError
-from dynid.estimation.compare import SHARE, Comparison, Way, compare_ways
+from dynid.estimation.compare import SHARE, Comparison, EstimatorRun, compare_estimators
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_back
 from dynid.logs.log import Log
@@ -55,10 +55,10 @@ def run(
     json: Path | None,
     every: bool,
 ) -> None:
-    """Compare, show, write; exit code 1 where no way can be trusted."""
+    """Compare, show, write; exit code 1 where no run can be trusted."""
     with identification.progress(screen) as tell:
         held_out = SHARE if validate is None else validate
-        compared = compare_ways(robot, logs, validate=held_out, on_progress=tell, **options)
+        compared = compare_estimators(robot, logs, validate=held_out, on_progress=tell, **options)
     outputs = terminal.Outputs()
     outputs.put_json(json, lambda: facts(compared))
     terminal.show_notes(robot, screen)
@@ -68,44 +68,44 @@ def run(
 
 
 def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
-    """Print the ways, the parameters about which they differ most, and which way to trust."""
+    """Print the runs, the parameters about which they differ most, and which run to trust."""
     identification.show_data(compared.reference.found, screen)
     screen.print(ways_table(compared))
     say = identification.line
     say(
         screen,
-        f"NRMSE: mean error of the joint torques on {compared.source}, alike for all ways; deviation: median sigma "
+        f"NRMSE: mean error of the joint torques on {compared.source}, alike for all runs; deviation: median sigma "
         f"over value of the base parameters; agree: share of them within three combined deviations of "
         f"{compared.reference.name}",
     )
-    for way in compared.refused:
-        say(screen, f"{way.name} refused: {way.refusal}")
+    for run in compared.refused:
+        say(screen, f"{run.name} refused: {run.refusal}")
     if compared.interrupted:
-        say(screen, "interrupted: the ways that are missing were not tried")
+        say(screen, "interrupted: the runs that are missing were not tried")
     names = shown_parameters(compared, every)
     screen.print(parameters_table(compared, names, apart=" " if screen.width >= 180 else "\n"))
     count = len(compared.reference.base)
     if len(names) < count:
-        say(screen, f"{len(names)} of {count} base parameters, those about which the ways differ most; --all shows all")
+        say(screen, f"{len(names)} of {count} base parameters, those about which the runs differ most; --all shows all")
     say(screen, compared.advice, style="bold")
 
 
 def ways_table(compared: Comparison) -> Table:
-    """One row per way."""
+    """One row per run."""
     from rich.table import Table
 
-    table = Table("way", box=None)
+    table = Table("model, estimator", box=None)
     for title in ("time", "rank", "condition", "NRMSE", "deviation", "agree"):
         table.add_column(title, justify="right")
     table.add_column("verdict")
-    for way in compared.ways:
-        if way.result is None:
-            table.add_row(way.name, f"{way.seconds:.2g} s", *5 * ["-"], "refused")
+    for run in compared.runs:
+        if run.result is None:
+            table.add_row(run.name, f"{run.seconds:.2g} s", *5 * ["-"], "refused")
             continue
         table.add_row(
-            way.name, f"{way.seconds:.2g} s", str(way.result.rank), f"{way.result.condition:.3g}", f"{way.error:.4f}",
-            _percent(way.relative_deviation), f"{100.0 * way.agreement(compared.reference):.0f} %",
-            way.result.verdict.level, style="bold" if way is compared.best else None,
+            run.name, f"{run.seconds:.2g} s", str(run.result.rank), f"{run.result.condition:.3g}", f"{run.error:.4f}",
+            _percent(run.relative_deviation), f"{100.0 * run.agreement(compared.reference):.0f} %",
+            run.result.verdict.level, style="bold" if run is compared.best else None,
         )  # fmt: skip
     return table
 
@@ -115,26 +115,26 @@ def _percent(share: float) -> str:
 
 
 def shown_parameters(compared: Comparison, every: bool) -> tuple[str, ...]:
-    """Names of the parameters to print: base ones that are disputed, or all of all ways in order."""
+    """Names of the parameters to print: base ones that are disputed, or all of all runs in order."""
     if not every:
         return compared.most_disputed(READABLE)
-    return tuple(dict.fromkeys(name for way in compared.finished for name in way.found.names))
+    return tuple(dict.fromkeys(name for run in compared.finished for name in run.found.names))
 
 
 def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str = " ") -> Table:
-    """Values with standard deviations, one column per way that has a result."""
+    """Values with standard deviations, one column per run that has a result."""
     from rich.table import Table
 
     table = Table("value +- sigma", box=None)
-    for way in compared.finished:
-        table.add_column(f"{way.model}\n{way.estimator}", justify="right", overflow="fold")
+    for run in compared.finished:
+        table.add_column(f"{run.model}\n{run.estimator}", justify="right", overflow="fold")
     for name in names:
-        table.add_row(escaped(name), *(_cell(way, name, apart) for way in compared.finished))
+        table.add_row(escaped(name), *(_cell(run, name, apart) for run in compared.finished))
     return table
 
 
-def _cell(way: Way, name: str, apart: str) -> str:
-    result = way.found
+def _cell(run: EstimatorRun, name: str, apart: str) -> str:
+    result = run.found
     if name not in result.names:
         return "-"
     k = result.names.index(name)
@@ -149,24 +149,24 @@ def facts(compared: Comparison) -> dict[str, object]:
         "robot": compared.reference.found.robot.name,
         "held_out": compared.source,
         "reference": compared.reference.name,
-        "ways": [_way(compared, way) for way in compared.ways],
+        "ways": [_run(compared, run) for run in compared.runs],
         "best": None if compared.best is None else compared.best.name,
         "advice": compared.advice,
         "interrupted": compared.interrupted,
     }
 
 
-def _way(compared: Comparison, way: Way) -> dict[str, object]:
-    own: dict[str, object] = {"model": way.model, "estimator": way.estimator, "seconds": way.seconds}
-    if way.result is None or way.prediction is None:
-        return {**own, "refusal": way.refusal}
+def _run(compared: Comparison, run: EstimatorRun) -> dict[str, object]:
+    own: dict[str, object] = {"model": run.model, "estimator": run.estimator, "seconds": run.seconds}
+    if run.result is None or run.prediction is None:
+        return {**own, "refusal": run.refusal}
     return {
         **own,
         "refusal": None,
-        "held_out": identification.score_facts(way.prediction),
-        "median_relative_sigma": way.relative_deviation,
-        "agreement": way.agreement(compared.reference),
-        "result": identification.facts(way.result),
+        "held_out": identification.score_facts(run.prediction),
+        "median_relative_sigma": run.relative_deviation,
+        "agreement": run.agreement(compared.reference),
+        "result": identification.facts(run.result),
     }
 
 

@@ -325,7 +325,7 @@ def facts(result: Identification) -> dict[str, object]:
             {"joint": check.channel, "colour": check.colour, "velocity": check.velocity, "position": check.position}
             for check in result.checks
         ],
-        "lost": [{"name": lost.name, "seen": lost.seen, "remedy": lost.remedy} for lost in result.lost],
+        "lost": [{"name": lost.name, "seen": lost.seen, "remedy": lost.remedy} for lost in result.unidentifiable],
         "verdict": {
             "level": result.verdict.level,
             "reasons": list(result.verdict.reasons),

@@ -240,7 +240,7 @@ class Bodies:
 
 def show_payload(found: Payload, screen: Console) -> None:
     """Print the logs, the parameters, the body, and what cannot be known."""
-    _line(screen, f"{found.robot}: payload of link {found.link}, in its frame ({found.way})", style="bold")
+    _line(screen, f"{found.robot}: payload of link {found.link}, in its frame ({found.method})", style="bold")
     _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
     screen.print(_table("parameter", found.names, found.values, found.quantile * found.sigma, found.units))
     names = ["mass", *(f"centre of mass {axis}" for axis in "xyz"), *(f"inertia {e} about it" for e in ELEMENTS)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.estimation.diagnostics.plausibility import Placement, Scale, told
 from dynid.estimation.diagnostics.residuals import Delay
-from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.inference.score import Score
 from dynid.storage.records import Form
 
@@ -79,7 +79,7 @@ class Evidence:
     channels: Sequence[str]
     fit: Score
     validation: Score
-    lost: Sequence[Lost]
+    lost: Sequence[Unidentifiable]
     base_condition: float
     groups: int | None
     essential_groups: int

@@ -158,13 +158,13 @@ def grouped(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]]:
 
 def gain_shifts(equation: Equation, unknowns: Unknowns, solution: Solution, factors: Factors) -> Array:
     """Shifts (channels of the base, unknowns), no rows where no uncertainty is declared."""
-    gain = equation.sensor.gain
-    if gain is None or not equation.base_channels:
+    relative = equation.sensor.sensitivity_sigma
+    if relative is None or not equation.base_channels:
         return np.zeros((0, len(unknowns)))
     half = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     first = len(equation.channels) - len(equation.base_channels)
-    shifts = np.zeros((len(gain), len(unknowns)))
-    for k, spread in enumerate(gain):
+    shifts = np.zeros((len(relative), len(unknowns)))
+    for k, spread in enumerate(relative):
         pull = np.zeros(len(unknowns))
         for log, of_log in factors.items():
             rows, right = unknowns.rows(log, first + k, of_log[first + k])

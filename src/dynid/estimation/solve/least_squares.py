@@ -260,7 +260,7 @@ def _free_directions(count: int, regrouping: Regrouping | None, constraints: Con
     C = constraints.matrix @ free
     u, *_ = np.linalg.lstsq(C, constraints.right, rcond=None)
     if not np.allclose(C @ u, constraints.right, rtol=1e-8, atol=1e-10 * (1.0 + np.abs(constraints.right).max())):
-        raise IdentificationError("the known and tied parameters contradict each other")
+        raise IdentificationError("the known and equal parameters contradict each other")
     return np.asarray(free @ scipy.linalg.null_space(C)), np.asarray(free @ u)
 
 
@@ -277,14 +277,14 @@ def pooled_noise(solution: Solution) -> Array:
     return np.full(len(solution.counts), np.sqrt(solution.residual_squares.sum() / freedom))
 
 
-# Known and tied parameters as equations of the unknowns, also where they are standard parameters that regroup.
+# Known and equal parameters as equations of the unknowns, also where they are standard parameters that regroup.
 
 
 def constraints_of(
     equation: Equation,
     unknowns: Unknowns,
     known: Mapping[str, float],
-    tied: Sequence[tuple[str, str]],
+    equal: Sequence[tuple[str, str]],
     declared: Mapping[str, float],
 ) -> tuple[Constraints | None, tuple[str, ...]]:
     """Equations of the unknowns, and notes on what says nothing about them; declared: known where nothing else is said.
@@ -294,18 +294,18 @@ def constraints_of(
     """
     mute = [name for name in declared if name not in known]
     known = {**known, **{name: declared[name] for name in mute}}
-    if not known and not tied:
+    if not known and not equal:
         return None, ()
     base = equation.base
     columns = list(base.columns)
     others = [name for name in unknowns.names if name not in base.names]
     everything = [*columns, *others]
-    C = np.zeros((len(known) + len(tied), len(everything)))
+    C = np.zeros((len(known) + len(equal), len(everything)))
     d = np.zeros(len(C))
     for row, (name, value) in enumerate(known.items()):
         C[row, _place(name, everything)] = 1.0
         d[row] = _finite(name, value)
-    for row, (left, right) in enumerate(tied, start=len(known)):
+    for row, (left, right) in enumerate(equal, start=len(known)):
         C[row, _place(left, everything)] += 1.0
         C[row, _place(right, everything)] -= 1.0
     M = np.zeros((len(unknowns), len(everything)))
@@ -316,7 +316,7 @@ def constraints_of(
     for name in others:
         M[index[name], everything.index(name)] = 1.0
     spoken = ["" if name in mute else name for name in known]
-    return _visible(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in tied)])
+    return _visible(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
 
 
 def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[str, ...]]:

@@ -226,7 +226,7 @@ class IdentifiableSection:
             ],
             "relations": base.relations[:FEW],
             "more_relations": base.relations[FEW:],
-            "lost": result.lost,
+            "lost": result.unidentifiable,
         }
 
 

@@ -53,7 +53,7 @@ def sensor_of(table: SensorTable, *, degrees: bool) -> ForceSensor:
         table.mass,
         freeze(table.com),
         None if table.noise is None else freeze(table.noise),
-        None if table.gain is None else freeze(table.gain),
+        None if table.sensitivity_sigma is None else freeze(table.sensitivity_sigma),
         tuple(
             Rotor(r.joint, r.ratio, math.nan if r.inertia is None else r.inertia, freeze(r.axis)) for r in table.rotor
         ),
@@ -72,7 +72,7 @@ def sensor_lines(sensor: ForceSensor) -> list[str]:
     lines.append(f'offsets = "{sensor.offsets}"' if sensor.offset is None else f"offsets = {sensor.offset.tolist()}")
     if sensor.mass:
         lines.append(f"mass = {sensor.mass!r}")
-    for name in ("noise", "gain"):
+    for name in ("noise", "sensitivity_sigma"):
         values = getattr(sensor, name)
         if values is not None:
             lines.append(f"{name} = {values.tolist()}")

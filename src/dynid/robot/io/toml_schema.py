@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dynid.version import ATTRIBUTES, warn_renamed
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Value = Number | str
@@ -122,8 +124,20 @@ class SensorTable(_Strict):
     mass: Number = 0.0
     com: Vector = [0.0, 0.0, 0.0]
     noise: list[Number] | None = None
-    gain: list[Number] | Number | None = None
+    sensitivity_sigma: list[Number] | Number | None = None
     rotor: list[RotorTable] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_new_names(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        given = dict(data)
+        for old, new in ATTRIBUTES["ForceSensor"].items():
+            if old in given and new not in given:
+                warn_renamed(f"{old} of [sensor]", new)
+                given[new] = given.pop(old)
+        return given
 
 
 class RobotTable(_Strict):
