@@ -18,10 +18,10 @@ ALIKE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class Unidentifiable:
     """One parameter that was set to zero: what the data see in its place, and the remedy.
 
-    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * lost.
+    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * (this one).
     """
 
     name: str
@@ -33,10 +33,13 @@ class Lost:
         return f"{self.name} is unidentifiable from these data ({self.seen}); {self.remedy}"
 
 
-def describe_lost(
+Lost = Unidentifiable  # as the classes of results name it
+
+
+def describe_unidentifiable(
     equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array, *, by_noise: bool = False,
     is_noisy: bool = False,
-) -> tuple[Lost, ...]:  # fmt: skip
+) -> tuple[Unidentifiable, ...]:  # fmt: skip
     """One entry per unknown that was not kept; posture (n,): the mean position in the logs.
 
     by_noise: noise of the sensors alone would have told them apart; is_noisy: the cut-off lets much of it through.
@@ -61,7 +64,7 @@ def describe_lost(
         kept_shares = tuple((other, float(share)) for share, other in terms)
         remedy = "lower the cut-off, or " if by_noise and is_noisy else ""
         remedy += _remedy(equation, unknowns, direction, posture)
-        found.append(Lost(name, seen, remedy, kept_shares))
+        found.append(Unidentifiable(name, seen, remedy, kept_shares))
     return tuple(found)
 
 
@@ -70,7 +73,7 @@ def _size(shares: Array) -> float:
 
 
 def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
-    """What the data show in place of a lost parameter; terms: (share, name) of what it joins."""
+    """What the data show in place of an unidentifiable parameter; terms: (share, name) of what it joins."""
     return "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
 
 
