@@ -166,7 +166,7 @@ def test_rows_do_not_depend_on_windows_and_chunks(
 
     def rows(log: Log) -> Array:
         found = Findings("x", 200.0)
-        parts = rows_of(equation, 0, log, survey(log, robot), treatment, found)
+        parts = rows_of(equation, log, number=0, seen=survey(log, robot), treatment=treatment, found=found)
         return np.concatenate([np.column_stack([p.t, p.settled, p.wide]) for p in parts])
 
     monkeypatch.setattr(module, "SIZE", 1_000_000)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import inspect
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.interpolate import CubicSpline
 
 import dynid
+from dynid.cli.commands import identify as identify_command
+from dynid.cli.commands import payload as payload_command
 from dynid.errors import DynidError, IdentificationError
+from dynid.estimation.options import Options
 from dynid.robot.io.toml_writer import table_text
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
@@ -329,3 +334,66 @@ def test_one_sample_can_be_predicted() -> None:
     result = dynid.identify(robot, log_of(motion, torque(robot, motion)), friction=PLAIN)
     one = Motion(motion.t[:1], motion.q[:1], motion.v[:1], motion.a[:1])
     assert_allclose(result.predict(one), torque(robot, one), atol=1e-8)
+
+
+def keywords(function: Callable[..., object]) -> dict[str, object]:
+    return {name: p.default for name, p in inspect.signature(function).parameters.items()}
+
+
+FRONT = keywords(dynid.identify)
+
+
+def test_options_are_the_keywords_of_identify() -> None:
+    own = {field.name: getattr(Options(), field.name) for field in fields(Options)}
+    asked = {name: x for name, x in FRONT.items() if name not in ("robot", "logs", "validate", "on_progress")}
+    assert list(own) == list(asked)
+    assert {**own, "known": None} == asked  # no mapping is a default of a function
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        dynid.collect_state,
+        dynid.identify_states,
+        dynid.compare_estimators,
+        dynid.identify_payload,
+        dynid.identify_gains,
+        identify_command.identify,
+        payload_command.payload,
+        payload_command.gains,
+    ],
+)
+def test_options_have_the_same_order_and_defaults_everywhere(function: Callable[..., object]) -> None:
+    found = keywords(function)
+    shared = [name for name in found if name in FRONT]
+    assert shared == [name for name in FRONT if name in found]
+    for name in shared:
+        if name != "validate":  # a comparison always holds something out
+            assert found[name] == FRONT[name]
+
+
+def test_options_are_checked_when_they_are_made_and_stay() -> None:
+    given = {"Fv1": 1.0}
+    options = Options(friction=["viscous"], joints=["1"], known=given)
+    given["Fv2"] = 2.0
+    assert options.blocks == ("viscous",)
+    assert options.known == {"Fv1": 1.0}
+    with pytest.raises(FrozenInstanceError):
+        options.delay = 1.0  # type: ignore[misc]
+    for wrong in ({"model": "x"}, {"estimator": "x"}, {"friction": ("viscous", "viscous")}, {"cutoff": -1.0}):
+        with pytest.raises(IdentificationError):
+            Options(**wrong)
+        with pytest.raises(IdentificationError):
+            replace(options, **wrong)
+
+
+def test_options_of_a_robot_name_its_joints_and_columns() -> None:
+    robot = replace(
+        dynid.load_robot("gautier3"), columns=(JointColumn("spring", "2", positions=np.arange(2.0), torque=np.ones(2)),)
+    )
+    assert Options().resolve(robot).joints == robot.joint_names
+    assert Options(joints=["3", "2"]).resolve(robot).joints == ("2", "3")
+    assert [column.name for column in Options().resolve(robot).columns] == ["spring"]
+    assert Options(joints=["1"]).resolve(robot).columns == ()
+    with pytest.raises(IdentificationError, match="joints are"):
+        Options(joints=["7"]).resolve(robot)

@@ -165,7 +165,7 @@ def _sizes(result: Identification) -> dict[str, float]:
     return {name: float(largest[unit]) for name, unit in zip(result.names, result.units, strict=True)}
 
 
-# Which of several runs to trust, and why, by rules that can be told in a sentence.
+# Which of several runs to trust, and why, by rules that fit in a sentence.
 #
 # The run that predicts held-out torques best is taken, among those whose verdict allows it. Errors within 3 % are a
 # tie: then the smaller deviations win, and within a tenth of these torque by wls, the plainest. Ridge wins no tie: its
@@ -182,7 +182,7 @@ COLOURED = 0.3
 """Autocorrelation of residuals from which on a person should know of it."""
 
 SHARPER = 1.5
-"""Ratio of deviations from which on the better run tells something about the data."""
+"""Ratio of deviations from which on the better run says something about the data."""
 
 AGREES = 0.9
 """Share of base parameters that two runs should have in common."""
@@ -194,7 +194,7 @@ def advise(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, str]:
     best = choose(finished)
     if best is None:
         return None, f"trust none of them: {_why_none(finished)}"
-    return best, "; ".join([_why(best, finished), *_about(best), *_doubts(best, runs)])
+    return best, "; ".join([_why(best, finished), *_about(best), *_caveats(best, runs)])
 
 
 def choose(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
@@ -249,36 +249,38 @@ def _why(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> str:
 
 def _about(best: EstimatorRun) -> list[str]:
     """What to know of the chosen run."""
-    result, told = best.found, []
+    result, remarks = best.found, []
     coloured = [check.channel for check in result.checks if abs(check.colour) > COLOURED]
     if coloured:
         what = "the jackknife's deviations allow for it" if result.groups else "its deviations are too small"
-        told.append(f"its residuals are coloured ({', '.join(coloured[:8])}): {what}")
+        remarks.append(f"its residuals are coloured ({', '.join(coloured[:8])}): {what}")
     if best.estimator == "ridge":
-        told.append("its values lean on the nominal ones of the robot file, and its deviations do not say by how much")
-    return told
+        remarks.append(
+            "its values lean on the nominal ones of the robot file, and its deviations do not say by how much"
+        )
+    return remarks
 
 
-def _doubts(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[str]:
+def _caveats(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[str]:
     """What the other runs say about the data."""
     by_name = {(run.model, run.estimator): run for run in runs}
     wls = by_name.get(("torque", "wls"))
-    told = []
+    caveats = []
     if wls is not None and wls.result is not None:
-        told += _outliers(wls, by_name.get(("torque", "huber")))
-        told += _noisy_accelerations(wls, by_name.get(("momentum", "wls")))
+        caveats += _outliers(wls, by_name.get(("torque", "huber")))
+        caveats += _noisy_accelerations(wls, by_name.get(("momentum", "wls")))
     refused = [run for run in runs if run.estimator == "recursive" and run.result is None]
     if refused:
         rank = ", a joint alone lacks rank" if any("2.30" in w.refusal for w in refused) else ""
-        told.append(f"the recursion refused ({' and '.join(run.name for run in refused)}){rank}")
+        caveats.append(f"the recursion refused ({' and '.join(run.name for run in refused)}){rank}")
     others = [run for run in runs if run.result is not None and run is not best and run.estimator != "huber"]
     apart = [(run, run.agreement(best)) for run in others]
     far = [f"{run.name} ({100.0 * share:.0f} %)" for run, share in apart if share < AGREES]
     if far:
-        told.append(f"fewer base parameters than {100 * AGREES:.0f} % agree with it in {', '.join(far)}")
+        caveats.append(f"fewer base parameters than {100 * AGREES:.0f} % agree with it in {', '.join(far)}")
     elif len(others) > 1:
-        told.append("the others agree with it within their deviations")
-    return told
+        caveats.append("the others agree with it within their deviations")
+    return caveats
 
 
 def _outliers(wls: EstimatorRun, huber: EstimatorRun | None) -> list[str]:
@@ -376,7 +378,7 @@ def compare_estimators(
         regressor(robot, random_samples(robot, 2, 0))  # kernels are loaded before any clock runs
         base_parameters(robot, rotor_inertia=rotor_inertia)
         for k, (model, estimator) in enumerate(COMPARED):
-            runs.append(job.run(model, estimator, _told(on_progress, f"{model}, {estimator}", k)))
+            runs.append(job.run(model, estimator, _share_of_progress(on_progress, f"{model}, {estimator}", k)))
     except KeyboardInterrupt:
         if not any(run.result is not None for run in runs):
             raise
@@ -412,16 +414,16 @@ class _Job:
     done: dict[str, _Read | DynidError] = field(default_factory=dict)
     failures: list[Exception] = field(default_factory=list)
 
-    def run(self, model: str, estimator: str, tell: Progress | None) -> EstimatorRun:
+    def run(self, model: str, estimator: str, on_progress: Progress | None) -> EstimatorRun:
         """Identify with one model and one estimator."""
         start = time.perf_counter()
         try:
-            read = self._read(model, tell)
+            read = self._read(model, on_progress)
             start = time.perf_counter() - read.seconds
-            result, state = self._solve(read.state, estimator, tell)
+            result, state = self._solve(read.state, estimator, on_progress)
             seconds = time.perf_counter() - start
             same = state.equation is read.state.equation
-            prediction = self._score(state, result, read.held_out if same else self._held_out(state, tell))
+            prediction = self._score(state, result, read.held_out if same else self._held_out(state, on_progress))
         except (DynidError, np.linalg.LinAlgError) as error:
             self.failures.append(error)
             return EstimatorRun(model, estimator, time.perf_counter() - start, refusal=str(error))
@@ -430,14 +432,14 @@ class _Job:
     def _options(self, model: str) -> Options:
         return self.options.with_model(model).resolve(self.robot)
 
-    def _read(self, model: str, tell: Progress | None) -> _Read:
+    def _read(self, model: str, on_progress: Progress | None) -> _Read:
         """Pass over the logs, made once; so is its failure."""
         if model not in self.done:
             start = time.perf_counter()
             try:
-                state = collect(self.robot, self.used, self._options(model), on_progress=tell)
+                state = collect(self.robot, self.used, self._options(model), on_progress=on_progress)
                 seconds = time.perf_counter() - start
-                self.done[model] = _Read(state, seconds, self._held_out(state, tell))
+                self.done[model] = _Read(state, seconds, self._held_out(state, on_progress))
             except DynidError as error:
                 self.done[model] = error
         read = self.done[model]
@@ -445,22 +447,22 @@ class _Job:
             raise read
         return read
 
-    def _solve(self, state: State, estimator: str, tell: Progress | None) -> tuple[Identification, State]:
+    def _solve(self, state: State, estimator: str, on_progress: Progress | None) -> tuple[Identification, State]:
         options = replace(self._options(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
             return estimate(state, options, None), state
         if options.offsets_per_log and len(self.used) > 1:
             raise IdentificationError("estimator 'huber' takes no own offsets per log")
-        state = collect(self.robot, self.used, options, on_progress=tell)
+        state = collect(self.robot, self.used, options, on_progress=on_progress)
         result = estimate(state, options, None)
         assert state.outliers is not None
         notes = describe_outliers(state.outliers, self.used, in_validation=True)
         return result.replace(notes=(*result.notes, *notes)), state
 
-    def _held_out(self, state: State, tell: Progress | None) -> State:
+    def _held_out(self, state: State, on_progress: Progress | None) -> State:
         """Torque rows of the held-out data, whatever the model."""
         as_torque = replace(state, equation=state.equation.of_torques())
-        held_out = collect_like(as_torque, self.others, on_progress=tell)
+        held_out = collect_like(as_torque, self.others, on_progress=on_progress)
         known = () if self.is_share else without_known(held_out, state)[1]
         if known:
             raise IdentificationError(f"{known[0]}; give other logs, or a share to hold out (validate=0.25)")
@@ -479,7 +481,7 @@ class _Job:
         )  # fmt: skip
 
 
-def _told(on_progress: Progress | None, name: str, k: int) -> Progress | None:
+def _share_of_progress(on_progress: Progress | None, name: str, k: int) -> Progress | None:
     """Progress of one run as a part of all."""
     if on_progress is None:
         return None

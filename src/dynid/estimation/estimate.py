@@ -17,8 +17,8 @@ from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.plausibility import find_placement, find_scales, mean_inertias
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
-from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_lost
-from dynid.estimation.diagnostics.verdict import NOISY, Evidence, Shaken, judge
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
+from dynid.estimation.diagnostics.verdict import NOISY, Evidence, Shaken, assess
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife
@@ -54,11 +54,11 @@ from dynid.logs.read import IN_CURRENT
 from dynid.robot.transform import Array
 from dynid.version import VERSION
 
-# From a solved state to a result: deviations, what they tell, the verdict.
+# From a solved state to a result: deviations, what they mean, the verdict.
 
 
 SURE = 2.0
-"""Half widths of an interval beyond which a value is below zero without doubt."""
+"""Half widths of an interval beyond which a value is certainly below zero."""
 
 UNSURE = 0.25
 """Standard deviation of what noise of the motion pulls the values by, as a share: its size is an estimate."""
@@ -68,7 +68,7 @@ UNSURE = 0.25
 class Outcome:
     """A solved state with all that was found on the way.
 
-    sums: names of unknowns that stand for several; blind: warnings of the way of solving; deviations: None where the
+    sums: names of unknowns that stand for several; warnings: of the way of solving; deviations: None where the
     textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by.
     """
 
@@ -82,26 +82,26 @@ class Outcome:
     validation: Score
     friction: tuple[str, ...]
     trials: tuple[Trial, ...]
-    lost: tuple[Unidentifiable, ...]
+    unidentifiable: tuple[Unidentifiable, ...]
     sums: set[str]
     notes: tuple[str, ...]
-    blind: tuple[str, ...]
+    warnings: tuple[str, ...]
     torques: Score | None
     shift: Array
 
-    def judged(self) -> Identification:
-        """Weigh it, and keep what a user needs."""
+    def identification(self) -> Identification:
+        """Assess it, and keep what a user needs."""
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
-        verdict = judge(self._evidence())
-        doubts = verdict.reasons if verdict.level != "good" else ()
+        verdict = assess(self._evidence())
+        reasons = verdict.reasons if verdict.level != "good" else ()
         warnings = (
             *equation.robot.warnings,
             *self._hidden_rotors(),
             *equation.base.warnings,
             *map(str, state.repeats),
-            *self.blind,
-            *map(str, self.lost),
-            *doubts,
+            *self.warnings,
+            *map(str, self.unidentifiable),
+            *reasons,
         )
         if self.deviations is None and self.options.intervals == "jackknife":
             few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
@@ -134,7 +134,7 @@ class Outcome:
             verdict=verdict,
             warnings=warnings,
             notes=self.notes,
-            unidentifiable=self.lost,
+            unidentifiable=self.unidentifiable,
             trials=self.trials,
             checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
             findings=tuple((found.log, found.sentences) for found in state.findings),
@@ -233,7 +233,8 @@ class Outcome:
         """The figures that the verdict rests on."""
         state, equation, unknowns, deviations = self.state, self.state.equation, self.unknowns, self.deviations
         return Evidence(
-            channels=equation.channel_names, fit=self.fit, validation=self.validation, lost=self.lost,
+            channels=equation.channel_names, fit=self.fit, validation=self.validation,
+            unidentifiable=self.unidentifiable,
             model=equation.options.model, torques=self.torques, torque_joints=self._torque_joints(),
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
@@ -275,7 +276,7 @@ class Outcome:
         return [self.unknowns.names[k] for k in self.base if self.sigma[k] > 0.5 * largest[units[k]]]
 
     def _impossible(self) -> list[str]:
-        """Parameters below zero beyond doubt although nature does not allow it.
+        """Parameters that are certainly below zero, which is physically impossible.
 
         These are rotor inertias, and viscous and Coulomb friction where no other block shares their shape.
         """
@@ -285,7 +286,7 @@ class Outcome:
         return [names[k] for k in self.kept if surely[k] and names[k] not in self.sums and names[k].startswith(starts)]
 
     def _negative_inertias(self) -> list[str]:
-        """Joints about which the inertia is negative beyond doubt."""
+        """Joints about which the inertia is certainly negative."""
         equation, kept = self.state.equation, self.kept
         H = mean_inertias(equation, self._named(kept))
         if not len(H):
@@ -381,7 +382,7 @@ def estimate(
     declared = _declared_rotors(equation, options)
     constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
     standing = standing_regrouping(state, unknowns, constraints)
-    lost = describe_lost(equation, unknowns, standing, _posture(state))
+    unidentifiable = describe_unidentifiable(equation, unknowns, standing, _posture(state))
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
         constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
@@ -391,7 +392,7 @@ def estimate(
     found = list[Unidentifiable]()
     for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
         if regrouping is not None:
-            found += describe_lost(
+            found += describe_unidentifiable(
                 equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise,
                 is_noisy=state.motion_noise > NOISY,
             )  # fmt: skip
@@ -399,7 +400,7 @@ def estimate(
     if found and levels is not None:
         raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
     if by_noise is not None:
-        lost = (*lost, *found)
+        unidentifiable = (*unidentifiable, *found)
         constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
         plain = solve(unknowns, factors, constraints=constraints)
     if levels is None:
@@ -420,14 +421,20 @@ def estimate(
     checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
     warnings = _contradicted(state, unknowns, factors, options, declared)
     if levels is not None:
-        note, warnings = _beside(state, unknowns, factors, options, validation, levels, (solution, deviations, checked))
+        note, warnings = _compare_with_batch(
+            state, unknowns, factors, levels, (solution, deviations, checked), options=options, validation=validation
+        )
         notes = (*notes, note)
-    lost = (*lost, *describe_lost(equation, unknowns, solution.regrouping, _posture(state)))
+    unidentifiable = (
+        *unidentifiable,
+        *describe_unidentifiable(equation, unknowns, solution.regrouping, _posture(state)),
+    )
     return Outcome(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
-        fit=fit, validation=checked, friction=friction, trials=trials, lost=lost, sums=sums, notes=(*same, *notes),
-        blind=warnings, torques=predicted, shift=shift,
-    ).judged()  # fmt: skip
+        fit=fit, validation=checked, friction=friction, trials=trials,
+        unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
+        warnings=warnings, torques=predicted, shift=shift,
+    ).identification()  # fmt: skip
 
 
 def _names(unknowns: Unknowns, kept: tuple[int, ...], shares: Array) -> str:
@@ -501,14 +508,15 @@ def _deviations(
     return jackknife_recursion(unknowns, solution, levels, state.blocks, derived=derived)
 
 
-def _beside(
+def _compare_with_batch(
     state: State,
     unknowns: Unknowns,
     factors: Factors,
-    options: Options,
-    validation: tuple[State, str] | None,
     levels: Levels,
     found: tuple[Solution, Jackknife | None, Score],
+    *,
+    options: Options,
+    validation: tuple[State, str] | None,
 ) -> tuple[str, tuple[str, ...]]:
     """Compare the recursion with joint weighted least squares on the same factors."""
     batch = solve(unknowns, factors)

@@ -12,7 +12,7 @@ from dynid.estimation.accumulate.logs import collect, collect_like, collect_torq
 from dynid.estimation.accumulate.state import State, merge_states
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
-from dynid.estimation.joint_parameters import refuse_hidden, refuse_lost
+from dynid.estimation.joint_parameters import refuse_hidden, refuse_unidentifiable
 from dynid.estimation.options import Options
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
@@ -181,7 +181,7 @@ def _on_plate(robot: Robot, options: Options) -> Robot:
     if not options.partial:
         refuse_hidden(robot)
         if options.model == "reaction":
-            refuse_lost(robot, relate_sensors(robot))
+            refuse_unidentifiable(robot, relate_sensors(robot))
     return robot
 
 

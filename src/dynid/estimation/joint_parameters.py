@@ -60,8 +60,8 @@ class JointParameters:
     def torque(self, motion: Motion) -> Array:
         """Joint torques (N, n) of the links and of the declared rotors along a motion, without friction."""
         if np.isnan(self.values).any():
-            lost = [name for name, x in zip(self.names, self.values, strict=True) if np.isnan(x)]
-            raise IdentificationError(f"torques need {', '.join(lost)}, which the data did not show")
+            missing = [name for name, x in zip(self.names, self.values, strict=True) if np.isnan(x)]
+            raise IdentificationError(f"torques need {', '.join(missing)}, which the data did not show")
         W = regressor(self.robot, motion, rotor_inertia=False)
         tau = (W.matrix[:, list(self.base.kept)] @ self.values).reshape(len(motion.t), -1)
         for rotor in () if self.robot.sensor is None else self.robot.sensor.spinning:
@@ -76,7 +76,7 @@ def joint_parameters(result: Identification) -> JointParameters:
     if not result.equation.options.has_reactions:
         raise IdentificationError(f"model '{result.model}' has torque parameters already; this is for reactions")
     relation = relate_sensors(result.robot, tared=result.equation.is_tared)
-    refuse_lost(result.robot, relation)
+    refuse_unidentifiable(result.robot, relation)
     S, known = _on_result(result, relation)
     values = np.where(known, S @ result.values, np.nan)
     covariance, shifts = S @ result.covariance @ S.T, result.systematic @ S.T
@@ -92,7 +92,7 @@ def refuse_hidden(robot: Robot) -> None:
         )
 
 
-def refuse_lost(robot: Robot, relation: SensorRelation) -> None:
+def refuse_unidentifiable(robot: Robot, relation: SensorRelation) -> None:
     """Raise where theta_d cannot be had from the sensor, with names and remedies."""
     refuse_hidden(robot)
     if relation.lost:
@@ -106,7 +106,7 @@ def refuse_lost(robot: Robot, relation: SensorRelation) -> None:
 
 
 def _on_result(result: Identification, relation: SensorRelation) -> tuple[Array, NDArray[np.bool_]]:
-    """S on the result's parameters, and which rows are known although some parameters were lost in the data."""
+    """S on the result's parameters, and which rows are known although the data do not determine some parameters."""
     place = {name: k for k, name in enumerate(result.names)}
     S, known = np.zeros((len(relation.S), len(result.names))), np.ones(len(relation.S), dtype=np.bool_)
     wanted = dict(zip(relation.reaction.names, relation.S.T, strict=True))

@@ -19,7 +19,7 @@ from dynid.estimation.inference.jackknife import jackknife
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, Solution, solve
 from dynid.payload.gains import Gains
-from dynid.payload.identify_payload import doubts
+from dynid.payload.identify_payload import fit_warnings
 from dynid.payload.two_runs import TwoRuns, written
 from dynid.robot.transform import Array
 
@@ -98,9 +98,9 @@ def _alone(
         place = problem.unknowns.place[log, problem.unknowns.channels[c]][len(rigid) :]
         f = np.zeros((len(R), len(problem.unknowns)))
         f[:, place[place >= 0]] = rest[:, place >= 0]
-        told = np.zeros(len(problem.load)) if x is None else x
+        robot = np.zeros(len(problem.load)) if x is None else x
         own = W if known is None else W[:, ~known[rigid]]
-        rows.append(np.column_stack([own, f, W @ problem.carried(log, told)[rigid], R[:, -1]]))
+        rows.append(np.column_stack([own, f, W @ problem.carried(log, robot)[rigid], R[:, -1]]))
     A = np.concatenate(rows)
     if not len(A) or not A[:, -2].any():
         return 0.0, np.inf
@@ -127,9 +127,9 @@ def _robot_of(
     }
     solution = robot_given(problem, empty, k)
     place = problem.unknowns.place[0, :count]
-    told = np.zeros(len(problem.unknowns), dtype=np.bool_)
-    told[list(range(len(told)) if solution.regrouping is None else solution.regrouping.kept)] = True
-    known = (place >= 0) & told[np.maximum(place, 0)]
+    revealed = np.zeros(len(problem.unknowns), dtype=np.bool_)
+    revealed[list(range(len(revealed)) if solution.regrouping is None else solution.regrouping.kept)] = True
+    known = (place >= 0) & revealed[np.maximum(place, 0)]
     return np.where(known, solution.values[np.maximum(place, 0)], 0.0), known
 
 
@@ -230,23 +230,23 @@ def read_gains(p: Array, solved: Solved) -> Gains:
             rows[row, j], numbers[row] = 1.0, value
         elif own[c] >= 0:
             rows[row, j], rows[row, own[c]], numbers[row] = 1.0 / k[c], -value / k[c] ** 2, value / k[c]
-    told = np.isfinite(numbers)
+    revealed = np.isfinite(numbers)
     nrmse = _errors(problem, found, unknowns, fixed)
     fit = runs.fit(runs.state.equation.channel_names, values, deviations, problem.friction, nrmse)
     warnings = (
         *_about_gains(runs, values, fit.quantile * sigma),
         *(() if found.settled else ("the search for the gains did not settle; record longer and livelier motions",)),
         *map(str, runs.state.repeats),
-        *doubts(nrmse, jackknifed=deviations is not None),
+        *fit_warnings(nrmse, jackknifed=deviations is not None),
     )
     return Gains(
         fit=fit,
         payload=p,
         sigma=sigma,
-        parameter_names=tuple(name for name, good in zip(names, told, strict=True) if good),
-        parameter_units=tuple(unknowns.units[place[name]] for name, good in zip(names, told, strict=True) if good),
-        parameters=numbers[told],
-        parameter_sigma=np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))[told],
+        parameter_names=tuple(name for name, good in zip(names, revealed, strict=True) if good),
+        parameter_units=tuple(unknowns.units[place[name]] for name, good in zip(names, revealed, strict=True) if good),
+        parameters=numbers[revealed],
+        parameter_sigma=np.sqrt(np.einsum("ij,jk,ik->i", rows, covariance, rows))[revealed],
         warnings=warnings,
     )
 
@@ -275,19 +275,19 @@ def _errors(problem: Bilinear, found: Found, unknowns: Unknowns, fixed: NDArray[
 
 def _about_gains(runs: TwoRuns, values: Array, half: Array) -> list[str]:
     """What must be known of the gains, in words."""
-    names, told = runs.state.equation.channel_names, []
+    names, warnings = runs.state.equation.channel_names, []
     hidden = [name for name, g in zip(names, values, strict=True) if not np.isfinite(g)]
     if hidden:
-        told.append(
+        warnings.append(
             f"the payload does not reveal the gain of joint {', '.join(hidden)}: mount it where this joint feels it "
             "(off its axis, for a joint that turns) and move the joint in both logs"
         )
     for name, g, h in zip(names, values, half, strict=True):
         if np.isfinite(g) and h > 0.5 * abs(g):
-            told.append(
+            warnings.append(
                 f"the gain of joint {name} is hardly known ({g:.3g} +- {h:.2g}): use a heavier payload, farther from "
                 "its axis, or livelier motions"
             )
         elif g < 0.0:
-            told.append(f"the gain of joint {name} is negative ({g:.4g}): its signal has the opposite sign")
-    return told
+            warnings.append(f"the gain of joint {name} is negative ({g:.4g}): its signal has the opposite sign")
+    return warnings

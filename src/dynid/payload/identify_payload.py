@@ -86,7 +86,7 @@ def identify_payload(
         covariance=covariance[np.ix_(chosen, chosen)],
         unidentifiable=reading.lost,
         channels=equation.channel_names,
-        doubts=(*map(str, runs.state.repeats), *doubts(nrmse, jackknifed=deviations is not None)),
+        doubts=(*map(str, runs.state.repeats), *fit_warnings(nrmse, jackknifed=deviations is not None)),
     )
 
 
@@ -102,16 +102,16 @@ def errors(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
         return np.asarray(np.sqrt(squares / spread))
 
 
-def doubts(nrmse: Array, *, jackknifed: bool) -> tuple[str, ...]:
+def fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[str, ...]:
     """Reasons not to believe a result."""
-    told = [] if jackknifed else [FEW_BLOCKS]
+    warnings = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
     if len(finite) and finite.mean() > USABLE_MEAN:
-        told.append(
+        warnings.append(
             f"the residual is as large as {100.0 * finite.mean():.0f} % of the signal: is this the right robot, are "
             "units, signs and the order of joints right?"
         )
-    return tuple(told)
+    return tuple(warnings)
 
 
 def _with_payload(runs: TwoRuns, friction: tuple[str, ...], offsets_per_log: bool) -> Unknowns:

@@ -20,7 +20,7 @@ SMALL = 1e-6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Names, units and places (among the kept unknowns) of what is told; the rest is lost."""
+    """Names, units and places (among the kept unknowns) of what the data determine; lost: the rest."""
 
     names: tuple[str, ...]
     units: tuple[str, ...]
@@ -44,7 +44,7 @@ def read_payload(
     """
     before = len(names) - 10
     kept, M = regrouping.kept, _clean(regrouping.matrix)
-    told, units, places, lost = [], [], [], []
+    sums, units, places, lost = [], [], [], []
     for row, k in enumerate(kept):
         if k < before:
             continue
@@ -54,7 +54,7 @@ def read_payload(
             if other != k and share != 0.0:
                 factor = "" if abs(abs(share) - 1.0) < SMALL else f"{abs(share):.4g} "
                 text += f" {'+' if share > 0 else '-'} {factor}{names[other]}"
-        told.append(text)
+        sums.append(text)
         units.append(units_of(SYMBOLS[k - before]))
         places.append(row)
     for k in range(before, len(names)):
@@ -68,7 +68,7 @@ def read_payload(
         remedy = _remedy(equation, without + K @ direction[before:], without, posture)
         shares = tuple((name, share) for share, name in terms)
         lost.append(Unidentifiable(names[k], seen_instead(terms, names[k]), remedy, shares))
-    return Reading(tuple(told), tuple(units), places, tuple(lost))
+    return Reading(tuple(sums), tuple(units), places, tuple(lost))
 
 
 def _clean(matrix: Array) -> Array:

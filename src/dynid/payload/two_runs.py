@@ -119,16 +119,16 @@ class TwoRuns:
 
     def notes(self) -> tuple[str, ...]:
         """Which torques were left out."""
-        names, told = self.state.equation.channel_names, []
+        names, notes = self.state.equation.channel_names, []
         for log, (found, used) in enumerate(zip(self.state.findings, self.used, strict=True)):
             still = [name for name, some in zip(names, used, strict=True) if not some]
             if still:
                 which = "with" if self.is_loaded(log) else "without"
-                told.append(
+                notes.append(
                     f"{found.log} ({which} the payload): joint {', '.join(still)} stands still; its torque holds "
                     "static friction of any size and is left out"
                 )
-        return tuple(told)
+        return tuple(notes)
 
     def choose_friction(self, scale: Array | None = None, *, offsets_per_log: bool = False) -> tuple[str, ...]:
         """Blocks that the gate admits on the logs without payload; scale (channels,): of the measured torques."""

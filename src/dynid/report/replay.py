@@ -217,7 +217,7 @@ def _replay(
     C = len(equation.channels)
     curves = Envelope(3 * C, int(np.clip(POINTS / (C * max(1, pages)), 100, 500)))
     gauge = _Gauge(equation, column_values(result, min(number, len(result.factors) - 1)))
-    for rows in rows_of(equation, number, log, seen, treatment, found):
+    for rows in rows_of(equation, log, number=number, seen=seen, treatment=treatment, found=found):
         measured, predicted = gauge.add(rows)
         curves.add(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
         if on_progress is not None:

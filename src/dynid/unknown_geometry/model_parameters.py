@@ -33,7 +33,8 @@ def model_parameters(
 
     unknown: symbols of the table (`D3`), letters of it (`r`: of every joint, also where it is 0) or entries (`d3`);
     None takes what the table declares unknown, () nothing: then X = M V are base parameters.
-    rotor_inertia: whether the rotors' inertias Ia count.
+    rotor_inertia: whether the rotors' inertias Ia count; not by default, as in the paper's counts (`identify` has them,
+    since drives do).
     """
     words = declared_words(robot, unknown)
     shape = declare(robot, words)

@@ -52,7 +52,8 @@ def made(length: int = 3000, *, only: str = "v a", start: float = 0.0) -> Sample
 def rows(log: Log, treatment: Treatment) -> dict[str, np.ndarray]:
     found = Findings("x", 200.0)
     parts = [  # unfiltered rows are valid until the next ones
-        replace(part, wide=part.wide.copy()) for part in rows_of(EQUATION, 0, log, survey(log, ROBOT), treatment, found)
+        replace(part, wide=part.wide.copy())
+        for part in rows_of(EQUATION, log, number=0, seen=survey(log, ROBOT), treatment=treatment, found=found)
     ]
     assert parts
     return {name: np.concatenate([getattr(part, name) for part in parts]) for name in NAMES}

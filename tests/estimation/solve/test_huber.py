@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -262,8 +263,8 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
 
     add = _Pieces.add
 
-    def watched(self: _Pieces, *args: object) -> None:
-        add(self, *args)  # type: ignore[arg-type]
+    def watched(self: _Pieces, *args: Any, **named: Any) -> None:
+        add(self, *args, **named)
         most[0] = max(most[0], sum(piece.wide.nbytes for piece in self.kept))
 
     monkeypatch.setattr("dynid.logs.log.SMALL", 0)

@@ -52,7 +52,9 @@ def accumulate(
         found = Findings(log.name, seen.rate, notes=list(log.notes))
         collector.begin_log()
         before = 0
-        for rows in rows_of(equation, number, log, seen, treatment, found, outliers):
+        for rows in rows_of(
+            equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers
+        ):
             collector.add(rows)
             if on_samples is not None:
                 on_samples(found.samples - before)
@@ -187,20 +189,20 @@ class _Collector:
         self.noise = []
 
     def _sort_unsettled(self) -> None:
-        """Put unsettled rows aside; where most rows of a joint are such, it never moved: they stay in their blocks."""
+        """Leave out unsettled rows; where most rows of a joint are such, it never moved: they stay in their blocks."""
         log = len(self.settling) - 1
-        aside = list(self.settling[log])
-        for c in range(len(aside)):
+        settling = list(self.settling[log])
+        for c in range(len(settling)):
             settled = sum(block.factors[c].count for block in self.blocks[self.first_block :])
             if sum(factors[c].count for factors in self.unsettled.values()) <= settled:
-                aside[c] = merge([aside[c], *(factors[c] for factors in self.unsettled.values())])
+                settling[c] = merge([settling[c], *(factors[c] for factors in self.unsettled.values())])
                 continue
             for place, unsettled in self.unsettled.items():
                 block = self.blocks[place]
                 own = list(block.factors)
                 own[c] = merge([own[c], unsettled[c]])
                 self.blocks[place] = replace(block, factors=tuple(own))
-        self.settling[log] = tuple(aside)
+        self.settling[log] = tuple(settling)
 
     def _merge_unsettled(self) -> None:
         """Follow `merge_neighbours`: the blocks of this log are about to be merged in pairs."""

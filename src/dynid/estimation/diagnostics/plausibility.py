@@ -46,7 +46,7 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
     place = {name: k for k, name in enumerate(base_names)}
     if not roughly and not set(base_names) <= set(
         names
-    ):  # something is lost in the data: sums of parameters are no inertias
+    ):  # something is unidentifiable: sums of parameters are no inertias
         return np.zeros((0, len(names)))
     return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
 
@@ -83,8 +83,8 @@ def _of_columns(equation: Equation) -> Array:
 # Do the torques have the size that the robot file's masses ask for? If not, they may be currents.
 #
 # The inertial part of a joint's torque, as identified, is compared with that of the nominal parameters, on the factors
-# of the data: where both have one shape but not one size, the ratio is told. Nominal values may be wrong themselves,
-# so this is a doubt, never an error.
+# of the data: where both have one shape but not one size, the ratio is reported. Nominal values may be wrong
+# themselves, so this is a warning, never an error.
 
 
 ALIKE = 0.9
@@ -123,7 +123,7 @@ def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: 
     return tuple(scales) if 2 * len(far) > len(equation.torque_channels) else ()
 
 
-def told(scales: Sequence[Scale]) -> str:
+def describe_scales(scales: Sequence[Scale]) -> str:
     """The ratios in words."""
     some = ", ".join(f"{scale.joint} {scale.ratio:.2g}" for scale in scales[:8])
     return (
@@ -170,7 +170,7 @@ class Placement:
 
     @property
     def is_off(self) -> bool:
-        """Whether the plate sits elsewhere, beyond doubt."""
+        """Whether the plate certainly sits elsewhere."""
         found = np.concatenate([self.shift, self.turn])
         sigma = np.concatenate([self.shift_sigma, self.turn_sigma])
         return bool(np.any((np.abs(found) > LEAST) & (np.abs(found) > SURE * sigma)))

@@ -22,7 +22,7 @@ ALIKE = 0.3
 class Unidentifiable:
     """One parameter that was set to zero: what the data see in its place, and the remedy.
 
-    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * lost.
+    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * (this one).
     """
 
     name: str
@@ -36,7 +36,10 @@ class Unidentifiable:
         return f"{self.name} is unidentifiable from these data ({self.seen}); {self.remedy}"
 
 
-def describe_lost(
+Lost = Unidentifiable  # as the classes of results name it
+
+
+def describe_unidentifiable(
     equation: Equation, unknowns: Unknowns, regrouping: Regrouping | None, posture: Array, *, by_noise: bool = False,
     is_noisy: bool = False,
 ) -> tuple[Unidentifiable, ...]:  # fmt: skip
@@ -73,7 +76,7 @@ def _size(shares: Array) -> float:
 
 
 def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
-    """What the data show in place of a lost parameter; terms: (share, name) of what it joins."""
+    """What the data show in place of an unidentifiable parameter; terms: (share, name) of what it joins."""
     return "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from dynid.estimation.diagnostics.plausibility import Placement, Scale, told
+from dynid.estimation.diagnostics.plausibility import Placement, Scale, describe_scales
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.inference.score import Score
@@ -68,7 +68,7 @@ class Evidence:
     weak: inertial parameters that are not known to half of the largest of their kind; impossible: parameters that
     are below zero by two half widths of their interval although nature does not allow it; groups: blocks behind the
     jackknife, None without; delay: what was found beside used_delay (s), which was corrected. negative: joints about
-    which the inertia is negative beyond doubt; placement: where a force plate seems to sit beside its declaration;
+    which the inertia is certainly negative; placement: where a force plate seems to sit beside its declaration;
     is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations. scales: how the
     torques compare with those of nominal masses, where their size is off; in_current: they are currents, not torques;
     seconds: of motion that were used. torques: errors of the joint torques of torque_joints on validation data, where
@@ -79,7 +79,7 @@ class Evidence:
     channels: Sequence[str]
     fit: Score
     validation: Score
-    lost: Sequence[Unidentifiable]
+    unidentifiable: Sequence[Unidentifiable]
     base_condition: float
     groups: int | None
     essential_groups: int
@@ -122,16 +122,16 @@ def _negative(evidence: Evidence) -> str:
     return f"the inertia about joint {_some(evidence.negative)} is negative, which nature does not allow"
 
 
-def judge(evidence: Evidence) -> Verdict:
+def assess(evidence: Evidence) -> Verdict:
     """Weigh the figures."""
     bad = _damning(evidence)
-    doubts = _wrong_size(evidence)
-    doubts += [] if bad else _poor_prediction(evidence)
-    doubts += [*_doubtful_data(evidence), *_doubtful_values(evidence)]
+    reasons = _wrong_size(evidence)
+    reasons += [] if bad else _poor_prediction(evidence)
+    reasons += [*_weak_data(evidence), *_weak_values(evidence)]
     if bad:
-        return Verdict("do not trust", tuple(text for text, _ in (*bad, *doubts)), bad[0][1])
-    if doubts:
-        return Verdict("usable", tuple(text for text, _ in doubts), doubts[0][1])
+        return Verdict("do not trust", tuple(text for text, _ in (*bad, *reasons)), bad[0][1])
+    if reasons:
+        return Verdict("usable", tuple(text for text, _ in reasons), reasons[0][1])
     _, figures = evidence.figures
     worst = float(np.nanmax(figures.counted))
     praise = f"validation NRMSE {_of_torques(evidence)}{figures.mean:.3f} on average, {worst:.3f} at worst"
@@ -151,11 +151,11 @@ def _of_torques(evidence: Evidence) -> str:
 
 NAMES = {"power": "power", "energy": "energy", "momentum": "momentum", "reaction": "the forces on the base"}
 
-Doubt = tuple[str, str]
-"""What is doubtful, and the next step."""
+Reason = tuple[str, str]
+"""What speaks against trusting a result, and the next step."""
 
 
-def _damning(evidence: Evidence) -> list[Doubt]:
+def _damning(evidence: Evidence) -> list[Reason]:
     if evidence.is_reversed:
         what, step = "torques is probably reversed", "check the signs of torques and positions"
         if evidence.is_plate:
@@ -186,7 +186,7 @@ def _damning(evidence: Evidence) -> list[Doubt]:
     return [(f"{_as_large(mean)}; {why}", "check units and joint order, then record longer and more exciting motion")]
 
 
-def _poor_torques(evidence: Evidence, mean: float) -> Doubt:
+def _poor_torques(evidence: Evidence, mean: float) -> Reason:
     """The model explains what it is about, but not the torques."""
     text = (
         f"predicted joint torques have an NRMSE of {mean:.3g} on validation data, {NAMES[evidence.model]} of "
@@ -205,29 +205,34 @@ def _as_large(mean: float) -> str:
     return f"the residual is as large as {100.0 * mean:.0f} % of the signal on validation data"
 
 
-def _wrong_size(evidence: Evidence) -> list[Doubt]:
+def _wrong_size(evidence: Evidence) -> list[Reason]:
     """Currents, or other things in place of joint torques."""
     if evidence.in_current:
         text = "the torques are currents: parameters and deviations are in units of current, not in kg m and kg m^2"
         return [(text, "give the drive gains in N m per A (gain=, --gain), or find them (dynid gains)")]
     if evidence.scales:
-        return [(told(evidence.scales), "give the drive gains in N m per A (gain=, --gain), or correct the robot file")]
+        return [
+            (
+                describe_scales(evidence.scales),
+                "give the drive gains in N m per A (gain=, --gain), or correct the robot file",
+            )
+        ]
     return []
 
 
-def _poor_prediction(evidence: Evidence) -> list[Doubt]:
+def _poor_prediction(evidence: Evidence) -> list[Reason]:
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
     if evidence.seconds < SHORT:
         step = "record 20 s or more of exciting motion (dynid excite designs one)"
     if evidence.is_plate and evidence.torques_decide:
         step = "check units, signs and gains of the torques, and the robot's geometry"
-    doubts = []
+    reasons = []
     channels, errors = evidence.figures
     if errors.mean > GOOD_MEAN:
         text = f"validation NRMSE {_of_torques(evidence)}is {errors.mean:.2f} on average, more than {GOOD_MEAN}"
         if evidence.seconds < SHORT:
             text += f", from {evidence.seconds:.2g} s of recording"
-        doubts.append((text, step))
+        reasons.append((text, step))
     figures = list(zip(channels, errors.counted, strict=True))
     of_plate = evidence.is_plate and not evidence.torques_decide
     if of_plate:
@@ -235,36 +240,36 @@ def _poor_prediction(evidence: Evidence) -> list[Doubt]:
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
         what = "channel" if of_plate else "torque of joint"
-        doubts.append((f"the {what} {_some(hopeless)} is not explained", step))
+        reasons.append((f"the {what} {_some(hopeless)} is not explained", step))
     poor = [f"{channel} ({x:.2f})" for channel, x in figures if GOOD_WORST < x <= HOPELESS]
     if poor:
         what = "channels" if of_plate else "joints"
-        doubts.append((f"{what} are predicted poorly (NRMSE above {GOOD_WORST}): {_some(poor)}", step))
-    return doubts
+        reasons.append((f"{what} are predicted poorly (NRMSE above {GOOD_WORST}): {_some(poor)}", step))
+    return reasons
 
 
-def _doubtful_data(evidence: Evidence) -> list[Doubt]:
-    doubts = []
+def _weak_data(evidence: Evidence) -> list[Reason]:
+    reasons = []
     if evidence.placement is not None and evidence.placement.is_off:
         text = f"the force plate seems to sit {evidence.placement} beside where it was declared"
-        doubts.append((text, "correct position, rotation or reference of the force plate"))
-    if evidence.lost:
-        names = _some([item.name for item in evidence.lost])
-        text = f"the data cannot tell {_count(len(evidence.lost), 'parameter')} from others ({names})"
-        doubts.append((text, "record a motion that reveals what is lost (dynid excite designs one)"))
+        reasons.append((text, "correct position, rotation or reference of the force plate"))
+    if evidence.unidentifiable:
+        names = _some([item.name for item in evidence.unidentifiable])
+        text = f"the data cannot tell {_count(len(evidence.unidentifiable), 'parameter')} from others ({names})"
+        reasons.append((text, "record a motion that reveals what is lost (dynid excite designs one)"))
     if evidence.base_condition > HIGH_CONDITION:
         text = (
             f"the base columns have a condition number of {evidence.base_condition:.0f}: small errors of model or "
             "motion become large errors of single parameters"
         )
-        doubts.append((text, "record a more exciting motion (dynid excite)"))
+        reasons.append((text, "record a more exciting motion (dynid excite)"))
     if evidence.motion_noise > NOISY:
         share = evidence.motion_noise
         text = (
             f"accelerations derived from the positions are noise to {100.0 * share:.0f} %, which pulls inertias "
             f"towards zero by some {100.0 * share**2:.2g} %, beyond their deviations"
         )
-        doubts.append((text, "lower the cut-off, or move faster; momentum needs no accelerations"))
+        reasons.append((text, "lower the cut-off, or move faster; momentum needs no accelerations"))
     if evidence.shaken:
         text = (
             "encoder noise that the controller feeds back makes velocities reverse at the rate of the noise (rms in "
@@ -272,13 +277,13 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
             f"{_some([str(item) for item in evidence.shaken])}; the intervals allow for it"
         )
         step = "pass through zero velocity faster, filter the controller's velocity feedback, or use finer encoders"
-        doubts.append((text, step))
+        reasons.append((text, step))
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
         text = f"the deviations rest on {_count(evidence.groups, 'block')} of time only"
-        doubts.append((text, "record longer"))
+        reasons.append((text, "record longer"))
     if evidence.essential_groups:
         text = f"{_count(evidence.essential_groups, 'block')} of time alone shows some combination of parameters"
-        doubts.append((text, "repeat the motion, so that every part of it is there twice"))
+        reasons.append((text, "repeat the motion, so that every part of it is there twice"))
     delay = evidence.delay
     if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
         total = evidence.used_delay + delay.seconds
@@ -287,24 +292,24 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
             f"torques seem to be recorded {1e3 * abs(delay.seconds):.2g} ms (+- {1e3 * delay.sigma:.1g}) {when} the "
             f"positions{' still' if evidence.used_delay else ''}; delay={total:.4f} corrects it"
         )
-        doubts.append((text, f"identify again with delay={total:.4f} and compare the validation error"))
-    return doubts
+        reasons.append((text, f"identify again with delay={total:.4f} and compare the validation error"))
+    return reasons
 
 
-def _doubtful_values(evidence: Evidence) -> list[Doubt]:
-    doubts = []
+def _weak_values(evidence: Evidence) -> list[Reason]:
+    reasons = []
     if evidence.negative and not evidence.is_reversed:
-        doubts.append((_negative(evidence), "the model lacks something at these joints, friction for example"))
+        reasons.append((_negative(evidence), "the model lacks something at these joints, friction for example"))
     if evidence.weak:
         text = (
             f"{_count(len(evidence.weak), 'inertial parameter')} not known to half of the largest of the kind "
             f"({_some(evidence.weak)})"
         )
-        doubts.append((text, "record a more exciting motion (dynid excite), or fix what is known"))
+        reasons.append((text, "record a more exciting motion (dynid excite), or fix what is known"))
     if evidence.impossible:
         text = f"negative beyond doubt, which nature does not allow: {_some(evidence.impossible)}"
-        doubts.append((text, "the model lacks something at these joints; physical parameters will not fit as well"))
-    return doubts
+        reasons.append((text, "the model lacks something at these joints; physical parameters will not fit as well"))
+    return reasons
 
 
 def _some(names: Sequence[str]) -> str:

@@ -106,12 +106,13 @@ def _steps(t: Array, f: Array, cuts: Cuts, beyond: int) -> Array:
             own += w[i] * f[i : N - POINTS + 1 + i]
         steps[k[inner]] = own[first[inner]]
     rest = ~inner
-    _add(steps, t, f, k[rest], first[rest], count[rest], t[k[rest]], t[k[rest] + 1])
+    k = k[rest]
+    _add(steps, t, f, k=k, first=first[rest], count=count[rest], low=t[k], high=t[k + 1])
     a = cuts.after
     count = np.minimum(beyond, a - begin[a] + 1)
-    _add(steps, t, f, a, a - count + 1, count, t[a], cuts.when)
+    _add(steps, t, f, k=a, first=a - count + 1, count=count, low=t[a], high=cuts.when)
     count = np.minimum(beyond, end[a + 1] - a)
-    _add(steps, t, f, a, a + 1, count, cuts.when, t[a + 1])
+    _add(steps, t, f, k=a, first=a + 1, count=count, low=cuts.when, high=t[a + 1])
     return steps
 
 
@@ -122,7 +123,9 @@ def _pieces(N: int, after: Indices) -> tuple[Indices, Indices]:
     return np.repeat(bounds[:-1], lengths), np.repeat(bounds[1:] - 1, lengths)
 
 
-def _add(steps: Array, t: Array, f: Array, k: Indices, first: Indices, count: Indices, low: Array, high: Array) -> None:
+def _add(
+    steps: Array, t: Array, f: Array, *, k: Indices, first: Indices, count: Indices, low: Array, high: Array
+) -> None:
     """Add to steps k the integrals from low to high of the polynomials through `count` samples from `first` on."""
     for m in np.unique(count):
         some = count == m

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dynid.dynamics.energy import write_rows
 from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
-from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, sign_changes
 from dynid.logs.filtering import Prepared, Treatment, decimated, kept_indices, prepare
 from dynid.logs.findings import Findings
@@ -97,7 +97,7 @@ def _sums(equation: Equation, prepared: Prepared, stops: Array, treatment: Treat
         own = merge_cuts([cuts[m] for m in channel.motors]) if jumps else Cuts.none()
         push = measured[:, [j]] * motion.v[:, [j]] if is_energy else measured[:, [j]]
         wide[:, channel.stop - 1] = integrate(motion.t, push, cuts=own, rule=rule, careful=noisy)[:, 0]
-        _place_user_columns(equation, motion, wide, channel.start + channel.base, j, rule, is_energy)
+        _place_user_columns(equation, channel, motion, wide)
     if not is_energy:
         _write_momentum(equation, motion, wide, rule)
         return wide
@@ -114,14 +114,11 @@ def _replace_friction(equation: Equation, total: Array, friction: Array) -> None
     total[:, places] = friction.reshape(len(friction), -1)[:, columns[places] - equation.rigid_count]
 
 
-def _place_user_columns(
-    equation: Equation, motion: Motion, wide: Array, start: int, joint: int, rule: str, is_energy: bool
-) -> None:
-    own = [c for c in equation.extra if equation.robot.joint_names.index(c.joint) == joint]
-    for place, column in enumerate(own, start=start):
-        values = column.values(equation.robot.joint_names, motion.q, motion.v)[:, None]
-        values = values * motion.v[:, [joint]] if is_energy else values
-        wide[:, place] = integrate(motion.t, values, rule=rule)[:, 0]
+def _place_user_columns(equation: Equation, channel: ChannelColumns, motion: Motion, wide: Array) -> None:
+    for place, k in enumerate(channel.extra, start=channel.start + channel.base):
+        values = equation.extra[k].values(equation.robot.joint_names, motion.q, motion.v)[:, None]
+        values = values * motion.v[:, [channel.joint]] if equation.options.model == "energy" else values
+        wide[:, place] = integrate(motion.t, values, rule=equation.options.quadrature)[:, 0]
 
 
 def _energies(equation: Equation, motion: Motion) -> Array:
@@ -182,8 +179,9 @@ class Rows:
 
 def rows_of(
     equation: Equation,
-    number: int,
     log: Log,
+    *,
+    number: int,
     seen: Survey,
     treatment: Treatment,
     found: Findings,
@@ -193,7 +191,7 @@ def rows_of(
 
     While one window's rows are written, by a thread of its own, the next window's motion is prepared.
     """
-    tasks = tasks_of(equation, number, log, seen, treatment, found, outliers)
+    tasks = tasks_of(equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers)
     if thread_count() == 1:
         for task in tasks:
             yield task.rows()
@@ -290,13 +288,13 @@ def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) 
 
 def tasks_of(
     equation: Equation,
-    number: int,
     log: Log,
+    *,
+    number: int,
     seen: Survey,
     treatment: Treatment,
     found: Findings,
     outliers: OutlierModel | None = None,
-    *,
     clean: bool = True,
 ) -> Iterator[Task]:
     """Prepare window after window: motion, friction states, which rows count; counted in `found`.

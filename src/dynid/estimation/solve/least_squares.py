@@ -49,7 +49,7 @@ class Solution:
     """Values x = free @ u + fixed of all unknowns; noise (channels,): standard deviation of each channel's rows.
 
     R (r, r) is the triangular factor of the weighted rows in u, so that the covariance of u is (R'R)^-1;
-    singular: singular values of the weighted rows in x; kept, lost: what the data could tell apart, as a
+    singular: singular values of the weighted rows in x; regrouping: what the data could tell apart, as a
     regrouping of the unknowns (None: all of them); prior: further rows that took part.
     """
 
@@ -112,7 +112,9 @@ def solve(
             A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
         if not known:
             regrouping, known = rank_of(A, constraints), True
-        solution = _solve_once(A, b, noise, regrouping, constraints, unknowns, factors, counts)
+        solution = _solve_once(
+            A, b, unknowns, factors, noise=noise, regrouping=regrouping, constraints=constraints, counts=counts
+        )
         found = np.maximum(channel_noise(solution) if weighted else pooled_noise(solution), floor)
         change = np.abs(np.log(found / noise)).max()
         if fixed_noise or change < SETTLED:
@@ -226,11 +228,12 @@ def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
 def _solve_once(
     A: Array,
     b: Array,
+    unknowns: Unknowns,
+    factors: Factors,
+    *,
     noise: Array,
     regrouping: Regrouping | None,
     constraints: Constraints | None,
-    unknowns: Unknowns,
-    factors: Factors,
     counts: Array,
 ) -> Solution:
     free, fixed = _free_directions(len(unknowns), regrouping, constraints)

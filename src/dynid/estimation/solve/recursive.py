@@ -274,7 +274,7 @@ def jackknife_recursion(
     return of_shifts(shifts, steps, essential, derived=derived)
 
 
-# The joint weighted estimate beside that of the recursion: how far they are apart, and where the recursion is blind.
+# The joint weighted estimate and that of the recursion: how far they are apart, and where the recursion is blind.
 #
 # Batch uses what the recursion leaves unused, so its deviations tell what the data hold. A joint's own block that is
 # nearly singular passes the test of rank (eq. 2.30), but noise then makes its values worthless: deviations show it.
@@ -283,7 +283,7 @@ def jackknife_recursion(
 WORSE = 10.0
 """Times by which the recursion's deviation exceeds the batch's where it deserves a warning."""
 
-BESIDE_ROUNDING = 1e-9
+NEGLIGIBLE = 1e-9
 """Share of the largest parameter of a unit below which differences and deviations mean nothing."""
 
 
@@ -300,7 +300,7 @@ def compare_with_batch(
     unknowns: Unknowns, levels: Levels, recursion: Candidate, batch: Candidate
 ) -> tuple[str, tuple[str, ...]]:
     """One note on both, and a warning for every joint whose own block tells its parameters far worse than batch."""
-    smallest = BESIDE_ROUNDING * _sizes(unknowns, batch.values)
+    smallest = NEGLIGIBLE * _sizes(unknowns, batch.values)
     apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
     k = int(np.argmax(apart))
     note = (

@@ -323,8 +323,13 @@ def fit_outlier_model(
     pieces = _Pieces()
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate)
-        for task in tasks_of(reference, number, log, seen, treatment, found, empty, clean=False):
-            pieces.add(number, task.window, task.prepared, task.stops, reference, treatment, log.interval)
+        for task in tasks_of(
+            reference, log, number=number, seen=seen, treatment=treatment, found=found, outliers=empty, clean=False
+        ):
+            pieces.add(
+                task.window, task.prepared, log=number, stops=task.stops, equation=reference, treatment=treatment,
+                interval=log.interval,
+            )  # fmt: skip
     if not pieces.kept:
         raise LogError(logs[0].name, "it is too short to tell outliers from what is right; use estimator='wls'")
     values = _fit(reference, pieces.kept)
@@ -340,7 +345,7 @@ class _Pieces:
     seen: int = 0
 
     def add(
-        self, log: int, window: Window, prepared: Prepared, stops: Array, equation: Equation, treatment: Treatment,
+        self, window: Window, prepared: Prepared, *, log: int, stops: Array, equation: Equation, treatment: Treatment,
         interval: tuple[float, float],
     ) -> None:  # fmt: skip
         """Cut the core of a window into stretches."""
