@@ -12,6 +12,7 @@ import pytest
 
 from dynid import DynidError, ModelParameters, Robot, count_model_parameters, load_robot, model_parameters, regressor
 from dynid.robot.io.toml_writer import table_text
+from dynid.robot.robot import StoredRobot
 from dynid.storage.records import build, dump
 from robots import random_motion
 
@@ -84,7 +85,7 @@ def test_known_zeros_in_a_frame_that_moves_are_refused(load: Callable[[str], Rob
 
 def test_what_is_unknown_survives_files(tmp_path: Path) -> None:
     robot = replace(load_robot("scara"), unknown=("A1", "A2"))
-    assert build(Robot, dump(Robot, robot)).unknown == robot.unknown
+    assert build(StoredRobot, dump(StoredRobot, robot)).unknown == robot.unknown
     file = tmp_path / "again.toml"
     file.write_text(table_text(robot))
     again = load_robot(file)

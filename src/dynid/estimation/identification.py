@@ -30,7 +30,7 @@ from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
-from dynid.storage.records import Flat, Form, Null, dump, json_text, load
+from dynid.storage.records import ROW, Flat, Form, Null, dump, json_text, load
 from dynid.version import keeps_old_names
 
 # Where a result came from: what somebody needs who wants to make it again.
@@ -101,8 +101,6 @@ class Bounds:
     of_measurement: Annotated[float, Null(np.nan)]
     per_matrix_error: Annotated[float, Null(np.nan)]
 
-    __get_pydantic_core_schema__ = Form(row=True)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
@@ -131,7 +129,7 @@ class Estimate:
     base_rank: int
     condition: Annotated[float, Null(np.inf)]
     base_condition: Annotated[float, Null(np.inf)]
-    bounds: Bounds
+    bounds: Annotated[Bounds, ROW]
     noise: Array
     fit: Score
     friction: tuple[str, ...]
@@ -167,14 +165,14 @@ class Diagnostics:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
     """
 
-    verdict: Verdict
+    verdict: Annotated[Verdict, ROW]
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    unidentifiable: tuple[Unidentifiable, ...]
-    trials: tuple[Trial, ...]
-    checks: tuple[ChannelCheck, ...]
+    unidentifiable: tuple[Annotated[Unidentifiable, ROW], ...]
+    trials: tuple[Annotated[Trial, ROW], ...]
+    checks: tuple[Annotated[ChannelCheck, ROW], ...]
     findings: tuple[tuple[str, tuple[str, ...]], ...]
-    found_delay: Delay | None
+    found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
 
 
@@ -210,15 +208,6 @@ class Identification:
     validation: Score
     diagnostics: Diagnostics
     provenance: Provenance
-
-    __get_pydantic_core_schema__ = Form(
-        ("dynid identification", 1),
-        flat=PARTS,
-        names={"unidentifiable": "lost"},
-        read=read_layout,
-        write=write_layout,
-        check=check_identification,
-    )
 
     equation = Flat(Estimate, lambda x: x.equation)
     names = Flat(Estimate, lambda x: x.names)
@@ -391,10 +380,24 @@ class Identification:
 
     def save(self, path: str | Path) -> None:
         """Write the result as versioned JSON; `Identification.load` gives it back exactly."""
-        write_text(Path(path), json_text(dump(Identification, self)))
+        write_text(Path(path), json_text(dump(StoredIdentification, self)))
 
     @staticmethod
     def load(path: str | Path) -> Identification:
         """Read a result that `save` wrote."""
         remedy = "`dynid identify` writes one with --out result.json"
-        return load(Identification, Path(path), remedy, IdentificationError)
+        result: Identification = load(StoredIdentification, Path(path), remedy, IdentificationError)
+        return result
+
+
+StoredIdentification = Annotated[
+    Identification,
+    Form(
+        ("dynid identification", 1),
+        flat=PARTS,
+        names=(("unidentifiable", "lost"),),
+        read=read_layout,
+        write=write_layout,
+        check=check_identification,
+    ),
+]

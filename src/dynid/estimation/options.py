@@ -145,6 +145,14 @@ class Options:
             )
         return replace(self, columns=columns, joints=names, unknown=unknown)
 
+    @property
+    def of_equation(self) -> Options:
+        """What the columns and rows depend on, all else at its default: as much as files keep."""
+        return Options(
+            model=self.model, window=self.window, quadrature=self.quadrature, unknown=self.unknown,
+            rotor_inertia=self.rotor_inertia, columns=self.columns, joints=self.joints,
+        )  # fmt: skip
+
     def _joints(self, robot: Robot) -> tuple[str, ...]:
         """Names of the chosen joints in the robot's order."""
         chosen = tuple(self.joints or ())

@@ -8,8 +8,8 @@ from typing import Annotated
 from dynid.errors import IdentificationError
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.robot.joint_column import JointColumn
-from dynid.robot.robot import Robot
+from dynid.robot.joint_column import StoredColumn
+from dynid.robot.robot import StoredRobot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.records import Data, StoredAs
 
@@ -18,11 +18,11 @@ from dynid.storage.records import Data, StoredAs
 class EquationRecord:
     """What an equation is made from."""
 
-    robot: Robot
+    robot: StoredRobot
     rotor_inertia: bool
     friction: tuple[str, ...]
     scale: FiniteArray
-    columns: tuple[JointColumn, ...]
+    columns: tuple[StoredColumn, ...]
     transmission: FiniteArray
     joints: tuple[int, ...]
     rigid: FiniteArray | None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dynid.errors import ExportError, IdentificationError
 from dynid.exports.subject import Subject
-from dynid.robot.robot import Robot
+from dynid.robot.robot import Robot, StoredRobot
 from dynid.storage.records import DAMAGE, build, describe_damage, dump, json_text, read_json
 
 FORMAT = "dynid robot"
@@ -26,7 +26,7 @@ def write_robot_json(subject: Subject) -> str:
             robot.links[k].joint: {name: float(x) for name, x in robot.links[k].friction} for k in robot.active_links
         },
         "warnings": list(subject.losses),
-        "robot": dump(Robot, robot),
+        "robot": dump(StoredRobot, robot),
     }
     return json_text(data)
 
@@ -35,6 +35,7 @@ def read_robot_json(path: Path) -> Robot:
     """Read a robot that `export` wrote."""
     data = read_json(path, FORMAT, VERSION, "`dynid export` writes one", IdentificationError)
     try:
-        return build(Robot, data.get("robot"))
+        robot: Robot = build(StoredRobot, data.get("robot"))
     except DAMAGE as error:
         raise ExportError(f"{path}: {describe_damage(error, inside='robot.')}") from error
+    return robot

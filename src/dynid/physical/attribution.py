@@ -13,7 +13,6 @@ from dynid.physical.problem import Problem, Seen
 from dynid.physical.search import MARGIN, Found
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.storage.records import Form
 
 DETERMINED = 1.0 - 1e-6
 """Structural share from which on a parameter counts as determined by the data alone."""
@@ -80,8 +79,6 @@ class Binding:
     link: str
     reason: str
     share: float
-
-    __get_pydantic_core_schema__ = Form(row=True)
 
     def __str__(self) -> str:
         return self.reason

@@ -11,7 +11,7 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import PhysicalError
-from dynid.estimation.identification import Identification
+from dynid.estimation.identification import Identification, StoredIdentification
 from dynid.estimation.records import check_shape
 from dynid.estimation.result_file import names_and_units
 from dynid.physical.attribution import DETERMINED, Binding
@@ -20,40 +20,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
-from dynid.storage.records import Data, Form, Limit, dump, json_text, load
-
-# The layout of the file: the result inside, parameters once more for people.
-
-
-FORMAT = "dynid physical parameters"
-
-
-def _write(x: PhysicalParameters, data: Data) -> Data:
-    parameters = [
-        {"name": n, "unit": u, "value": float(v), "sigma": float(s) if np.isfinite(s) else None, "from_data": float(d)}
-        for n, u, v, s, d in zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
-    ]
-    return {"parameters": parameters, **data}
-
-
-def _check(x: PhysicalParameters) -> None:
-    """What a file states must be about its robot and its identification, and the bodies must be some."""
-    robot, result, p = x.identification.robot, x.identification, len(x.names)
-    standard = robot.parameter_names
-    strangers = {name.partition("@")[0] for name in x.names[len(standard) :]} - set(result.equation.names)
-    if x.names[: len(standard)] != standard or strangers or len(set(x.names)) < p:
-        raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
-    for name in ("values", "prior", "structural", "from_data", "sigma"):
-        check_shape(name, getattr(x, name), p)
-    check_shape("fitted", x.fitted, len(result.names))
-    check_shape("nrmse_before", x.nrmse_before, len(result.channels))
-    check_shape("nrmse_after", x.nrmse_after, len(result.channels))
-    check_shape("eigenvalues", x.eigenvalues, len(x.eigenvalues))
-    if len(x.prior_source) != len(robot.links):
-        raise PhysicalError("prior_source must speak of every link")
-    for link in x.robot.links:
-        if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
-            raise PhysicalError(f"link {link.name} is no body")
+from dynid.storage.records import ROW, Data, Form, Limit, dump, json_text, load
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +36,7 @@ class PhysicalParameters:
     the data press against.
     """
 
-    identification: Identification
+    identification: StoredIdentification
     names: tuple[str, ...]
     units: tuple[str, ...]
     values: FiniteArray
@@ -85,11 +52,9 @@ class PhysicalParameters:
     chance: Annotated[float, Limit(ge=0.0, le=1.0)]
     margin: Annotated[float, Limit(gt=0.0)]
     eigenvalues: FiniteArray
-    bindings: tuple[Binding, ...]
+    bindings: tuple[Annotated[Binding, ROW], ...]
     notes: tuple[str, ...]
     warnings: tuple[str, ...]
-
-    __get_pydantic_core_schema__ = Form((FORMAT, 1), read=names_and_units, write=_write, check=_check)
 
     @cached_property
     def robot(self) -> Robot:
@@ -143,13 +108,14 @@ class PhysicalParameters:
 
     def save(self, path: str | Path) -> None:
         """Write as versioned JSON; `PhysicalParameters.load` gives it back exactly."""
-        write_text(Path(path), json_text(dump(PhysicalParameters, self)))
+        write_text(Path(path), json_text(dump(StoredPhysical, self)))
 
     @staticmethod
     def load(path: str | Path) -> PhysicalParameters:
         """Read what `save` wrote."""
         remedy = "`dynid physical` writes one with --out physical.json"
-        return load(PhysicalParameters, Path(path), remedy, PhysicalError)
+        found: PhysicalParameters = load(StoredPhysical, Path(path), remedy, PhysicalError)
+        return found
 
     def _friction(self, label: str) -> tuple[tuple[str, float], ...]:
         found = []
@@ -158,3 +124,40 @@ class PhysicalParameters:
             if own:
                 found.append((block, float(np.mean(own))))
         return tuple(found)
+
+
+# The layout of the file: the result inside, parameters once more for people.
+
+
+FORMAT = "dynid physical parameters"
+
+
+def _write(x: PhysicalParameters, data: Data) -> Data:
+    parameters = [
+        {"name": n, "unit": u, "value": float(v), "sigma": float(s) if np.isfinite(s) else None, "from_data": float(d)}
+        for n, u, v, s, d in zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
+    ]
+    return {"parameters": parameters, **data}
+
+
+def _check(x: PhysicalParameters) -> None:
+    """What a file states must be about its robot and its identification, and the bodies must be some."""
+    robot, result, p = x.identification.robot, x.identification, len(x.names)
+    standard = robot.parameter_names
+    strangers = {name.partition("@")[0] for name in x.names[len(standard) :]} - set(result.equation.names)
+    if x.names[: len(standard)] != standard or strangers or len(set(x.names)) < p:
+        raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
+    for name in ("values", "prior", "structural", "from_data", "sigma"):
+        check_shape(name, getattr(x, name), p)
+    check_shape("fitted", x.fitted, len(result.names))
+    check_shape("nrmse_before", x.nrmse_before, len(result.channels))
+    check_shape("nrmse_after", x.nrmse_after, len(result.channels))
+    check_shape("eigenvalues", x.eigenvalues, len(x.eigenvalues))
+    if len(x.prior_source) != len(robot.links):
+        raise PhysicalError("prior_source must speak of every link")
+    for link in x.robot.links:
+        if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
+            raise PhysicalError(f"link {link.name} is no body")
+
+
+StoredPhysical = Annotated[PhysicalParameters, Form((FORMAT, 1), read=names_and_units, write=_write, check=_check)]

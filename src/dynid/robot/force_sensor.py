@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
-from dynid.storage.records import HUGE, Finite, Form, Null, Numbers
+from dynid.storage.records import HUGE, Finite, Null, Numbers
 from dynid.version import keeps_old_names
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
@@ -78,8 +78,6 @@ class ForceSensor:
     noise: PerChannel | None = None
     sensitivity_sigma: PerChannel | None = None
     rotors: tuple[Rotor, ...] = ()
-
-    __get_pydantic_core_schema__ = Form(names={"sensitivity_sigma": "gain"})
 
     def __post_init__(self) -> None:
         for name in ("position", "reference", "com"):

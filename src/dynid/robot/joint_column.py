@@ -15,19 +15,6 @@ from dynid.storage.records import Data, Form, Numbers
 Table = Annotated[Array, Numbers((None,))]
 
 
-def _with_function(data: Data) -> Data:
-    """Data of a column; where it was a function, using it is an error that says so."""
-
-    def missing(q: object, v: object) -> object:
-        raise DynidError(
-            f"column '{data['name']}' was a Python function, which no file holds; pass it again with columns=[...]"
-        )
-
-    positions, torque = data.pop("positions", None), data.pop("torque", None)
-    is_table = positions is not None and torque is not None
-    return data | ({"positions": positions, "torque": torque} if is_table else {"function": missing})
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class JointColumn:
     """A column named `name` in the torque of `joint`: `torque` over `positions` of the joint `of`, or a function.
@@ -42,8 +29,6 @@ class JointColumn:
     positions: Table | None = None
     torque: Table | None = None
     function: Callable[[Array, Array], Array] | None = None
-
-    __get_pydantic_core_schema__ = Form(drop=("function",), read=_with_function)
 
     def __post_init__(self) -> None:
         if not self.of:
@@ -81,3 +66,19 @@ class JointColumn:
         assert self.positions is not None
         x = np.clip(q[:, joint_names.index(self.of)], self.positions[0], self.positions[-1])
         return np.asarray(CubicSpline(self.positions, np.asarray(self.torque))(x))
+
+
+def _with_function(data: Data) -> Data:
+    """Data of a column; where it was a function, using it is an error that says so."""
+
+    def missing(q: object, v: object) -> object:
+        raise DynidError(
+            f"column '{data['name']}' was a Python function, which no file holds; pass it again with columns=[...]"
+        )
+
+    positions, torque = data.pop("positions", None), data.pop("torque", None)
+    is_table = positions is not None and torque is not None
+    return data | ({"positions": positions, "torque": torque} if is_table else {"function": missing})
+
+
+StoredColumn = Annotated[JointColumn, Form(drop=("function",), read=_with_function)]

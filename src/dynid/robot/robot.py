@@ -13,10 +13,10 @@ from dynid.errors import DynidError
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS
-from dynid.robot.joint_column import JointColumn
+from dynid.robot.joint_column import StoredColumn
 from dynid.robot.transform import Array, Transform, Vector, freeze
 from dynid.storage.files import InputFile
-from dynid.storage.records import HUGE, Finite, Form, Null, Numbers
+from dynid.storage.records import HUGE, ROW, Finite, Form, Null, Numbers
 
 # Limits of the active joints, infinite where nobody published one.
 
@@ -33,8 +33,6 @@ class JointLimits:
     velocity: Unlimited = np.inf
     acceleration: Unlimited = np.inf
     effort: Unlimited = np.inf
-
-    __get_pydantic_core_schema__ = Form(row=True)
 
 
 UNLIMITED = JointLimits()
@@ -109,8 +107,6 @@ class MdhRow:
     theta: Expression
     r: Expression
 
-    __get_pydantic_core_schema__ = Form(row=True)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Link:
@@ -132,26 +128,14 @@ class Link:
     inertia: Annotated[Array, Numbers((10,), unknown=True)]
     rotor: Annotated[float, Null(np.nan, HUGE)] = np.nan
     zero: frozenset[str] = frozenset()
-    limits: JointLimits = UNLIMITED
-    mdh: MdhRow | None = None
+    limits: Annotated[JointLimits, ROW] = UNLIMITED
+    mdh: Annotated[MdhRow, ROW] | None = None
     friction: tuple[tuple[str, Finite], ...] = ()
-
-    __get_pydantic_core_schema__ = Form(flat=("placement",))
 
     @property
     def moves(self) -> bool:
         """Whether the joint has a variable q."""
         return self.kind in ("revolute", "prismatic")
-
-
-def _check_links(robot: Robot) -> None:
-    """Refuse links that no robot has; files may hold any numbers."""
-    if any(not -1 <= link.parent < len(robot.links) for link in robot.links):
-        raise DynidError("a link's parent is no link of the robot")
-    for link in robot.links:
-        R = link.placement.rotation
-        if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(link.axis) - 1.0) > 1e-6:
-            raise DynidError(f"link '{link.name}': its rotation is none, or its axis has not length 1")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -167,20 +151,18 @@ class Robot:
     """
 
     name: str
-    links: tuple[Link, ...]
+    links: tuple[Annotated[Link, Form(flat=("placement",))], ...]
     gravity: Vector
     couplings: tuple[Coupling, ...] = ()
     closures: tuple[Closure, ...] = ()
     symbols: Mapping[str, Finite] = field(default_factory=dict)
     source: str = ""
     notes: tuple[str, ...] = ()
-    columns: tuple[JointColumn, ...] = ()
-    sensor: ForceSensor | None = None
+    columns: tuple[StoredColumn, ...] = ()
+    sensor: Annotated[ForceSensor, Form(names=(("sensitivity_sigma", "gain"),))] | None = None
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    __get_pydantic_core_schema__ = Form(drop=("warnings",), check=_check_links)
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
@@ -353,3 +335,24 @@ class Robot:
         rotors = () if self.sensor is None else self.sensor.spinning
         label = {link.joint: link.label for link in self.links}
         return {ROTOR + label[rotor.joint]: rotor.ratio**2 * rotor.inertia for rotor in rotors}
+
+
+def _check_links(robot: Robot) -> None:
+    """Refuse links that no robot has; files may hold any numbers."""
+    if any(not -1 <= link.parent < len(robot.links) for link in robot.links):
+        raise DynidError("a link's parent is no link of the robot")
+    for link in robot.links:
+        R = link.placement.rotation
+        if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(link.axis) - 1.0) > 1e-6:
+            raise DynidError(f"link '{link.name}': its rotation is none, or its axis has not length 1")
+    known = {*robot.joint_names, *(name for closure in robot.closures for name in closure.passive)}
+    waiting = list(robot.couplings)
+    while waiting:
+        ready = [c for c in waiting if all(name in known for name, _ in c.factors)]
+        if not ready:
+            raise DynidError(f"the coupling of joint '{waiting[0].passive}' follows unknown joints, or a circle")
+        known |= {c.passive for c in ready}
+        waiting = [c for c in waiting if c not in ready]
+
+
+StoredRobot = Annotated[Robot, Form(drop=("warnings",), check=_check_links)]

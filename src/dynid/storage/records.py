@@ -1,8 +1,8 @@
 """One way to write results to files and to read them: frozen dataclasses by their declared fields, as versioned JSON.
 
-A field's type says what a file may hold; where that is not enough, a hook stands in the type or in the class: `Bytes`
-and `Numbers` for arrays, `Null` and `Limit` for single values, `Form` for how a class is laid out, `StoredAs` for one
-that is written as another. Pydantic does the work, and is loaded with the first file. Nothing is ever executed.
+A field's type says what a file may hold; where that is not enough, `Annotated` adds a hook: `Bytes` and `Numbers` for
+arrays, `Null` and `Limit` for single values, `Form` for how a class is laid out, `StoredAs` for one that is written as
+another. Pydantic does the work, and is loaded with the first file. Nothing is ever executed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar, get_type_hints, overload
@@ -138,25 +138,24 @@ _parts: set[str] = set()
 
 @dataclass(frozen=True)
 class Form:
-    """How a class is laid out in files: `__get_pydantic_core_schema__ = Form(...)` in the class says so.
+    """How a class is laid out in files, where it is not an object with its fields.
 
     file: the format and version that the file says of itself; row: a list of the fields in order, not an object; flat:
-    fields whose own fields stand in their place; drop: fields that are not written; names: of fields that are called
-    otherwise in files; read, write: what else to do to the data after reading and before writing; check: what the value
-    that was built must satisfy.
+    fields whose own fields stand in their place; drop: fields that are not written; names: of fields that have another
+    name in files; read, write: what else to do to the data after reading and before writing; check: what the value that
+    was built must satisfy.
     """
 
     file: tuple[str, int] | None = None
     row: bool = False
     flat: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: tuple[tuple[str, str], ...] = ()
     read: Callable[[Data], Data] | None = None
     write: Callable[[Any, Data], Data] | None = None
     check: Callable[[Any], None] | None = None
 
-    def __call__(self, source: Any, handler: Any) -> Any:
-        """Pydantic's schema of the class."""
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema as s
 
         names = [field.name for field in fields(source) if field.name not in self.drop]
@@ -175,7 +174,7 @@ class Form:
             if self.file is not None and (data.pop("format", None), data.pop("version", None)) != self.file:
                 raise ValueError("this is no '{}' of version {}".format(*self.file))
             data = data if self.read is None else self.read(data)
-            for name, stored in self.names.items():
+            for name, stored in self.names:
                 if name in data:
                     raise ValueError(f"there is no '{name}' in such files")
                 if stored in data:
@@ -189,7 +188,7 @@ class Form:
             if self.row:
                 return [data[name] for name in names]
             flat = [{key: item} if key not in groups else item for key, item in data.items() if key not in self.drop]
-            data = {self.names.get(key, key): item for part in flat for key, item in part.items()}
+            data = {dict(self.names).get(key, key): item for part in flat for key, item in part.items()}
             data = data if self.write is None else self.write(value, data)
             return data if self.file is None else {"format": self.file[0], "version": self.file[1], **data}
 
@@ -199,10 +198,12 @@ class Form:
             return value
 
         own = handler(source)
-        ref = own.pop("ref", None)  # by which further uses of the class find the schema: with the hook, not without it
         written = s.wrap_serializer_function_ser_schema(write, schema=own)
         form = s.no_info_before_validator_function(read, own)
-        return s.no_info_after_validator_function(check, form, ref=ref, serialization=written)
+        return s.no_info_after_validator_function(check, form, serialization=written)
+
+
+ROW = Form(row=True)
 
 
 @dataclass(frozen=True)
@@ -238,9 +239,9 @@ def pick(kind: Any, source: object) -> Data:
     return {item.name: getattr(source, item.name) for item in fields(kind)}
 
 
-def build(kind: type[T], data: object) -> T:
+def build(kind: Any, data: object) -> Any:
     """Build a value again from plain data, checked; one of DAMAGE where that cannot be done."""
-    return _adapter(kind).validate_python((data,))[0]  # type: ignore[arg-type, no-any-return]
+    return _adapter(kind).validate_python((data,))[0]
 
 
 def json_text(data: object, indent: int | None = 1) -> str:
@@ -252,9 +253,9 @@ def json_text(data: object, indent: int | None = 1) -> str:
     return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
 
 
-def load(kind: type[T], path: Path, remedy: str, error: type[DynidError]) -> T:
-    """Read a file of a class whose `Form` has a format; raise `error` with file, place and remedy."""
-    form, version = kind.__get_pydantic_core_schema__.file  # type: ignore[attr-defined]
+def load(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> Any:
+    """Read a file of a class that has a `Form` with a format; raise `error` with file, place and remedy."""
+    form, version = kind.__metadata__[0].file
     data = read_json(path, form, version, remedy, error)
     try:
         return build(kind, data)

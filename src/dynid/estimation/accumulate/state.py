@@ -124,12 +124,12 @@ class State:
     def save(self, path: str | Path) -> None:
         """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
         record = StateRecord(**pick(StateRecord, self))
-        write_text(Path(path), json_text(dump(StateRecord, record), indent=None))
+        write_text(Path(path), json_text(dump(StoredState, record), indent=None))
 
     @staticmethod
     def load(path: str | Path) -> State:
         """Read what `save` wrote."""
-        record = load(StateRecord, Path(path), "write one with State.save", IdentificationError)
+        record = load(StoredState, Path(path), "write one with State.save", IdentificationError)
         return State(kept=(), **pick(StateRecord, record))
 
     @property
@@ -245,10 +245,6 @@ class StateRecord:
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
 
-    __get_pydantic_core_schema__ = Form(
-        ("dynid state", 1), read=robot_inside, write=lambda _, data: robot_beside(data), check=lambda x: x.check()
-    )
-
     def check(self) -> None:
         """Blocks and factors must be those of the logs and of the equation."""
         logs = len(self.settling)
@@ -262,6 +258,12 @@ class StateRecord:
             if beside is None:
                 raise IdentificationError(f"model '{self.equation.options.model}' has no torques beside it")
             _check_columns(beside, block.factors)
+
+
+StoredState = Annotated[
+    StateRecord,
+    Form(("dynid state", 1), read=robot_inside, write=lambda _, data: robot_beside(data), check=StateRecord.check),
+]
 
 
 def _check_columns(equation: Equation, factors: tuple[ChannelFactor, ...]) -> None:

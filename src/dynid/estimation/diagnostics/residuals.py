@@ -14,7 +14,6 @@ from dynid.estimation.regression.rows import Rows
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution
 from dynid.robot.transform import Array
-from dynid.storage.records import Form
 
 BINS = 12
 ROUNDS = 6
@@ -39,8 +38,6 @@ class ChannelCheck:
     velocity: float
     position: float
 
-    __get_pydantic_core_schema__ = Form(row=True)
-
 
 @dataclass(frozen=True, slots=True)
 class Delay:
@@ -48,8 +45,6 @@ class Delay:
 
     seconds: float
     sigma: float
-
-    __get_pydantic_core_schema__ = Form(row=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

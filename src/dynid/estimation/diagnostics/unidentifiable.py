@@ -12,7 +12,6 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.relations import Regrouping
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array, freeze
-from dynid.storage.records import Form
 
 ALIKE = 0.3
 """Share of the largest torque that a joint's motion must cause to reveal a direction as well as the best joint's."""
@@ -29,8 +28,6 @@ class Unidentifiable:
     seen: str
     remedy: str
     shares: tuple[tuple[str, float], ...] = ()
-
-    __get_pydantic_core_schema__ = Form(row=True)
 
     def __str__(self) -> str:
         return f"{self.name} is unidentifiable from these data ({self.seen}); {self.remedy}"

@@ -12,7 +12,6 @@ from dynid.estimation.diagnostics.plausibility import Placement, Scale, describe
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.inference.score import Score
-from dynid.storage.records import Form
 
 Level = Literal["good", "usable", "do not trust"]
 
@@ -38,8 +37,6 @@ class Verdict:
     level: Level
     reasons: tuple[str, ...]
     next_step: str
-
-    __get_pydantic_core_schema__ = Form(row=True)
 
     def __str__(self) -> str:
         return f"{self.level}: {'; '.join(self.reasons)}"

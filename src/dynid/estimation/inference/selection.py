@@ -14,7 +14,6 @@ from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution
 from dynid.robot.transform import Array
-from dynid.storage.records import Form
 
 DEFAULT = ("viscous", "offset", "stop1e-4", "stop1e-3", "stop1e-2", "tanh", "quadratic")
 """Blocks that every robot gets."""
@@ -37,8 +36,6 @@ class Trial:
     error: float
     before: float
     admitted: bool
-
-    __get_pydantic_core_schema__ = Form(row=True)
 
 
 def choose_blocks(

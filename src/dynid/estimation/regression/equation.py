@@ -158,6 +158,7 @@ class Equation:
             if column.name in taken:
                 raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
         transmission = np.eye(robot.n) if transmission is None else transmission
+        options = options.of_equation
         shapes = FrictionShapes(friction, scale)
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
         if options.unknown:
