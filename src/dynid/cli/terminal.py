@@ -65,7 +65,9 @@ def console(json: Path | None = None) -> Console:
                 super().print(*objects, **options)
             except OSError as error:
                 discard(self.file)
-                raise DynidError(f"cannot print: {error.strerror or error}") from error
+                raise DynidError(
+                    "standard_output_unwritable", "cannot print: {strerror}", strerror=error.strerror or error,
+                ) from error  # fmt: skip
 
     aside = is_standard_output(json)
     plain = Screen(stderr=aside)
@@ -224,7 +226,7 @@ def refuse_idle(given: Mapping[str, object], why: str) -> None:
     """Refuse options that would change nothing; given: value by option, None or empty where it was left out."""
     idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
     if idle:
-        raise DynidError(f"{', '.join(idle)}: {why}")
+        raise DynidError("option_not_applicable", "{idle}: {why}", idle=list(idle), why=why)
 
 
 def finish(warnings: Sequence[str]) -> None:
@@ -248,7 +250,10 @@ def write_json(path: Path, data: object) -> None:
         discard(sys.stdout)
     except OSError as error:
         discard(sys.stdout)
-        raise DynidError(f"cannot write to standard output: {error.strerror or error}") from error
+        raise DynidError(
+            "standard_output_unwritable", "cannot write to standard output: {strerror}",
+            strerror=error.strerror or error,
+        ) from error  # fmt: skip
 
 
 def _finite(data: object) -> object:
@@ -298,7 +303,7 @@ def parse_locks(words: Sequence[str]) -> dict[str, float]:
         except ValueError:
             locks[name] = math.nan
         if not name or not math.isfinite(locks[name]):
-            raise DynidError(f"--lock {word}: write NAME=POSITION, in rad or m")
+            raise DynidError("option_malformed", "--lock {word}:", "write NAME=POSITION, in rad or m", word=word)
     return locks
 
 
@@ -309,7 +314,10 @@ def parse_numbers(text: str, option: str, what: str) -> list[float]:
     except ValueError:
         values = []
     if not values or not all(map(math.isfinite, values)):
-        raise DynidError(f"{option} {text}: give {what}, separated by commas")
+        raise DynidError(
+            "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,
+            what=what,
+        )  # fmt: skip
     return values
 
 
@@ -318,19 +326,34 @@ def check_place(option: str, path: Path | None, *, suffixes: Sequence[str] = (),
     if path is None or (path == STANDARD_OUTPUT and not suffixes):
         return
     if suffixes and path.suffix.lower() not in suffixes:
-        raise DynidError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
+        raise DynidError(
+            "unsupported_suffix", "{option} {path}: the name must end in {suffixes}", option=option, path=path,
+            suffixes=' or '.join(suffixes),
+        )  # fmt: skip
     try:
         target, found = find_target(path)
     except OSError as error:
-        raise DynidError(f"{option} {path}: {error.strerror or error}") from error
+        raise DynidError(
+            "file_unwritable", "{option} {path}: {strerror}", option=option, path=path,
+            strerror=error.strerror or error,
+        ) from error  # fmt: skip
     if isinstance(target, Path) and (found is None or stat.S_ISREG(found.st_mode)):
         folder = target.parent if path.is_symlink() else path.parent
         if not folder.is_dir():
-            raise DynidError(f"{option} {path}: there is no folder '{folder}'; make it first")
+            raise DynidError(
+                "folder_not_found", "{option} {path}: there is no folder '{folder}'", "make it first", option=option,
+                path=path, folder=folder,
+            )  # fmt: skip
         if not os.access(folder, os.W_OK):
-            raise DynidError(f"{option} {path}: no permission to write in the folder '{folder}'")
+            raise DynidError(
+                "folder_unwritable", "{option} {path}: no permission to write in the folder '{folder}'", option=option,
+                path=path, folder=folder,
+            )  # fmt: skip
     if found is not None and any(other.exists() and os.path.samestat(found, other.stat()) for other in keep):
-        raise DynidError(f"{option} {path}: this is one of the inputs; choose another name")
+        raise DynidError(
+            "output_is_input", "{option} {path}: this is one of the inputs", "choose another name", option=option,
+            path=path,
+        )  # fmt: skip
 
 
 def spoken(text: str) -> str:

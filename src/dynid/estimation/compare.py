@@ -64,7 +64,7 @@ class Way:
     def found(self) -> Identification:
         """Result of a way that did not refuse."""
         if self.result is None:
-            raise IdentificationError(f"{self.name} refused: {self.refusal}")
+            raise IdentificationError("way_refused", "{name} refused: {refusal}", name=self.name, refusal=self.refusal)
         return self.result
 
     @property
@@ -139,7 +139,10 @@ class Comparison:
         for way in self.ways:
             if (way.model, way.estimator) == (model, estimator):
                 return way
-        raise IdentificationError(f"{model}, {estimator} is not among the ways that were compared")
+        raise IdentificationError(
+            "unknown_way", "{model}, {estimator} is not among the ways that were compared", model=model,
+            estimator=estimator,
+        )  # fmt: skip
 
     def most_disputed(self, count: int) -> tuple[str, ...]:
         """Base parameters of the reference about which the ways differ most, in its order."""
@@ -447,7 +450,7 @@ class _Job:
         if estimator != "huber":
             return estimate(state, method, None), state
         if method.offsets_per_log and len(self.used) > 1:
-            raise IdentificationError("estimator 'huber' takes no own offsets per log")
+            raise IdentificationError("huber_with_log_offsets", "estimator 'huber' takes no own offsets per log")
         wishes = replace(self.wishes(state.equation.measure.model), robust=True)
         state = collect(self.robot, self.used, wishes, on_progress=tell)
         result = estimate(state, method, None)
@@ -460,7 +463,10 @@ class _Job:
         held_out = collect_like(as_torque, self.others, on_progress=tell)
         known = () if self.is_share else without_known(held_out, state)[1]
         if known:
-            raise IdentificationError(f"{known[0]}; give other logs, or a share to hold out (validate=0.25)")
+            raise IdentificationError(
+                "validation_data_already_used", "{known}", "give other logs, or a share to hold out (validate=0.25)",
+                known=known[0],
+            )  # fmt: skip
         return held_out
 
     def _score(self, state: State, result: Identification, held_out: Gathered) -> Score:

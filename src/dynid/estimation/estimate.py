@@ -51,6 +51,7 @@ from dynid.estimation.solve.recursive import (
 )
 from dynid.identifiability.relations import Regrouping
 from dynid.logs.read import IN_CURRENT
+from dynid.messages import Message
 from dynid.robot.transform import Array
 from dynid.version import VERSION
 
@@ -399,7 +400,9 @@ def estimate(
             )  # fmt: skip
             unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
     if found and levels is not None:
-        raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
+        raise IdentificationError(
+            "recursion_parameters_lost", "the recursion needs every joint's own parameters: {found}", found=found[-1],
+        )  # fmt: skip
     if by_noise is not None:
         lost = (*lost, *found)
         constraints, notes = constraints_of(equation, unknowns, method.known, method.tied, declared)
@@ -471,10 +474,11 @@ def _contradicted(
         k = unknowns.names.index(name)
         off = abs(float(free.values[k]) - Ia)
         if off > max(5.0 * sigma[k], 0.05 * Ia):
-            warnings.append(
-                f"{name} = {Ia:.5g} was declared by the rotor's ratio^2 J, but the data alone say {free.values[k]:.5g} "
-                f"(+- {sigma[k]:.1g}); check ratio and inertia of this rotor"
-            )
+            warnings.append(Message(
+                "rotor_inertia_contradicts_data", "{name} = {Ia:.5g} was declared by the rotor's ratio^2 J, but the "
+                "data alone say {values:.5g} (+- {sigma:.1g})", "check ratio and inertia of this rotor", name=name,
+                Ia=Ia, values=free.values[k], sigma=sigma[k],
+            ))  # fmt: skip
     return tuple(warnings)
 
 
@@ -483,7 +487,9 @@ def _levels(state: State, unknowns: Unknowns, method: Method, constraints: Const
     if method.estimator != "recursive":
         return None
     if constraints is not None and len(constraints.matrix):
-        raise IdentificationError("the recursion takes no known or tied parameters; use estimator='wls'")
+        raise IdentificationError(
+            "recursion_with_constraints", "the recursion takes no known or tied parameters", "use estimator='wls'",
+        )  # fmt: skip
     return find_levels(state.equation, unknowns)
 
 

@@ -242,7 +242,9 @@ class Identification:
         check_motion(self.robot, motion)
         equation = self.equation
         if not equation.base_channels:
-            raise IdentificationError(f"model '{self.model}' knows no forces on the base")
+            raise IdentificationError(
+                "model_without_base_forces", "model '{model}' knows no forces on the base", model=self.model,
+            )  # fmt: skip
         forces = np.zeros((len(motion), len(equation.base_channels)))
         for start in range(0, len(motion), CHUNK):
             part = slice(start, min(start + CHUNK, len(motion)))
@@ -287,7 +289,7 @@ class Identification:
     def value(self, name: str) -> float:
         """Value of one parameter."""
         if name not in self.names:
-            raise IdentificationError(f"there is no parameter '{name}' in this result")
+            raise IdentificationError("unknown_parameter", "there is no parameter '{name}' in this result", name=name)
         return float(self.values[self.names.index(name)])
 
     def save(self, path: str | Path) -> None:

@@ -77,12 +77,17 @@ def identify(
     wishes = check_wishes(robot, friction, rotor_inertia, cutoff, delay, joints, columns, measure)
     wishes = replace(wishes, robust=estimator == "huber", unknown=check_unknown(robot, unknown, measure))
     if wishes.robust and measure.has_reactions:
-        raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
+        raise IdentificationError(
+            "huber_with_base_forces", "estimator 'huber' judges joint torques alone",
+            "use 'wls' with forces on the base",
+        )  # fmt: skip
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     used, others, name = split_logs(robot, logs, validate)
     origin = find_origin((*used, *others))
     if wishes.robust and offsets_per_log and len(used) > 1:
-        raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
+        raise IdentificationError(
+            "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log", "identify the logs one by one",
+        )  # fmt: skip
     state = collect(robot, used, wishes, on_progress=on_progress)
     judge, checked, torques = state.judge, None, None
     trained: tuple[str, ...] = ()
@@ -143,9 +148,14 @@ def collect_state(
         return collect(robot, used, wishes, on_progress=on_progress)
     if any(own.values()):
         given = ", ".join(name for name, here in own.items() if here)
-        raise IdentificationError(f"like= takes over all settings; leave out {given}")
+        raise IdentificationError(
+            "settings_given_with_like", "like= takes over all settings", "leave out {given}", given=given,
+        )  # fmt: skip
     if robot.parameter_names != like.equation.robot.parameter_names:
-        raise IdentificationError(f"the state is one of '{like.equation.robot.name}', not of '{robot.name}'")
+        raise IdentificationError(
+            "state_of_other_robot", "the state is one of '{name}', not of '{name_2}'", name=like.equation.robot.name,
+            name_2=robot.name,
+        )  # fmt: skip
     rows = collect_torques_like(like, used)
     found = collect_like(like, used, on_progress=on_progress, validate=False)
     return replace(like.holding(found), torques=() if rows is None else rows.blocks)
@@ -164,9 +174,11 @@ def identify_states(
     """Solve one or several states together: the same result as if their logs had been read at once."""
     several = [states] if isinstance(states, State) else list(states)
     if not several:
-        raise IdentificationError("there is no state to identify from")
+        raise IdentificationError("no_states", "there is no state to identify from")
     if estimator == "huber":
-        raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
+        raise IdentificationError(
+            "huber_from_states", "estimator 'huber' reads logs twice", "identify from logs, not from states",
+        )  # fmt: skip
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     return replace(estimate(merge_states(several), method, None), origin=find_origin(()))
 
@@ -177,8 +189,9 @@ def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path |
         for name, given in (("sensor", sensor is not None), ("partial", partial)):
             if given:
                 raise IdentificationError(
-                    f"model '{measure.model}' uses no force plate; {name}= goes with reaction models"
-                )
+                    "model_without_base_forces", "model '{model}' uses no force plate; {name}= goes with reaction "
+                    "models", model=measure.model, name=name,
+                )  # fmt: skip
         return robot
     if sensor is not None and not robot.floating:
         robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
@@ -196,8 +209,9 @@ def check_unknown(robot: Robot, unknown: Sequence[str] | None, measure: Measure)
     words = (unknown,) if isinstance(unknown, str) else tuple(unknown)
     if words and (measure.has_reactions or measure.model == "energy"):
         raise IdentificationError(
-            f"model '{measure.model}' needs the geometry; with {', '.join(words)} unknown use torque, power or momentum"
-        )
+            "model_needs_geometry", "model '{model}' needs the geometry; with {words} unknown use torque, power or "
+            "momentum", model=measure.model, words=list(words),
+        )  # fmt: skip
     return words or None
 
 
@@ -214,14 +228,21 @@ def check_wishes(
     """What was asked for, checked."""
     if robot.floating:
         raise IdentificationError(
-            f"'{robot.name}' floats; logs of joint torques are identified on a fixed base; {FIX_THE_BASE}"
-        )
+            "floating_base", "'{name}' floats; logs of joint torques are identified on a fixed base; {FIX_THE_BASE}",
+            name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+        )  # fmt: skip
     blocks: tuple[str, ...] | None
     if not measure.has_torques:
         if friction != "auto" and tuple(friction):
-            raise IdentificationError("the base does not feel friction: leave friction out with model='reaction'")
+            raise IdentificationError(
+                "friction_with_reaction_model", "the base does not feel friction:",
+                "leave friction out with model='reaction'",
+            )  # fmt: skip
         if columns:
-            raise IdentificationError("columns are torques of joints: leave columns out with model='reaction'")
+            raise IdentificationError(
+                "columns_with_reaction_model", "columns are torques of joints:",
+                "leave columns out with model='reaction'",
+            )  # fmt: skip
         blocks = ()
     elif friction == "auto":
         blocks = None
@@ -230,17 +251,24 @@ def check_wishes(
         for name in blocks:
             find_block(name)
         if len(set(blocks)) < len(blocks):
-            raise IdentificationError(f"a friction block is named twice: {', '.join(blocks)}")
+            raise IdentificationError(
+                "friction_block_twice", "a friction block is named twice: {blocks}", blocks=list(blocks),
+            )  # fmt: skip
     if cutoff is not None and not (np.isfinite(cutoff) and cutoff > 0.0):
-        raise IdentificationError(f"the cut-off must be a positive number of Hz, got {cutoff}")
+        raise IdentificationError(
+            "cutoff_not_positive", "the cut-off must be a positive number of Hz, got {cutoff}", cutoff=cutoff,
+        )  # fmt: skip
     if not np.isfinite(delay):
-        raise IdentificationError(f"the delay must be a number of seconds, got {delay}")
+        raise IdentificationError("delay_not_finite", "the delay must be a number of seconds, got {delay}", delay=delay)
     chosen = tuple(range(robot.n)) if joints is None else _joints(robot, joints)
     if (measure.is_scalar or measure.has_reactions) and len(chosen) < robot.n:
-        raise IdentificationError(f"model '{measure.model}' adds up all joints; joints= goes with torque and momentum")
+        raise IdentificationError(
+            "joints_with_summed_model", "model '{model}' adds up all joints; joints= goes with torque and momentum",
+            model=measure.model,
+        )  # fmt: skip
     own = (*robot.columns, *columns) if measure.has_torques else ()
     if len({column.name for column in own}) < len(own):
-        raise IdentificationError("two columns have the same name")
+        raise IdentificationError("column_name_twice", "two columns have the same name")
     names = [robot.joint_names[j] for j in chosen]
     own = tuple(column for column in own if column.joint in names or column.joint not in robot.joint_names)
     return Wishes(blocks, rotor_inertia, cutoff, delay, chosen, own, measure)
@@ -250,7 +278,9 @@ def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:
     unknown = [str(name) for name in joints if str(name) not in robot.joint_names]
     if unknown or not joints:
         what = f"no joint '{unknown[0]}'" if unknown else "no joint named"
-        raise IdentificationError(f"{what}; joints are {', '.join(robot.joint_names)}")
+        raise IdentificationError(
+            "unknown_joint", "{what}; joints are {joint_names}", what=what, joint_names=list(robot.joint_names),
+        )  # fmt: skip
     wanted = {str(name) for name in joints}
     return tuple(j for j, name in enumerate(robot.joint_names) if name in wanted)
 
@@ -259,7 +289,7 @@ def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
     """Logs, where files are named opened."""
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     if not several:
-        raise IdentificationError("there is no log to identify from")
+        raise IdentificationError("no_logs", "there is no log to identify from")
     return tuple(log if isinstance(log, Log) else read_log(log, robot) for log in several)
 
 
@@ -277,6 +307,9 @@ def split_logs(robot: Robot, logs: Logs, validate: Logs | float | None) -> tuple
 def hold_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
     """The first part of every log, the rest, and what to call it."""
     if not 0.0 < share < 1.0:
-        raise IdentificationError(f"the share of the logs to hold out must lie between 0 and 1, got {share}")
+        raise IdentificationError(
+            "share_out_of_range", "the share of the logs to hold out must lie between 0 and 1, got {share}",
+            share=share,
+        )  # fmt: skip
     first, rest = tuple(log.part(0.0, 1.0 - share) for log in logs), tuple(log.part(1.0 - share) for log in logs)
     return first, rest, f"the last {100.0 * share:.3g} % of every log"

@@ -66,19 +66,30 @@ def read_json(path: Path, form: str, version: int, remedy: str) -> dict[str, Any
     """Read a file that says of itself to have this format and version."""
     try:
         if path.stat().st_size > LARGEST:
-            raise IdentificationError(f"{path}: larger than {LARGEST // 1_000_000} MB, which no such file is")
+            raise IdentificationError(
+                "file_too_large", "{path}: larger than {LARGEST} MB, which no such file is", path=path,
+                LARGEST=LARGEST // 1000000,
+            )  # fmt: skip
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise IdentificationError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise IdentificationError(
+            "file_unreadable", "{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error,
+        ) from error  # fmt: skip
     except (ValueError, RecursionError) as error:
-        raise IdentificationError(f"{path}: this is no JSON file ({error})") from error
+        raise IdentificationError(
+            "not_json", "{path}: this is no JSON file ({error})", path=path, error=error,
+        ) from error  # fmt: skip
     if not isinstance(data, dict) or data.get("format") != form:
-        raise IdentificationError(f"{path}: this is no file of the format '{form}'; {remedy}")
+        raise IdentificationError(
+            "wrong_record_format", "{path}: this is no file of the format '{form}'; {remedy}", path=path, form=form,
+            remedy=remedy,
+        )  # fmt: skip
     if data.get("version") != version:
         found = str(data.get("version"))[:20]
         raise IdentificationError(
-            f"{path}: the file has version {found}, this dynid reads version {version}; update dynid"
-        )
+            "record_version_unsupported", "{path}: the file has version {found}, this dynid reads version {version}",
+            "update dynid", path=path, found=found, version=version,
+        )  # fmt: skip
     return data
 
 
@@ -100,7 +111,9 @@ def record_array(x: Array) -> ArrayRecord:
 def read_numbers(record: ArrayRecord, *shape: int) -> Array:
     """Numbers of an array that must have this shape."""
     if tuple(record.shape) != shape:
-        raise IdentificationError(f"an array has shape {tuple(record.shape)}, not {shape}")
+        raise IdentificationError(
+            "wrong_shape", "an array has shape {shape}, not {shape_2}", shape=tuple(record.shape), shape_2=shape,
+        )  # fmt: skip
     raw = base64.b64decode(record.float64, validate=True)
     return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(shape)
 
@@ -109,7 +122,7 @@ def finite_numbers(record: ArrayRecord, *shape: int) -> Array:
     """The same, all finite."""
     numbers = read_numbers(record, *shape)
     if not np.isfinite(numbers).all():
-        raise IdentificationError("an array holds numbers that are not finite")
+        raise IdentificationError("array_not_finite", "an array holds numbers that are not finite")
     return numbers
 
 
@@ -121,7 +134,7 @@ def record_factor(factor: ChannelFactor) -> FactorRecord:
 def rebuild_factor(record: FactorRecord) -> ChannelFactor:
     """Build a factor again, of whatever width was written."""
     if len(record.R.shape) != 2:
-        raise IdentificationError("a factor must have rows and columns")
+        raise IdentificationError("wrong_shape", "a factor must have rows and columns")
     return ChannelFactor(finite_numbers(record.R, *record.R.shape), record.count, record.total)
 
 
@@ -145,7 +158,7 @@ def record_equation(equation: Equation) -> EquationRecord:
 def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
     """Build an equation again."""
     if not e.joints or e.joints != sorted(set(e.joints)) or not set(e.joints) <= set(range(robot.n)):
-        raise IdentificationError("equation.joints are not joints of the robot in order")
+        raise IdentificationError("record_joints_mismatch", "equation.joints are not joints of the robot in order")
     equation = Equation.of(
         robot,
         friction=tuple(e.friction),
@@ -158,7 +171,7 @@ def rebuild_equation(robot: Robot, e: EquationRecord) -> Equation:
         unknown=None if e.unknown is None else tuple(e.unknown),
     )
     if (equation.shapes.scale <= 0.0).any():
-        raise IdentificationError("equation.scale must be positive")
+        raise IdentificationError("record_scale_not_positive", "equation.scale must be positive")
     if e.rigid is not None:
         equation = equation.with_rigid(finite_numbers(e.rigid, equation.rigid_count))
     return equation

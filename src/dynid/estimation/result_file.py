@@ -133,7 +133,9 @@ def read_identification(path: Path) -> Identification:
     try:
         return rebuild_identification(IdentificationRecord.model_validate(data))
     except DAMAGE as error:
-        raise IdentificationError(f"{path}: {describe_damage(error)}") from error
+        raise IdentificationError(
+            "file_damaged", "{path}: {describe_damage}", path=path, describe_damage=describe_damage(error),
+        ) from error  # fmt: skip
 
 
 def record_identification(x: Identification) -> IdentificationRecord:
@@ -194,7 +196,7 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
     nan, p, c = math.nan, len(r.parameters), len(equation.channels)
     factors = tuple(tuple(rebuild_factor(f) for f in of_log) for of_log in r.factors)
     if any(factor.R.shape[1] != p + 1 for of_log in factors for factor in of_log):
-        raise IdentificationError("a factor does not have the columns of the parameters")
+        raise IdentificationError("record_factor_mismatch", "a factor does not have the columns of the parameters")
     _check_names(r, equation)
     return Identification(
         equation=equation,
@@ -242,12 +244,12 @@ def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
     """What was lost; files of old do not say which share went where."""
     shares = r.lost_shares or [[] for _ in r.lost]
     if len(shares) != len(r.lost):
-        raise IdentificationError("lost_shares must be given for every lost parameter")
+        raise IdentificationError("record_lost_shares_missing", "lost_shares must be given for every lost parameter")
     waiting = {item[0]: {name for name, _ in own} for item, own in zip(r.lost, shares, strict=True)}
     while waiting:
         found = [name for name, others in waiting.items() if not others & waiting.keys()]
         if not found:
-            raise IdentificationError("lost_shares of lost parameters lead in a circle")
+            raise IdentificationError("record_lost_shares_cyclic", "lost_shares of lost parameters lead in a circle")
         for name in found:
             del waiting[name]
     return tuple(Lost(*item, tuple(own)) for item, own in zip(r.lost, shares, strict=True))
@@ -264,7 +266,7 @@ def _record_score(x: Score) -> ScoreRecord:
 def _rebuild_score(r: ScoreRecord, c: int) -> Score:
     rmse, nrmse, settled = read_numbers(r.rmse, c), read_numbers(r.nrmse, c), read_numbers(r.settled, c)
     if r.quiet is not None and len(r.quiet) != c:
-        raise IdentificationError("a score does not speak of every channel")
+        raise IdentificationError("record_score_incomplete", "a score does not speak of every channel")
     quiet = None if r.quiet is None else np.array(r.quiet, dtype=np.bool_)
     return Score(rmse, nrmse, settled, r.unsettled, r.cutoff, r.source, r.samples, quiet)
 
@@ -275,13 +277,19 @@ def _check_names(r: IdentificationRecord, equation: Equation) -> None:
     columns = set(equation.names)
     foreign = [name for name in names if name not in columns and name.rpartition("@")[0] not in columns]
     if foreign or len(set(names)) < len(names):
-        raise IdentificationError(f"parameter '{(foreign or names)[0]}' is not one of the equation's, or named twice")
+        raise IdentificationError(
+            "record_parameters_mismatch", "parameter '{foreign}' is not one of the equation's, or named twice",
+            foreign=(foreign or names)[0],
+        )  # fmt: skip
     if not set(r.essential) <= set(names):
-        raise IdentificationError("essential parameters are not among the parameters")
+        raise IdentificationError("record_essentials_mismatch", "essential parameters are not among the parameters")
     if r.model != equation.measure.model:
-        raise IdentificationError(f"model '{r.model}' is not the equation's '{equation.measure.model}'")
+        raise IdentificationError(
+            "record_model_mismatch", "model '{model}' is not the equation's '{model_2}'", model=r.model,
+            model_2=equation.measure.model,
+        )  # fmt: skip
     if not r.factors or any(len(of_log) != len(equation.channels) for of_log in r.factors):
-        raise IdentificationError("factors must be given for every log and channel")
+        raise IdentificationError("record_factors_missing", "factors must be given for every log and channel")
 
 
 def _finite(x: Any) -> float | None:

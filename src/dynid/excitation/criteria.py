@@ -212,6 +212,11 @@ def find_criterion(
         return Scaling(0.0, 1.0, mask)
     if name == "condition+scaling":
         if min(weights) < 0.0 or max(weights) <= 0.0:
-            raise ExcitationError(f"weights of condition and scaling must not be negative nor both zero, got {weights}")
+            raise ExcitationError(
+                "invalid_criterion_weights", "weights of condition and scaling must not be negative nor both zero, "
+                "got {weights}", weights=weights,
+            )  # fmt: skip
         return Scaling(*weights, mask)
-    raise ExcitationError(f"there is no criterion '{name}'; criteria are {', '.join(NAMES)}")
+    raise ExcitationError(
+        "unknown_criterion", "there is no criterion '{name}'; criteria are {NAMES}", name=name, NAMES=list(NAMES),
+    )  # fmt: skip

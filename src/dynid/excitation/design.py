@@ -29,6 +29,7 @@ from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, middle_and_half
 from dynid.excitation.starts import Candidates, random_points, run_starts
+from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -107,9 +108,10 @@ def design_excitation(
             )  # fmt: skip
         except LoopError as error:
             raise ExcitationError(
-                "the position limits allow what a closed loop does not; narrow them (limits={'position': ...}, or in "
-                f"the robot file) to one side of its singular positions: {error.where}"
-            ) from None
+                "limits_cross_singularity", "the position limits allow what a closed loop does not",
+                "narrow them (limits={{'position': ...}}, or in the robot file) to one side of its singular "
+                "positions: {where}", where=error.where,
+            ) from None  # fmt: skip
     if time_budget is None or prepared < NOTABLE:
         return found
     said = f"preparing took {prepared:.0f} s beside the time budget (kernels are compiled once on each machine)"
@@ -126,16 +128,27 @@ def _check_request(
     periods: int,
 ) -> None:
     if shape not in ("fourier", "points"):
-        raise ExcitationError(f"there is no shape '{shape}'; shapes are fourier and points")
+        raise ExcitationError(
+            "unknown_shape", "there is no shape '{shape}'; shapes are fourier and points", shape=shape,
+        )  # fmt: skip
     if criterion not in NAMES:
-        raise ExcitationError(f"there is no criterion '{criterion}'; criteria are {', '.join(NAMES)}")
+        raise ExcitationError(
+            "unknown_criterion", "there is no criterion '{criterion}'; criteria are {NAMES}", criterion=criterion,
+            NAMES=list(NAMES),
+        )  # fmt: skip
     if duration is not None and not (np.isfinite(duration) and duration > 0.0):
-        raise ExcitationError(f"the duration must be a positive number of seconds, got {duration}")
+        raise ExcitationError(
+            "duration_not_positive", "the duration must be a positive number of seconds, got {duration}",
+            duration=duration,
+        )  # fmt: skip
     for name, value in (("harmonics", harmonics), ("starts", 1 if starts is None else starts), ("periods", periods)):
         if value < 1:
-            raise ExcitationError(f"{name} must be at least 1, got {value}")
+            raise ExcitationError("count_below_one", "{name} must be at least 1, got {value}", name=name, value=value)
     if time_budget is not None and not time_budget > 0.0:
-        raise ExcitationError(f"the time budget must be a positive number of seconds, got {time_budget}")
+        raise ExcitationError(
+            "time_budget_not_positive", "the time budget must be a positive number of seconds, got {time_budget}",
+            time_budget=time_budget,
+        )  # fmt: skip
 
 
 def _refuse_idle(
@@ -156,19 +169,28 @@ def _refuse_idle(
         ):
             if given:
                 raise ExcitationError(
-                    f"{name} belongs to shape 'fourier'; a motion through points takes the time it needs"
-                )
+                    "option_not_applicable", "{name} belongs to shape 'fourier'; a motion through points takes the "
+                    "time it needs", name=name,
+                )  # fmt: skip
     elif points is not None:
-        raise ExcitationError("points belongs to shape 'points'; shape 'fourier' has harmonics and periods")
+        raise ExcitationError(
+            "option_not_applicable", "points belongs to shape 'points'; shape 'fourier' has harmonics and periods",
+        )  # fmt: skip
     if weights != (1.0, 0.0) and criterion != "condition+scaling":
-        raise ExcitationError(f"weights belongs to criterion 'condition+scaling'; criterion '{criterion}' has none")
+        raise ExcitationError(
+            "option_not_applicable", "weights belongs to criterion 'condition+scaling'; criterion '{criterion}' has "
+            "none", criterion=criterion,
+        )  # fmt: skip
 
 
 def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
     """Points without acceleration limits have no motion that could rest, or whose torques could be limited."""
     for name, given in (("rest", rest is not None), ("limits['effort']", limits is not None and "effort" in limits)):
         if given:
-            raise ExcitationError(f"{name} needs a motion through the points: give limits['acceleration'] too")
+            raise ExcitationError(
+                "missing_acceleration_limits", "{name} needs a motion through the points:",
+                "give limits['acceleration'] too", name=name,
+            )  # fmt: skip
 
 
 def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
@@ -176,13 +198,16 @@ def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Ar
         return None
     pose = np.array(rest, dtype=np.float64)
     if pose.shape != (robot.n,) or not np.isfinite(pose).all():
-        raise ExcitationError(f"the rest pose needs {robot.n} finite numbers, got {rest!r}")
+        raise ExcitationError(
+            "invalid_rest_pose", "the rest pose needs {n} finite numbers, got {rest!r}", n=robot.n, rest=rest,
+        )  # fmt: skip
     for j, name in enumerate(robot.joint_names):
         lower, upper = limits.position[j]
         if not lower <= pose[j] <= upper:
             raise ExcitationError(
-                f"the rest pose has joint '{name}' at {pose[j]:g}, outside its limits {lower:g} to {upper:g}"
-            )
+                "rest_pose_outside_limits", "the rest pose has joint '{name}' at {pose:g}, outside its limits "
+                "{lower:g} to {upper:g}", name=name, pose=pose[j], lower=lower, upper=upper,
+            )  # fmt: skip
     return pose
 
 
@@ -193,15 +218,16 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
         swing = min(limits.velocity[j] / w, limits.acceleration[j] / w**2)
         if np.isinf(swing):
             raise ExcitationError(
-                f"joint '{name}' has neither a velocity nor an acceleration limit; "
-                "give limits={'velocity': ...} (command line: --velocity), or put them into the robot file"
-            )
+                "missing_motion_limits", "joint '{name}' has neither a velocity nor an acceleration limit",
+                "give limits={{'velocity': ...}} (command line: --velocity), or put them into the robot file",
+                name=name,
+            )  # fmt: skip
         swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
         if swing < SMALLEST_SWING:
             raise ExcitationError(
-                f"joint '{name}' can swing by {swing:.1g} only at {1 / period:.3g} Hz within its limits; "
-                "choose a longer duration or wider limits"
-            )
+                "swing_too_small", "joint '{name}' can swing by {swing:.1g} only at {period:.3g} Hz within its limits",
+                "choose a longer duration or wider limits", name=name, swing=swing, period=1 / period,
+            )  # fmt: skip
 
 
 def _by_fourier(
@@ -228,7 +254,10 @@ def _by_fourier(
     seeds = [1000 * seed + k for k in range(starts)]
     candidates = run_starts(search_from, problem, seeds, time_budget, on_progress)
     if candidates.interrupted:
-        warnings.append(f"stopped early: the best of {len(candidates.found)} of {starts} starts is given")
+        warnings.append(Message(
+            "search_stopped_early", "stopped early: the best of {count} of {starts} starts is given",
+            count=len(candidates.found), starts=starts,
+        ))  # fmt: skip
     checker, word = CollisionChecker.of(rows.robot)
     warnings += [word] if word else []
     first = settle(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
@@ -246,7 +275,10 @@ def _by_fourier(
                 rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise
             )
         refused = f"the robot would collide with itself: {hit}; narrow the position limits"
-    raise ExcitationError(f"none of {len(candidates.found)} starts gives a valid motion: {refused}")
+    raise ExcitationError(
+        "no_valid_motion", "none of {count} starts gives a valid motion: {refused}", count=len(candidates.found),
+        refused=refused,
+    )  # fmt: skip
 
 
 def _check_still(effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> None:
@@ -257,7 +289,10 @@ def _check_still(effort: Effort | None, limits: Limits, names: tuple[str, ...]) 
     still = effort.use(Motion(np.zeros(1), middle, 0.0 * middle, 0.0 * middle))
     if still.max() > 1.0:
         worst = names[int(np.argmax(still))]
-        raise ExcitationError(f"the effort limit of joint '{worst}' cannot even hold the robot still at mid-range")
+        raise ExcitationError(
+            "effort_limit_below_gravity", "the effort limit of joint '{worst}' cannot even hold the robot still at "
+            "mid-range", worst=worst,
+        )  # fmt: skip
 
 
 def _history(criterion: str, seeds: list[int], candidates: Candidates[FoundSeries], place: int) -> SearchHistory:
@@ -280,8 +315,9 @@ def _whole_motion(problem: FourierProblem, value: float, y: Array, periods: int,
         t, basis = problem.instants(round(fine_rate(problem) * problem.period))
         worst = names[int(np.argmax(effort.use(problem.motion(0.02 * y, basis, t))))]
         raise ExcitationError(
-            f"the effort limit of joint '{worst}' stops every motion, even a small one about mid-range"
-        )
+            "effort_limit_stops_motion", "the effort limit of joint '{worst}' stops every motion, even a small one "
+            "about mid-range", worst=worst,
+        )  # fmt: skip
 
     def accept(entry: Quintics) -> bool:
         if effort is None:
@@ -310,7 +346,10 @@ def _by_points(
 ) -> Excitation:
     r = points or 2 * len(rows.names)
     if r < len(rows.names):
-        raise ExcitationError(f"{r} rows cannot reveal {len(rows.names)} base parameters; take at least as many points")
+        raise ExcitationError(
+            "too_few_points", "{r} rows cannot reveal {count} base parameters", "take at least as many points", r=r,
+            count=len(rows.names),
+        )  # fmt: skip
     deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
     courses: list[SearchHistory] = []
     shape = design_points(
@@ -340,6 +379,7 @@ def _check_collisions(robot: Robot, shape: PointsShape) -> list[str]:
     hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
     if hit is not None:
         raise ExcitationError(
-            f"the robot would collide with itself: {hit}; narrow the position limits, or try another seed"
-        )
+            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits, or try "
+            "another seed", hit=hit,
+        )  # fmt: skip
     return [word] if word else []

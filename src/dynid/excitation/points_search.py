@@ -348,8 +348,9 @@ def design_points(
     count = (points if rows.model == "energy" else points + 1) * rows.channels
     if count < len(rows.names):
         raise ExcitationError(
-            f"{points} points give {count} rows, too few for {len(rows.names)} base parameters; ask for more points"
-        )
+            "too_few_points", "{points} points give {count} rows, too few for {count_2} base parameters",
+            "ask for more points", points=points, count=count, count_2=len(rows.names),
+        )  # fmt: skip
     goal = Goal.of(criterion, weights, rows, count, _per_row(noise, count))
     effort = effort if box.moving else None
     if rest is not None:
@@ -374,8 +375,9 @@ def design_points(
         raise ExcitationError(_stopped_by_effort(search, best.z, effort))
     if best.shape is None or not _reveals(rows, best.shape):
         raise ExcitationError(
-            f"no points found that reveal all {len(rows.names)} base parameters; {box.narrowest(rows.robot)}"
-        )
+            "no_revealing_points", "no points found that reveal all {count} base parameters; {narrowest}",
+            count=len(rows.names), narrowest=box.narrowest(rows.robot),
+        )  # fmt: skip
     if on_history is not None:
         descents = sorted(
             (found.recorder.descent(found.start, best.value if found is taken else value)
@@ -407,14 +409,17 @@ def _reveals(rows: BaseRows, shape: PointsShape) -> bool:
 def _check(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
     """What the points may use; raise ExcitationError where the request makes no sense."""
     if points < 1 or starts < 1:
-        raise ExcitationError(f"points and starts must be at least 1, got {points} and {starts}")
+        raise ExcitationError(
+            "count_below_one", "points and starts must be at least 1, got {points} and {starts}", points=points,
+            starts=starts,
+        )  # fmt: skip
     check_limits(limits, rows.robot.joint_names)
     box = Box.of(rows.robot, limits)
     if rows.model not in WITHOUT_ACCELERATION and not box.moving:
         raise ExcitationError(
-            f"rows of the {rows.model} model need accelerations, which points have only under acceleration limits; "
-            "give limits['acceleration'], or use model 'energy'"
-        )
+            "missing_acceleration_limits", "rows of the {model} model need accelerations, which points have only "
+            "under acceleration limits", "give limits['acceleration'], or use model 'energy'", model=rows.model,
+        )  # fmt: skip
     return box
 
 
@@ -423,7 +428,10 @@ def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
     room = box.reach - np.abs(rest - box.middle)
     if room.min() < ROOM * box.reach[int(np.argmin(room))]:
         name = names[int(np.argmin(room))]
-        raise ExcitationError(f"the rest pose has joint '{name}' at its position limit; a motion needs some room there")
+        raise ExcitationError(
+            "rest_pose_at_limit", "the rest pose has joint '{name}' at its position limit; a motion needs some room "
+            "there", name=name,
+        )  # fmt: skip
 
 
 def _per_row(noise: float | Array | None, count: int) -> Array | None:
@@ -432,5 +440,8 @@ def _per_row(noise: float | Array | None, count: int) -> Array | None:
         return None
     values = np.atleast_1d(np.asarray(noise, dtype=np.float64))
     if values.ndim != 1 or count % len(values) or not (np.isfinite(values) & (values > 0.0)).all():
-        raise ExcitationError(f"noise must be positive, one number, one per channel or one per row ({count})")
+        raise ExcitationError(
+            "invalid_noise", "noise must be positive, one number, one per channel or one per row ({count})",
+            count=count,
+        )  # fmt: skip
     return freeze(np.tile(values, count // len(values)))

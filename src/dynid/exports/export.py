@@ -61,11 +61,16 @@ def export(
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ExportError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
+        raise ExportError(
+            "unsupported_suffix", "{path}: the name must end in one of {SUFFIXES}", path=path, SUFFIXES=list(SUFFIXES),
+        )  # fmt: skip
     if template is not None and suffix != ".urdf":
-        raise ExportError(f"{path}: a template is for .urdf files")
+        raise ExportError("template_not_applicable", "{path}: a template is for .urdf files", path=path)
     if lock and suffix != ".urdf":
-        raise ExportError(f"{path}: lock= is for the joints of a URDF template; other files hold the robot as it is")
+        raise ExportError(
+            "lock_without_template", "{path}: lock= is for the joints of a URDF template; other files hold the robot "
+            "as it is", path=path,
+        )  # fmt: skip
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
         result = physical_parameters(result)
     subject = subject_of(result)
@@ -104,7 +109,9 @@ def _attempts(
 ) -> list[Callable[[], _Made]]:
     """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
     if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
-        raise ExportError("lock= is for the joints of a URDF template; there is none, so leave it out")
+        raise ExportError(
+            "lock_without_template", "lock= is for the joints of a URDF template; there is none, so leave it out",
+        )  # fmt: skip
     match suffix:
         case ".urdf":
             source = Path(subject.robot.source)
@@ -146,9 +153,9 @@ def _new_urdf(subject: Subject) -> _Made:
 
 def _updated(subject: Subject, template: Path, lock: Mapping[str, float], note: str = "") -> _Made:
     if not template.is_file():
-        raise ExportError(f"there is no template '{template}'")
+        raise ExportError("file_not_found", "there is no template '{template}'", template=template)
     if template.suffix.lower() != ".urdf":
-        raise ExportError(f"template '{template}': only a .urdf can be updated")
+        raise ExportError("template_not_urdf", "template '{template}': only a .urdf can be updated", template=template)
     data, notes = update_urdf(subject, template, lock)
     said = (note.format(template),) if note else ()
     return _Made(data, (*said, *notes), unlike_friction(subject.robot, template, lock))
@@ -160,11 +167,11 @@ def _verified(path: Path, beside: Path, subject: Subject, lock: Mapping[str, flo
         checked = verify(beside, subject, lock=lock)
     except RobotFileError as error:
         raise ExportError(
-            f"a {path.suffix} file cannot hold this robot: {error.problems[0]}; get physical parameters first, "
-            "or export .c or .json"
-        ) from error
+            "format_cannot_hold_robot", "a {suffix} file cannot hold this robot: {problems}",
+            "get physical parameters first, or export .c or .json", suffix=path.suffix, problems=error.problems[0],
+        ) from error  # fmt: skip
     except ExportError as error:
         raise ExportError(str(error).replace(str(beside), str(path))) from error
     if not checked.passed and not checked.skipped:
-        raise ExportError(f"{path} was not written: {checked}")
+        raise ExportError("export_check_failed", "{path} was not written: {checked}", path=path, checked=checked)
     return checked

@@ -72,6 +72,9 @@ def friction_losses(robot: Robot) -> tuple[str, ...]:
         constant += [f"'{link.joint}' ({x:.6g})" for block, x in link.friction if block == "offset" and x != 0.0]
         negative += [f"'{link.joint}' ({block} {x:.6g})" for block, x in link.friction if block != "offset" and x < 0.0]
         if link.rotor < 0.0:
-            raise ExportError(f"joint '{link.joint}': its rotor inertia {link.rotor:.6g} is negative")
+            raise ExportError(
+                "rotor_inertia_negative", "joint '{joint}': its rotor inertia {rotor:.6g} is negative",
+                joint=link.joint, rotor=link.rotor,
+            )  # fmt: skip
     losses = [f"constant torques are left out: joints {', '.join(constant)}"] if constant else []
     return (*losses, *([f"negative friction is left out: joints {', '.join(negative)}"] if negative else []))

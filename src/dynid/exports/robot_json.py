@@ -39,4 +39,7 @@ def read_robot_json(path: Path) -> Robot:
     try:
         return rebuild_robot(RobotRecord.model_validate(data.get("robot")))
     except DAMAGE as error:
-        raise ExportError(f"{path}: {describe_damage(error, inside='robot.')}") from error
+        raise ExportError(
+            "file_damaged", "{path}: {describe_damage}", path=path,
+            describe_damage=describe_damage(error, inside='robot.'),
+        ) from error  # fmt: skip

@@ -12,6 +12,7 @@ from dynid.dynamics.friction import PLAIN, STOP, FrictionShapes, find_block
 from dynid.dynamics.regressor import regressor
 from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
+from dynid.messages import Message
 from dynid.robot.inertia import change_of_frame, pseudo_inertia
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -69,17 +70,26 @@ def subject_of(result: Any) -> Subject:
         return result
     if isinstance(result, Identification):
         if result.equation.unknown is not None:
-            raise ExportError("model parameters of unknown geometry cannot be exported; save the result instead")
+            raise ExportError(
+                "unknown_geometry_not_exportable", "model parameters of unknown geometry cannot be exported",
+                "save the result instead",
+            )  # fmt: skip
         return _of_identification(result)
     robot = result if isinstance(result, Robot) else getattr(result, "robot", None)
     if not isinstance(robot, Robot):
-        raise ExportError(f"cannot export {type(result).__name__}; give an Identification, PhysicalParameters or Robot")
+        raise ExportError(
+            "subject_not_exportable", "cannot export {name}", "give an Identification, PhysicalParameters or Robot",
+            name=type(result).__name__,
+        )  # fmt: skip
     _check_fixed_base(robot)
     robot = _with_known_zeros(robot)
     unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if np.isnan(x)]
     if unknown:
         some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
-        raise ExportError(f"'{robot.name}' has no value for {some}; identify them, or add them to the robot file")
+        raise ExportError(
+            "missing_parameter_values", "'{name}' has no value for {some}", "identify them, or add them to the robot "
+            "file", name=robot.name, some=some,
+        )  # fmt: skip
     model = getattr(result, "model", None)
     if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
         friction, notes = _friction_of(model)
@@ -90,7 +100,10 @@ def subject_of(result: Any) -> Subject:
 
 def _check_fixed_base(robot: Robot) -> None:
     if robot.floating:
-        raise ExportError(f"'{robot.name}' floats; only robots on a fixed base are exported; {FIX_THE_BASE}")
+        raise ExportError(
+            "floating_base", "'{name}' floats; only robots on a fixed base are exported; {FIX_THE_BASE}",
+            name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+        )  # fmt: skip
 
 
 def _with_known_zeros(robot: Robot) -> Robot:
@@ -111,12 +124,15 @@ def _of_identification(result: Identification) -> Subject:
     _check_fixed_base(robot)
     if not equation.measure.has_torques:
         raise ExportError(
-            f"model '{result.model}' knows forces on the base, neither rotor inertias nor friction; "
-            "identify with torques, or get physical parameters first"
-        )
+            "reaction_result_not_exportable", "model '{model}' knows forces on the base, neither rotor inertias nor "
+            "friction", "identify with torques, or get physical parameters first", model=result.model,
+        )  # fmt: skip
     if len(equation.joints) < robot.n:
         missing = [name for j, name in enumerate(robot.joint_names) if j not in equation.joints]
-        raise ExportError(f"this result knows no torques of the joints {', '.join(missing)}; identify with all joints")
+        raise ExportError(
+            "joint_torques_not_identified", "this result knows no torques of the joints {missing}",
+            "identify with all joints", missing=list(missing),
+        )  # fmt: skip
     place = {name: k for k, name in enumerate(robot.parameter_names)}
     notes: tuple[str, ...] = ()
     if robot.sensor is not None and robot.sensor.rotors:  # values of base parameters hold their Ia already
@@ -154,9 +170,15 @@ def _friction_of(result: Identification) -> tuple[JointFriction, tuple[str, ...]
             stops.append(block)
         else:
             formula = find_block(block).doc
-            notes.append(f"friction block '{block}' ({formula}) is left out: it needs more than q and v")
+            notes.append(Message(
+                "friction_block_left_out", "friction block '{block}' ({formula}) is left out: it needs more than q "
+                "and v", block=block, formula=formula,
+            ))  # fmt: skip
     if stops:
-        notes.append(f"friction blocks {', '.join(stops)} have a memory: only their value while sliding is exported")
+        notes.append(Message(
+            "friction_memory_left_out", "friction blocks {stops} have a memory: only their value while sliding is "
+            "exported", stops=list(stops),
+        ))  # fmt: skip
         if "coulomb" not in blocks:
             blocks.append("coulomb")
             rows.append(np.zeros(n))
@@ -215,9 +237,10 @@ def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strict
         some = ", ".join(f"'{name}'" for name in wrong[:8]) + (f" and {len(wrong) - 8} more" if len(wrong) > 8 else "")
         kind = "link" if len(wrong) == 1 else "links"
         raise ExportError(
-            f"{kind} {some} of '{robot.name}': no real body has these parameters (pseudo-inertia not positive), and "
-            f"{form} needs bodies; use physical_parameters (dynid physical) first, or export .c, .toml or .json"
-        )
+            "link_not_physical", "{kind} {some} of '{name}': no real body has these parameters (pseudo-inertia not "
+            "positive), and {form} needs bodies", "use physical_parameters (dynid physical) first, or export .c, "
+            ".toml or .json", kind=kind, some=some, name=robot.name, form=form,
+        )  # fmt: skip
 
 
 def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:

@@ -51,9 +51,15 @@ def compiled_torques(path: Path, robot: Robot, motion: Motion) -> dict[str, Arra
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
         except subprocess.TimeoutExpired as error:
-            raise ExportError(f"{path}: the compiler has not finished in {_PATIENCE:.0f} s") from error
+            raise ExportError(
+                "compiler_timeout", "{path}: the compiler has not finished in {PATIENCE:.0f} s", path=path,
+                PATIENCE=_PATIENCE,
+            ) from error  # fmt: skip
         if done.returncode != 0:
-            raise ExportError(f"{path} does not compile: {done.stderr.strip().splitlines()[0]}")
+            raise ExportError(
+                "export_does_not_compile", "{path} does not compile: {splitlines}", path=path,
+                splitlines=done.stderr.strip().splitlines()[0],
+            )  # fmt: skip
         code = ctypes.CDLL(str(library))
     prefix = c_prefix(robot.name)
     X = ctypes.addressof(ctypes.c_double.in_dll(code, f"{prefix}_base_parameters"))
@@ -115,7 +121,7 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
     """
     subject, path = subject_of(result), Path(path)
     if lock and path.suffix.lower() != ".urdf":
-        raise ExportError(f"{path}: lock= is for the joints of a URDF")
+        raise ExportError("lock_not_applicable", "{path}: lock= is for the joints of a URDF", path=path)
     motion = states_near(subject.robot, SAMPLES)
     checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
         ".urdf": partial(_by_pinocchio, lock=lock or {}),
@@ -125,7 +131,10 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
         ".json": _by_dynid,
     }
     if path.suffix.lower() not in checks:
-        raise ExportError(f"{path}: nothing is known of files that end in '{path.suffix}'")
+        raise ExportError(
+            "unsupported_suffix", "{path}: nothing is known of files that end in '{suffix}'", path=path,
+            suffix=path.suffix,
+        )  # fmt: skip
     return checks[path.suffix.lower()](path, subject, motion)
 
 
@@ -170,7 +179,9 @@ def _by_pinocchio(path: Path, subject: Subject, motion: Motion, lock: Mapping[st
     try:
         model = pin.buildModelFromUrdf(str(path))
     except (ValueError, RuntimeError) as reason:
-        raise ExportError(f"{path}: pinocchio cannot load it: {reason}") from reason
+        raise ExportError(
+            "pinocchio_cannot_load", "{path}: pinocchio cannot load it: {reason}", path=path, reason=reason,
+        ) from reason  # fmt: skip
     theirs = _rnea(pin, model, robot, motion, lock)
     error = difference(theirs, ours)
     if error <= TOLERANCE:
@@ -205,7 +216,7 @@ def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str,
     tau = np.empty_like(state.q)
     missing = [names[k] for k in robot.tree_joints if not model.existJointName(names[k])]
     if missing:
-        raise ExportError(f"the file has no joint '{missing[0]}'")
+        raise ExportError("exported_joint_missing", "the file has no joint '{missing}'", missing=missing[0])
     places = {name: model.joints[model.getJointId(name)] for name in (names[k] for k in robot.tree_joints)}
     held = {name: x for name, x in lock.items() if model.existJointName(name)}
     for n in range(len(motion)):
@@ -234,13 +245,15 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
-        raise ExportError(f"{path}: MuJoCo cannot load it: {error}") from error
+        raise ExportError(
+            "mujoco_cannot_load", "{path}: MuJoCo cannot load it: {error}", path=path, error=error,
+        ) from error  # fmt: skip
     data, state = mujoco.MjData(model), TreeState.of(robot, motion)
     joints = unique(link.joint for link in robot.links)
     names = [joints[k] for k in robot.tree_joints]
     ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
     if -1 in ids:
-        raise ExportError(f"the file has no joint '{names[ids.index(-1)]}'")
+        raise ExportError("exported_joint_missing", "the file has no joint '{names}'", names=names[ids.index(-1)])
     at_q, at_v = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
     apart = 0.0
     tied = len(robot.couplings) + 3 * len(robot.closures)
@@ -249,7 +262,10 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
         mujoco.mj_forward(model, data)
         apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
         if data.ne != tied:
-            raise ExportError(f"{path}: MuJoCo finds {data.ne} rows of couplings and loops in place of {tied}")
+            raise ExportError(
+                "exported_constraints_mismatch", "{path}: MuJoCo finds {ne} rows of couplings and loops in place of "
+                "{tied}", path=path, ne=data.ne, tied=tied,
+            )  # fmt: skip
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     tau = np.empty_like(state.q)
     for n in range(len(motion)):

@@ -54,7 +54,10 @@ def base_parameters(
     }
     method = method or "qr"
     if method not in finders:
-        raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
+        raise ModelError(
+            "unknown_method", "there is no method '{method}'; methods are {METHODS}", method=method,
+            METHODS=list(METHODS),
+        )  # fmt: skip
     return _with_doubts(finders[method](question))
 
 
@@ -62,7 +65,10 @@ def _refuse_idle(method: str | None, rows: int | None, scaling: tuple[float, flo
     """Arguments that would change nothing."""
     for name, value in (("rows", rows), ("scaling", scaling)):
         if value is not None and method not in ("qr", "svd"):
-            raise ModelError(f"{name}= is for the samples of method='qr' or 'svd'; leave it out, or choose one of them")
+            raise ModelError(
+                "option_not_applicable", "{name}= is for the samples of method='qr' or 'svd'",
+                "leave it out, or choose one of them", name=name,
+            )  # fmt: skip
 
 
 @lru_cache(maxsize=32)
@@ -110,9 +116,15 @@ def exact_applies(question: Question) -> bool:
 
 def _check_exact(question: Question, method: str) -> None:
     if question.friction:
-        raise ModelError(f"method '{method}' knows inertial and rotor columns; use method='qr' with friction columns")
+        raise ModelError(
+            "method_without_friction", "method '{method}' knows inertial and rotor columns",
+            "use method='qr' with friction columns", method=method,
+        )  # fmt: skip
     if not question.sees_plain_directions:
-        raise ModelError(f"method '{method}' knows part of a force sensor in frame 0 only; use method='qr'")
+        raise ModelError(
+            "method_without_partial_sensor", "method '{method}' knows part of a force sensor in frame 0 only",
+            "use method='qr'", method=method,
+        )  # fmt: skip
 
 
 def _by_exact(question: Question, seed: int) -> BaseParameters:
@@ -124,7 +136,9 @@ def _by_exact(question: Question, seed: int) -> BaseParameters:
         return _by_nullspace(question)
     _check_exact(question, "exact")
     if robot.floating and "reaction" in question.model:
-        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+        raise ModelError(
+            "floating_base", "'{name}' has a floating base and no reactions", "use the torque model", name=robot.name,
+        )  # fmt: skip
     found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared, seed)
     shown = found.certificate
     return BaseParameters(question, "exact", found.regrouping, shown.gap, None, found.warnings, certificate=shown)
@@ -149,11 +163,11 @@ def _by_rules(question: Question) -> BaseParameters:
 
     if not rules_apply(question):
         raise ModelError(
-            "method 'rules' covers the torque-like models of robots on a fixed base, without friction columns; "
-            "use method='exact', 'nullspace' or 'qr'"
-        )
+            "method_without_model", "method 'rules' covers the torque-like models of robots on a fixed base, without "
+            "friction columns", "use method='exact', 'nullspace' or 'qr'",
+        )  # fmt: skip
     if question.robot.couplings or question.robot.closures:
-        raise ModelError("method 'rules' covers open trees; use method='exact' for closed loops")
+        raise ModelError("closed_loops", "method 'rules' covers open trees", "use method='exact' for closed loops")
     found = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
     return BaseParameters(question, "rules", found.regrouping, np.inf, None, ())
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynid.identifiability.numeric import UNCERTAIN, NumericResult
 from dynid.identifiability.samples import Question
+from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import Link, MdhRow, Robot
@@ -36,34 +37,36 @@ def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[
         strongest = ""
         if not accepted.all():
             strongest = f" and {names[columns[int(np.argmax(np.where(accepted, -np.inf, residual)))]]} as dependent"
-        warnings.append(
-            f"the gap between kept and dropped columns is only {result.gap:.2g}: {weakest} was kept{strongest}, but "
-            "this may be rounding; axes almost parallel or almost meeting do this. Compare with an exact method "
-            "(nullspace for open trees, exact for closed loops)"
-        )
+        warnings.append(Message(
+            "rank_gap_small", "the gap between kept and dropped columns is only {gap:.2g}: {weakest} was "
+            "kept{strongest}, but this may be rounding; axes almost parallel or almost meeting do this. Compare with "
+            "an exact method (nullspace for open trees, exact for closed loops)", gap=result.gap, weakest=weakest,
+            strongest=strongest,
+        ))  # fmt: skip
     small = np.flatnonzero(accepted & (residual < (SMALL_RESIDUAL if result.uncertain is None else SMALL_IN_LOOPS)))
     doubtful = [names[columns[k]] for k in small]
     if doubtful:
         least = float(residual[small].min())
-        warnings.append(
-            f"{', '.join(doubtful)} can hardly be distinguished from others (unit-column residual down to {least:.1g}"
-            "): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such false base parameters, "
-            "in closed loops also lengths that are nearly equal; a narrow range of motion makes such weak ones"
-        )
+        warnings.append(Message(
+            "parameters_hardly_distinct", "{doubtful} can hardly be distinguished from others (unit-column residual "
+            "down to {least:.1g}): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such "
+            "false base parameters, in closed loops also lengths that are nearly equal; a narrow range of motion "
+            "makes such weak ones", doubtful=list(doubtful), least=least,
+        ))  # fmt: skip
     if result.uncertain:
-        warnings.append(
-            f"rounding may decide whether {', '.join(names[k] for k in result.uncertain)} can be identified: loops "
-            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} "
-            f"times its effect. {REMEDY}"
-        )
+        warnings.append(Message(
+            "rank_limited_by_rounding", "rounding may decide whether {uncertain} can be identified: loops close to "
+            "rounding only, and what is left of these columns is below {UNCERTAIN:.0e} times its effect. {REMEDY}",
+            uncertain=[names[k] for k in result.uncertain], UNCERTAIN=UNCERTAIN, REMEDY=REMEDY,
+        ))  # fmt: skip
     kept = set(result.regrouping.kept)
     differing = sorted(set().union(*(kept ^ set(other.regrouping.kept) for other in others)))
     if differing:
         counts = ", ".join(str(len(x.regrouping.kept)) for x in (result, *others))
-        warnings.append(
-            f"independent draws of samples disagree on {', '.join(names[k] for k in differing)} ({counts} base "
-            f"parameters). {REMEDY}"
-        )
+        warnings.append(Message(
+            "sample_draws_disagree", "independent draws of samples disagree on {differing} ({counts} base "
+            "parameters). {REMEDY}", differing=[names[k] for k in differing], counts=counts, REMEDY=REMEDY,
+        ))  # fmt: skip
     return tuple(warnings)
 
 

@@ -56,7 +56,10 @@ class Field:
             return pow(self.root, int(steps), self.p)
         steps = Fraction(angle.radians) * factor / self.unit
         if steps.denominator > 1:
-            raise ModelError("the offset of a chain of couplings is not a whole multiple of the robot's angles; use qr")
+            raise ModelError(
+                "coupling_offset_not_whole", "the offset of a chain of couplings is not a whole multiple of the "
+                "robot's angles", "use qr",
+            )  # fmt: skip
         return pow(self.generic, int(steps), self.p)
 
     def number(self, value: Fraction | Decimal) -> int:

@@ -306,16 +306,17 @@ def assemble(mechanism: Mechanism) -> tuple[Array, tuple[str, ...]]:
     if not _is_closed(mechanism, y):
         left = float(np.abs(value).max())
         raise ModelError(
-            f"'{robot.name}': the loop {frames} does not close near its declared assembly ({left:.2g} m or rad are "
-            "left); correct start, at and points of the closure"
-        )
+            "loop_does_not_close", "'{name}': the loop {frames} does not close near its declared assembly ({left:.2g} "
+            "m or rad are left)", "correct start, at and points of the closure", name=robot.name, frames=frames,
+            left=left,
+        )  # fmt: skip
     if _regularity(J[:, :, n:])[0] <= DEAD:
         followers = ", ".join(name for c in robot.closures for name in c.passive)
         raise ModelError(
-            f"'{robot.name}': the loop {frames} is at a dead point in its declared assembly, where the passive joints "
-            f"{followers} are not determined; give start and at of a position away from it, which also selects the "
-            "assembly mode"
-        )
+            "loop_at_dead_point", "'{name}': the loop {frames} is at a dead point in its declared assembly, where the "
+            "passive joints {followers} are not determined", "give start and at of a position away from it, which "
+            "also selects the assembly mode", name=robot.name, frames=frames, followers=followers,
+        )  # fmt: skip
     found = ", ".join(f"{x:.6g}" for x in y[n:])
     if np.abs((y - declared) / mechanism.units).max() > FAR:
         return y, (f"the loop {frames} closes far from its start; if start = [{found}] (rad, m) is meant, write that",)
@@ -376,9 +377,9 @@ class Paths:
             self.radius *= 0.6
         frames = " and ".join("-".join(c.links) for c in robot.closures)
         raise ModelError(
-            f"'{robot.name}': the loop {frames} is too close to a dead point in its declared assembly; give start and "
-            "at of a position farther from it"
-        )
+            "loop_near_dead_point", "'{name}': the loop {frames} is too close to a dead point in its declared assembly",
+            "give start and at of a position farther from it", name=robot.name, frames=frames,
+        )  # fmt: skip
 
     def _follow(self, away: Array) -> Array:
         """Positions at the ends of those straight lines of active positions along which the loops stay regular."""

@@ -326,12 +326,15 @@ def find_by_nullspace(
 def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
     if robot.couplings or robot.closures:
         raise ModelError(
-            f"'{robot.name}' has couplings or closed loops, to which the method nullspace does not apply; "
-            "use method='exact'"
-        )
+            "closed_loops_or_couplings", "'{name}' has couplings or closed loops, to which the method nullspace does "
+            "not apply", "use method='exact'", name=robot.name,
+        )  # fmt: skip
     unknown = [name for name in channels or () if name not in CHANNELS]
     if unknown:
-        raise ModelError(f"there is no channel {', '.join(unknown)}; channels are {', '.join(CHANNELS)}")
+        raise ModelError(
+            "unknown_channel", "there is no channel {unknown}; channels are {CHANNELS}", unknown=list(unknown),
+            CHANNELS=list(CHANNELS),
+        )  # fmt: skip
     measured = CHANNELS if channels is None else tuple(name for name in CHANNELS if name in channels)
     if model in TORQUE_LIKE:
         return Sight(torques=True)
@@ -339,11 +342,13 @@ def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
         return Sight(torques=True, gravity=False)
     if model not in ("reaction", "torque+reaction"):
         raise ModelError(
-            f"the method nullspace does not know the model '{model}'; it knows {', '.join(TORQUE_LIKE)}, momentum, "
-            "reaction and torque+reaction"
-        )
+            "method_without_model", "the method nullspace does not know the model '{model}'; it knows {TORQUE_LIKE}, "
+            "momentum, reaction and torque+reaction", model=model, TORQUE_LIKE=list(TORQUE_LIKE),
+        )  # fmt: skip
     if robot.floating:
-        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+        raise ModelError(
+            "floating_base", "'{name}' has a floating base and no reactions", "use the torque model", name=robot.name,
+        )  # fmt: skip
     return Sight(torques=model != "reaction", channels=measured)
 
 

@@ -97,7 +97,10 @@ class BaseParameters:
         """Values of the base parameters from standard ones (Gautier 1991, eq. 28); NaN where one is needed."""
         X = np.asarray(X, dtype=np.float64)
         if X.shape != (self.matrix.shape[1],):
-            raise DynidError(f"'{self.robot.name}' has {self.matrix.shape[1]} parameters here, got {X.shape}")
+            raise DynidError(
+                "parameter_count_mismatch", "'{name}' has {shape} parameters here, got {shape_2}", name=self.robot.name,
+                shape=self.matrix.shape[1], shape_2=X.shape,
+            )  # fmt: skip
         unknown = np.isnan(X)
         XB = self.matrix @ np.where(unknown, 0.0, X)
         XB[(self.matrix[:, unknown] != 0.0).any(axis=1)] = np.nan

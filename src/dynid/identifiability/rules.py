@@ -45,7 +45,10 @@ class RuleResult:
 def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = False) -> RuleResult:
     """Regroup the standard parameters of the open tree; couplings and closures are left to the caller."""
     if robot.floating:
-        raise ModelError(f"the rules need a fixed base, and '{robot.name}' floats; use method='nullspace'")
+        raise ModelError(
+            "floating_base", "the rules need a fixed base, and '{name}' floats", "use method='nullspace'",
+            name=robot.name,
+        )  # fmt: skip
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     table = robot.to_mdh()
     zero = ZERO if table is robot else FRAME_ROUNDING

@@ -36,7 +36,7 @@ class Mapped:
 def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
     """Return the place that a name in a mapping means: a column, `array`, `array[:, 2]` or `array[2, :]`."""
     if not isinstance(name, str):
-        raise LogError(log, f"columns must map to names of columns, got {name!r}")
+        raise LogError(log, "column_name_not_text", "columns must map to names of columns, got {name!r}", name=name)
     dotted = name.strip("/").replace("/", ".")
     for spelling in (name, dotted):
         if spelling in fields:
@@ -48,19 +48,25 @@ def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
         index = int(part["column"] if part["row"] is None else part["row"])
         if len(shape) == 2 and index < shape[axis]:
             return Place(part["name"], index)
-    raise LogError(log, f"columns names '{name}', which is not in the file; found {shortened(list(fields))}")
+    raise LogError(
+        log, "unknown_column", "columns names '{name}', which is not in the file; found {shortened}", name=name,
+        shortened=shortened(list(fields)),
+    )  # fmt: skip
 
 
 def _usable(log: str, found: Field) -> Field:
     if found.problem:
-        raise LogError(log, f"'{found.name}' {found.problem}")
+        raise LogError(log, "column_unusable", "'{name}' {problem}", name=found.name, problem=found.problem)
     return found
 
 
 def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, fields: Mapping[str, Field]) -> Mapped:
     """Check a mapping such as {"t": "time", "q": "rec.pos", "tau": ["i1", "i2"], "q3": "x", "v.elbow": "y"}."""
     if columns is not None and not isinstance(columns, Mapping):
-        raise LogError(log, "columns must be a mapping from channels to names of columns, such as {'t': 'clock'}")
+        raise LogError(
+            log, "columns_not_a_mapping", "columns must be a mapping from channels to names of columns, such as "
+            "{{'t': 'clock'}}",
+        )  # fmt: skip
     whole: dict[str, str | tuple[Place, ...]] = {}
     single: dict[tuple[str, int], Place] = {}
     absent: set[str] = set()
@@ -83,7 +89,10 @@ def _several(
 ) -> tuple[Place, ...]:
     count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
     if len(names) != count:
-        raise LogError(log, f"columns gives {len(names)} columns for {key}, which needs {count}")
+        raise LogError(
+            log, "column_count_mismatch", "columns gives {count} columns for {key}, which needs {count_2}",
+            count=len(names), key=key, count_2=count,
+        )  # fmt: skip
     return tuple(find_place(log, name, fields) for name in names)
 
 
@@ -97,9 +106,9 @@ def _slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
             return match["channel"], int(text) - 1
     joints = ", ".join(robot.joint_names)
     raise LogError(
-        log,
-        f"columns has no key {key!r}; use {', '.join(KEYS)}, q1 to q{robot.n}, or q.<joint> with the joints {joints}",
-    )
+        log, "unknown_column_key", "columns has no key {key!r}", "use {KEYS}, q1 to q{n}, or q.<joint> with the "
+        "joints {joints}", key=key, KEYS=list(KEYS), n=robot.n, joints=joints,
+    )  # fmt: skip
 
 
 # Recordings in a folder of their file: a group of HDF5, a struct of MAT, a common beginning of the names.
@@ -118,8 +127,8 @@ def read_names(log: str, fields: Iterable[str], names: Names, given: str | None)
         times = [entry for entry in fields if _folder(entry, names)]
         if len(times) > 1:
             raise LogError(
-                log, f"there are several recordings in it, with the times {shortened(times)}; "
-                "say which with columns={'t': ...}"
+                log, "ambiguous_recording", "there are several recordings in it, with the times {shortened}",
+                "say which with columns={{'t': ...}}", shortened=shortened(times),
             )  # fmt: skip
         given = times[0] if times else ""
     folder = _folder(given, names) or given[: len(given) - len(_parts(given)[-1])]

@@ -78,8 +78,9 @@ def factor(log: str, channel: str, unit: str, column: str | None = None) -> floa
     if found is None or found not in FACTORS[channel]:
         where = f"the column '{column}' is in {unit}, which" if column else f"{unit!r}"
         raise LogError(
-            log, f"{where} is no unit of {channel}; use units={{'{channel}': ...}} with {', '.join(FACTORS[channel])}"
-        )
+            log, "unknown_unit", "{where} is no unit of {channel}", "use units={{'{channel}': ...}} with {FACTORS}",
+            where=where, channel=channel, FACTORS=list(FACTORS[channel]),
+        )  # fmt: skip
     return FACTORS[channel][found]
 
 
@@ -90,11 +91,17 @@ def asked_units(
     asked: dict[str, tuple[str, ...]] = {}
     for channel, value in (units or {}).items():
         if channel not in FACTORS or channel == "reaction":
-            raise LogError(log, f"units has no channel {channel!r}; the channels are t, q, v, a, tau")
+            raise LogError(
+                log, "unknown_channel", "units has no channel {channel!r}; the channels are t, q, v, a, tau",
+                channel=channel,
+            )  # fmt: skip
         count = 1 if channel == "t" else robot.n
         several = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
         if len(several) != count:
-            raise LogError(log, f"units of {channel} are {len(several)}, the robot has {count} joints")
+            raise LogError(
+                log, "joint_count_mismatch", "units of {channel} are {count}, the robot has {count_2} joints",
+                channel=channel, count=len(several), count_2=count,
+            )  # fmt: skip
         for unit in several:
             factor(log, channel, unit)  # type: ignore[arg-type]
         asked[channel] = tuple(find_unit(str(unit)) or "" for unit in several)
@@ -109,8 +116,9 @@ def _check_kinds(log: str, channel: str, units: tuple[str, ...], robot: Robot) -
         if angular != (robot.links[link].kind == "revolute") and unit not in ("rad", "rad/s", "rad/s^2"):
             name, kind = robot.links[link].joint, robot.links[link].kind
             raise LogError(
-                log, f"{unit} is no unit of the {kind} joint '{name}'; give units={{'{channel}': [one per joint]}}"
-            )
+                log, "unit_unfit_for_joint", "{unit} is no unit of the {kind} joint '{name}'",
+                "give units={{'{channel}': [one per joint]}}", unit=unit, kind=kind, name=name, channel=channel,
+            )  # fmt: skip
 
 
 TIMES = frozenset({"t", "time", "times", "timestamp", "timestamps", "stamp"})

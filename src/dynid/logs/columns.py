@@ -10,6 +10,7 @@ from dynid.errors import LogError
 from dynid.logs.column_mapping import Mapped, Place, read_mapping, read_names
 from dynid.logs.column_names import REACTION, Meaning, Names, reaction_channels, split_unit
 from dynid.logs.readers.table import Field, Wanted, shortened
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 
 # Which of the columns of one channel belongs to which joint.
@@ -47,14 +48,18 @@ def choose_joints(
             both = shortened([slots[place], meaning.field])
             key = f"{channel}{place + 1}"
             raise LogError(
-                log, f"{channel} of joint '{robot.joint_names[place]}' could be any of {both}; "
-                f"say which with columns={{'{key}': ...}}"
+                log, "ambiguous_column", "{channel} of joint '{joint_names}' could be any of {both}",
+                "say which with columns={{'{key}': ...}}", channel=channel, joint_names=robot.joint_names[place],
+                both=both, key=key,
             )  # fmt: skip
         slots[place] = meaning.field
     used = {meaning.field for _, meaning in found}
     extra = [m.field for m in columns if m.field not in used and (m.number is not None or m.words)]
     if slots and extra:
-        notes.append(f"ignored for {channel}, being of no joint of the robot: {shortened(extra)}")
+        notes.append(Message(
+            "columns_ignored", "ignored for {channel}, being of no joint of the robot: {shortened}", channel=channel,
+            shortened=shortened(extra),
+        ))  # fmt: skip
     return Choice(slots, tuple(notes))
 
 
@@ -66,15 +71,21 @@ def _count(
     first = 0 if 0 in numbers else 1
     counted = set(range(first, first + robot.n))
     if first == 0:
-        notes.append(f"the numbers of {channel} count the joints from 0")
+        notes.append(Message(
+            "joints_counted_from_zero", "the numbers of {channel} count the joints from 0", channel=channel,
+        ))  # fmt: skip
     names = {int(name): place for place, name in enumerate(robot.joint_names) if name.isdigit()}
     if len(names) == robot.n and set(names) != counted and numbers >= set(names):
         if numbers >= counted:
             raise LogError(
-                log, f"the numbers of {channel} could count the joints or be the names {', '.join(robot.joint_names)}; "
-                f"say which with columns={{'{channel}': [...]}}"
+                log, "ambiguous_joint_numbers", "the numbers of {channel} could count the joints or be the names "
+                "{joint_names}", "say which with columns={{'{channel}': [...]}}", channel=channel,
+                joint_names=list(robot.joint_names),
             )  # fmt: skip
-        notes.append(f"the numbers of {channel} are the names of the joints: {', '.join(robot.joint_names)}")
+        notes.append(Message(
+            "column_numbers_are_names", "the numbers of {channel} are the names of the joints: {joint_names}",
+            channel=channel, joint_names=list(robot.joint_names),
+        ))  # fmt: skip
         return [(names[m.number], m) for m in numbered if m.number in names]
     return [(m.number - first, m) for m in numbered if m.number is not None and m.number in counted]
 
@@ -95,10 +106,14 @@ def _labelled(
     if len(whole) > 1:
         firsts = shortened([group[0].field for group in whole.values()])
         raise LogError(
-            log, f"{channel} could be that of any of {firsts}; say which with columns={{'{channel}': [...]}}"
+            log, "ambiguous_column", "{channel} could be that of any of {firsts}",
+            "say which with columns={{'{channel}': [...]}}", channel=channel, firsts=firsts,
         )  # fmt: skip
     for group in whole.values():
-        notes.append(f"the joints of {channel} are taken by their numbers: '{group[0].field}', ...")
+        notes.append(Message(
+            "joints_taken_by_number", "the joints of {channel} are taken by their numbers: '{field}', ...",
+            channel=channel, field=group[0].field,
+        ))  # fmt: skip
         return _count(log, channel, group, robot, notes)
     return []
 
@@ -173,18 +188,23 @@ class _Matching:
         if "q" not in channels:
             useless = [self.fields[m.field] for m in self._of("q") if not m.words and self.fields[m.field].problem]
             if useless:
-                raise LogError(self.log, f"there are no positions: '{useless[0].name}' {useless[0].problem}")
+                raise LogError(
+                    self.log, "missing_positions", "there are no positions: '{name}' {problem}", name=useless[0].name,
+                    problem=useless[0].problem,
+                )  # fmt: skip
             columns = [m for m in self._of("q") if self.fields[m.field].is_column]
             strange = [m.field for m in columns if m.words or m.number is not None]
             if strange:
                 raise LogError(
-                    self.log, f"its positions are of other joints ({shortened(strange, 6)}) than those of "
-                    f"'{self.robot.name}' ({', '.join(self.robot.joint_names)}): is this the log of another robot? "
-                    "if not, name them with columns={'q': ...}"
+                    self.log, "log_of_other_robot", "its positions are of other joints ({shortened}) than those of "
+                    "'{name}' ({joint_names}): is this the log of another robot? if not, name them with "
+                    "columns={{'q': ...}}", shortened=shortened(strange, 6), name=self.robot.name,
+                    joint_names=list(self.robot.joint_names),
                 )  # fmt: skip
             raise LogError(
-                self.log, f"there are no positions for the joints {', '.join(self.robot.joint_names)}; "
-                f"found {shortened(list(self.fields))}; name them with columns={{'q': ...}}"
+                self.log, "missing_positions", "there are no positions for the joints {joint_names}; found {shortened}",
+                "name them with columns={{'q': ...}}", joint_names=list(self.robot.joint_names),
+                shortened=shortened(list(self.fields)),
             )  # fmt: skip
         reaction = self._reaction(length)
         if reaction:
@@ -198,7 +218,10 @@ class _Matching:
         return Plan(t, self._unit(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes)
 
     def _fail(self, problem: str, key: str) -> LogError:
-        return LogError(self.log, f"{problem}; say which with columns={{'{key}': ...}}")
+        return LogError(
+            self.log, "ambiguous_column", "{problem}", "say which with columns={{'{key}': ...}}", problem=problem,
+            key=key,
+        )  # fmt: skip
 
     def _of(self, channel: str) -> list[Meaning]:
         return [meaning for meaning in self.meanings.values() if meaning.channel == channel]
@@ -220,17 +243,20 @@ class _Matching:
             if len(bare) != 1:
                 names = shortened([meaning.field for meaning in found])
                 raise self._fail(f"the time could be any of {names}", "t")
-            self.notes.append(f"the time is '{bare[0].field}'")
+            self.notes.append(Message("time_column_chosen", "the time is '{field}'", field=bare[0].field))
             found = bare
         pairs = [] if found else self._stamps()
         if len(pairs) == 1:
             seconds, self.nanoseconds = pairs[0]
-            self.notes.append(f"the time is '{seconds}' and '{self.nanoseconds}' together, from the first sample on")
+            self.notes.append(Message(
+                "time_columns_combined", "the time is '{seconds}' and '{nanoseconds}' together, from the first sample "
+                "on", seconds=seconds, nanoseconds=self.nanoseconds,
+            ))  # fmt: skip
             return Place(seconds)
         if not found:
             raise LogError(
-                self.log, "there is no column of time; name it with columns={'t': ...}; "
-                f"found {shortened(list(self.fields))}"
+                self.log, "missing_time", "there is no column of time", "name it with columns={{'t': ...}}; found "
+                "{shortened}", shortened=shortened(list(self.fields)),
             )  # fmt: skip
         return Place(found[0].field)
 
@@ -286,7 +312,10 @@ class _Matching:
         if not found:
             alike = [meaning.field for meaning in self._of(channel)]
             if alike:
-                self.notes.append(f"no {channel} was found, though these look alike: {shortened(alike, 5)}")
+                self.notes.append(Message(
+                    "channel_not_found", "no {channel} was found, though these look alike: {shortened}",
+                    channel=channel, shortened=shortened(alike, 5),
+                ))  # fmt: skip
             self.notes += [f"'{name}' {self.fields[name].problem}" for name in alike if self.fields[name].problem][:1]
             return ()
         missing = [name for place, name in enumerate(self.robot.joint_names) if place not in found]
@@ -298,7 +327,10 @@ class _Matching:
                 held = ", ".join(f"'{name}': 0.0" for name in missing)
                 words = " ".join(f"--lock {name}=0" for name in missing)
                 remedy = f"hold them, if they stood still, with lock={{{held}}} ({words})"
-            raise LogError(self.log, f"{problem}; say which with columns={{'{channel}': ...}}, or {remedy}")
+            raise LogError(
+                self.log, "channel_missing_for_joints", "{problem}", "say which with columns={{'{channel}': ...}}, or "
+                "{remedy}", problem=problem, channel=channel, remedy=remedy,
+            )  # fmt: skip
         return tuple(found[place] for place in range(self.robot.n))
 
     def _spread(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:
@@ -310,7 +342,9 @@ class _Matching:
             raise self._fail(f"{channel} needs {count} columns, '{name}' is one", channel)
         if len(shape) == 2 and shape[0] != length and shape[1] == length:
             self.turned.add(name)
-            self.notes.append(f"'{name}' was transposed: its samples run along the second axis")
+            self.notes.append(Message(
+                "column_transposed", "'{name}' was transposed: its samples run along the second axis", name=name,
+            ))  # fmt: skip
             shape = (shape[1], shape[0])
         if len(shape) != 2 or shape[0] != length:
             raise self._fail(f"'{name}' has shape {self.fields[name].shape}, the time has {length} samples", channel)
@@ -319,8 +353,9 @@ class _Matching:
             return tuple(Place(name, column) for column in named)
         if shape[1] != count:
             raise LogError(
-                self.log, f"'{name}' has {shape[1]} columns, {channel} needs {count}; pick them with "
-                f"columns={{'{channel}': ['{name}[:, 0]', ...]}}"
+                self.log, "column_count_mismatch", "'{name}' has {shape} columns, {channel} needs {count}",
+                "pick them with columns={{'{channel}': ['{name}[:, 0]', ...]}}", name=name, shape=shape[1],
+                channel=channel, count=count,
             )  # fmt: skip
         return tuple(Place(name, column) for column in range(count))
 
@@ -330,7 +365,10 @@ class _Matching:
             if len(entry.words) == width and set(self.robot.joint_names) <= set(entry.words):
                 columns = [entry.words.index(joint) for joint in self.robot.joint_names]
                 if columns != list(range(width)):
-                    self.notes.append(f"the columns of arrays are taken by the names in '{entry.name}'")
+                    self.notes.append(Message(
+                        "columns_taken_by_names", "the columns of arrays are taken by the names in '{name}'",
+                        name=entry.name,
+                    ))  # fmt: skip
                 return columns
         return None
 
@@ -349,15 +387,15 @@ class _Matching:
             found[meaning.number or 0] = meaning.field
         missing = [name for name in wanted if REACTION.index(name) not in found]
         if found and missing:
-            self.notes.append(
-                f"the force plate lacks {', '.join(missing)}: its other columns are not used (a sensor may be declared "
-                "with fewer channels)"
-            )
+            self.notes.append(Message(
+                "force_plate_incomplete", "the force plate lacks {missing}: its other columns are not used (a sensor "
+                "may be declared with fewer channels)", missing=list(missing),
+            ))  # fmt: skip
         return () if missing else tuple(Place(found[REACTION.index(name)]) for name in wanted)
 
     def _check_numbers(self, entry: Field) -> None:
         if entry.problem:
-            raise LogError(self.log, f"'{entry.name}' {entry.problem}")
+            raise LogError(self.log, "column_unusable", "'{name}' {problem}", name=entry.name, problem=entry.problem)
 
     def _check(self, place: Place, length: int | None) -> None:
         """The field of a place holds numbers, as many as the time has samples."""
@@ -367,9 +405,13 @@ class _Matching:
             return
         if place.column is None and not entry.is_column:
             raise LogError(
-                self.log, f"'{entry.name}' has shape {entry.shape}; pick a column of it as '{entry.name}[:, 0]'"
-            )
+                self.log, "column_not_single", "'{name}' has shape {shape}", "pick a column of it as '{name}[:, 0]'",
+                name=entry.name, shape=entry.shape,
+            )  # fmt: skip
         if len(entry.shape) == 2 and entry.shape[0] != length and entry.shape[1] == length:
             self.turned.add(entry.name)
         elif entry.shape[0] != length:
-            raise LogError(self.log, f"'{entry.name}' has shape {entry.shape}, the time has {length} samples")
+            raise LogError(
+                self.log, "sample_count_mismatch", "'{name}' has shape {shape}, the time has {length} samples",
+                name=entry.name, shape=entry.shape, length=length,
+            )  # fmt: skip

@@ -176,7 +176,10 @@ class Log:
         for key in ("v", "a", "tau"):
             value = getattr(samples, key)
             if value is not None and value.shape != samples.q.shape:
-                raise LogError(name, f"{key} has shape {value.shape}, q has {samples.q.shape}")
+                raise LogError(
+                    name, "wrong_shape", "{key} has shape {shape}, q has {shape_2}", key=key, shape=value.shape,
+                    shape_2=samples.q.shape,
+                )  # fmt: skip
         self._fill(ArraySource(name, samples), None, ())
 
     @classmethod
@@ -270,7 +273,7 @@ class Log:
             return self.source.samples
         pieces = list(self.chunks())
         if not pieces:
-            raise LogError(self.name, "there are no samples in it")
+            raise LogError(self.name, "no_samples", "there are no samples in it")
         columns = ("t", "q", *(name for name in CHANNELS if name in self.channels))
         return Samples(**{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in columns})
 
@@ -314,7 +317,7 @@ class Log:
         for t in times_that_belong(samples.t for samples in self.chunks()):
             first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))
         if not first <= last:
-            raise LogError(self.name, "there are no samples in it")
+            raise LogError(self.name, "no_samples", "there are no samples in it")
         return first, last
 
     def between(self, start: float | None = None, stop: float | None = None) -> Log:
@@ -325,8 +328,8 @@ class Log:
         finish = end if stop is None else (last if stop < 0 else first) + stop
         if not begin < finish or begin > last or finish <= first:
             raise LogError(
-                self.name, f"there is nothing between {begin - first:.6g} s and {finish - first:.6g} s; "
-                f"it lasts {last - first:.6g} s"
+                self.name, "range_without_samples", "there is nothing between {begin:.6g} s and {finish:.6g} s; it "
+                "lasts {last:.6g} s", begin=begin - first, finish=finish - first, last=last - first,
             )  # fmt: skip
         origin = self.source.origin if isinstance(self.source, _Part) else first
         return Log.of(_Part(self._whole, begin, finish, origin), coupling=self.coupling, notes=self.notes)
@@ -342,10 +345,15 @@ def _checked(name: str, key: str, value: Array, length: int | None, dimensions: 
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise LogError(name, f"{key} is not an array of numbers: {error}") from error
+        raise LogError(
+            name, "values_not_numeric", "{key} is not an array of numbers: {error}", key=key, error=error,
+        ) from error  # fmt: skip
     if array.ndim != dimensions or (length is not None and len(array) != length):
         wanted = "(N,)" if dimensions == 1 else f"({length}, n)"
-        raise LogError(name, f"{key} must have shape {wanted}, got {array.shape}")
+        raise LogError(
+            name, "wrong_shape", "{key} must have shape {wanted}, got {shape}", key=key, wanted=wanted,
+            shape=array.shape,
+        )  # fmt: skip
     return array
 
 

@@ -300,9 +300,10 @@ class _Arrow:
         moved = np.abs(self.back @ open_ways).max(axis=(0, 2), initial=0.0) > 1e-3
         if moved.any():
             raise DynidError(
-                f"markers leave the zero of joint {names_of(carried, moved)} open: "
-                "show more of them in the known posture, or give their offsets or the camera's pose"
-            )
+                "marker_zero_undetermined", "markers leave the zero of joint {names_of} open:",
+                "show more of them in the known posture, or give their offsets or the camera's pose",
+                names_of=names_of(carried, moved),
+            )  # fmt: skip
 
 
 def chunks(count: int) -> Iterator[slice]:

@@ -15,6 +15,7 @@ from dynid.logs.column_names import asked_units, factor, split_unit
 from dynid.logs.columns import Plan, match_columns
 from dynid.logs.log import CHANNELS, Log, Samples
 from dynid.logs.readers.table import Batch, Numbers, Table
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import near
@@ -73,23 +74,29 @@ def open_table(path: Path, topic: str | None = None) -> Table:
             raise LogError(name, "this is not a file" if path.exists() else f"there is no such file{near(path)}")
         if is_folder:
             if not (path / "metadata.yaml").is_file():
-                raise LogError(name, "this folder is no rosbag2: there is no metadata.yaml in it; name a file")
+                raise LogError(
+                    name, "folder_not_rosbag", "this folder is no rosbag2: there is no metadata.yaml in it",
+                    "name a file",
+                )  # fmt: skip
         else:
             with path.open("rb"):
                 pass
     except OSError as error:
-        raise LogError(name, f"cannot be opened: {error.strerror or error}") from error
+        raise LogError(
+            name, "file_unreadable", "cannot be opened: {strerror}", strerror=error.strerror or error,
+        ) from error  # fmt: skip
     suffix = path.suffix.lower()
     if is_folder or suffix in (".db3", ".mcap"):
         return open_bag(path, topic)
     if topic is not None:
-        raise LogError(name, "topic= is for bags only; pick columns with columns=")
+        raise LogError(name, "topic_not_applicable", "topic= is for bags only", "pick columns with columns=")
     inner = Path(path.stem).suffix.lower()
     openers = _openers()
     if suffix not in openers or (suffix == ".gz" and inner not in ("", *TEXT)):
         raise LogError(
-            name, f"the suffix '{inner + suffix if suffix == '.gz' else suffix}' is no known format; use {FORMATS}"
-        )
+            name, "unsupported_suffix", "the suffix '{inner}' is no known format", "use {FORMATS}",
+            inner=inner + suffix if suffix == '.gz' else suffix, FORMATS=FORMATS,
+        )  # fmt: skip
     return openers[suffix](path)
 
 
@@ -138,7 +145,10 @@ def _numbers(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], .
     n = shapes[-1][0]
     if array.shape not in shapes or not np.isfinite(array).all():
         matrix = f" or a ({n}, {n}) matrix" if len(shapes) == 3 else ""
-        raise LogError(log, f"{key} must be a finite number, {n} numbers{matrix}, got {str(value)[:60]!r}")
+        raise LogError(
+            log, "invalid_gain_or_gear", "{key} must be a finite number, {n} numbers{matrix}, got {value!r}", key=key,
+            n=n, matrix=matrix, value=str(value)[:60],
+        )  # fmt: skip
     return array
 
 
@@ -148,16 +158,19 @@ def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmiss
     if gain is not None:
         gains = np.broadcast_to(_numbers(log, "gain", gain, ((), (n,))), (n,))
         if not gains.all():
-            raise LogError(log, "gain has a zero; give Nm per A")
+            raise LogError(log, "gain_zero", "gain has a zero", "give Nm per A")
     if gear is not None:
         value = _numbers(log, "gear", gear, ((), (n,), (n, n)))
         ratios = value if value.ndim == 2 else np.diag(np.broadcast_to(value, (n,)))
         if not np.diag(ratios).all():
             place = int(np.flatnonzero(np.diag(ratios) == 0)[0]) + 1
-            raise LogError(log, f"gear has a zero ratio on the diagonal, at joint {place}; motor k must move joint k")
+            raise LogError(
+                log, "gear_ratio_zero", "gear has a zero ratio on the diagonal, at joint {place}; motor k must move "
+                "joint k", place=place,
+            )  # fmt: skip
         scaled = ratios / np.diag(ratios)[:, None]
         if np.linalg.cond(scaled) > 1e12:
-            raise LogError(log, "gear is singular: the motors' positions do not determine the joints'")
+            raise LogError(log, "gear_singular", "gear is singular: the motors' positions do not determine the joints'")
     return Transmission(ratios, gains)
 
 
@@ -329,7 +342,7 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, in
     """
     batch = next((batch for batch in table.batches(plan.wanted, PROBE) if len(_column(batch, plan.t))), None)
     if batch is None:
-        raise LogError(table.name, "there are no samples in it")
+        raise LogError(table.name, "no_samples", "there are no samples in it")
     first = _first(_stamps(batch, plan))
     if plan.nanoseconds is not None:
         return "ns", first, ()
@@ -391,7 +404,9 @@ def read_log(
     asked = asked_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
     if gain is not None and "tau" not in plan.channels:
-        raise LogError(name, "gain is given, but there are no torques or currents that it would scale")
+        raise LogError(
+            name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
+        )  # fmt: skip
     unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _factors(name, plan, asked)
     scale = Scale(factor(name, "t", unit, plan.t.field), factors, first)
@@ -417,8 +432,14 @@ def _factors(name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]) -> tup
             ]
             said = list(dict.fromkeys(unit for unit in header if unit is not None))
             if said:
-                notes.append(f"{channel} is in {', '.join(said)}, by the names of its columns")
+                notes.append(Message(
+                    "unit_from_column_names", "{channel} is in {said}, by the names of its columns", channel=channel,
+                    said=list(said),
+                ))  # fmt: skip
         factors[channel] = None if all(value == 1.0 for value in values) else np.array(values)
     if unknown := set(asked) - set(plan.channels) - {"t"}:
-        raise LogError(name, f"units are given for {', '.join(sorted(unknown))}, which the file does not have")
+        raise LogError(
+            name, "units_without_channel", "units are given for {unknown}, which the file does not have",
+            unknown=sorted(unknown),
+        )  # fmt: skip
     return factors, notes

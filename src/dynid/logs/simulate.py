@@ -38,18 +38,21 @@ def simulate(
     if isinstance(motion, Excitation):
         motion = motion.motion(rate)
     elif rate != 1000.0:
-        raise DynidError("rate= samples an excitation; a Motion has its own samples")
+        raise DynidError("option_not_applicable", "rate= samples an excitation; a Motion has its own samples")
     if robot.floating:
-        raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base; {FIX_THE_BASE}")
+        raise DynidError(
+            "floating_base", "'{name}' floats; logs of joint torques are simulated on a fixed base; {FIX_THE_BASE}",
+            name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+        )  # fmt: skip
     check_motion(robot, motion)
     X = robot.parameters
     unknown = [name for name, value in zip(robot.parameter_names, X, strict=True) if np.isnan(value)]
     if unknown:
         some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
         raise DynidError(
-            f"'{robot.name}' has no nominal value for {some}; add them to the robot file, "
-            "or use robot.with_parameters(values)"
-        )
+            "missing_parameter_values", "'{name}' has no nominal value for {some}",
+            "add them to the robot file, or use robot.with_parameters(values)", name=robot.name, some=some,
+        )  # fmt: skip
     tau = np.concatenate([(W.matrix @ X).reshape(-1, robot.n) for W in regressor_chunks(robot, motion)])
     tau += _nominal_friction(robot, motion)
     if robot.sensor is not None and robot.sensor.rotors:
@@ -95,7 +98,12 @@ def _sigma(name: str, noise: float | Sequence[float] | None, channels: int) -> A
     try:
         sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (channels,))
     except (TypeError, ValueError) as error:
-        raise DynidError(f"{name} must be one number or {channels} numbers, got {noise!r}") from error
+        raise DynidError(
+            "invalid_noise", "{name} must be one number or {channels} numbers, got {noise!r}", name=name,
+            channels=channels, noise=noise,
+        ) from error  # fmt: skip
     if not np.isfinite(sigma).all() or (sigma < 0.0).any():
-        raise DynidError(f"{name} must be finite and not negative, got {noise!r}")
+        raise DynidError(
+            "invalid_noise", "{name} must be finite and not negative, got {noise!r}", name=name, noise=noise,
+        )  # fmt: skip
     return sigma

@@ -40,8 +40,9 @@ def check_steps(log: Log, samples: Samples) -> None:
         return
     unit = next(unit for unit, least in (("ns", 1e5), ("us", 1e2), ("ms", 0.0)) if step >= least)
     raise LogError(
-        log.name, f"the samples are {step:.3g} s apart, too far to see a motion between them; if the time is in "
-        f"{unit}, say units={{'t': '{unit}'}} (--units t={unit}), else record 50 samples per second or more"
+        log.name, "sampling_too_slow", "the samples are {step:.3g} s apart, too far to see a motion between them; if "
+        "the time is in {unit}, say units={{'t': '{unit}'}} (--units t={unit}), else record 50 samples per second or "
+        "more", step=step, unit=unit,
     )  # fmt: skip
 
 
@@ -72,14 +73,16 @@ def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
     if certain and 2 * beyond.sum() > judged.sum() and fits[judged].all():
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
-            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, which looks like degrees; "
-            "say units={'q': 'deg'} (--units q=deg) if it is, and the same for v"
+            log.name, "positions_look_like_degrees", "joint {joint_names} moves over {span:.4g} rad, which looks like "
+            "degrees", "say units={{'q': 'deg'}} (--units q=deg) if it is, and the same for v",
+            joint_names=robot.joint_names[j], span=span[j],
         )  # fmt: skip
     if certain and 2 * beyond.sum() > judged.sum():
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
-            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, but its limits leave it "
-            f"{room[j]:.3g}: motor positions (gear=, --gear), or counts of an encoder? then convert them to rad"
+            log.name, "positions_beyond_limits", "joint {joint_names} moves over {span:.4g} rad, but its limits leave "
+            "it {room:.3g}: motor positions (gear=, --gear), or counts of an encoder? then convert them to rad",
+            joint_names=robot.joint_names[j], span=span[j], room=room[j],
         )  # fmt: skip
     free = revolute & ~np.isfinite(room)
     wide = free & (span > TURNS)
@@ -136,8 +139,9 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
         for factor, q_unit, v_unit in ((DEGREES, "rad", "deg/s"), (1.0 / DEGREES, "deg", "rad/s")):
             if abs(np.log(ratio / factor)) < 0.1:
                 raise LogError(
-                    log.name, f"velocities are {ratio:.3g} times the slope of the positions: one of them is in "
-                    f"degrees (perhaps units={{'q': '{q_unit}', 'v': '{v_unit}'}})"
+                    log.name, "velocity_units_differ", "velocities are {ratio:.3g} times the slope of the positions: "
+                    "one of them is in degrees (perhaps units={{'q': '{q_unit}', 'v': '{v_unit}'}})", ratio=ratio,
+                    q_unit=q_unit, v_unit=v_unit,
                 )  # fmt: skip
     sure = moving & (alike > 0.95)
     ratio = float(np.median(power[sure] / size[sure])) if sure.any() else 1.0
@@ -154,9 +158,9 @@ def _refuse_velocities(log: Log, robot: Robot, which: NDArray[np.bool_], problem
     if which.any():
         names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(which)[:6])
         raise LogError(
-            log.name,
-            f"the velocity of {names} is {problem}; leave velocities out with columns={{'v': None}}, or mend it",
-        )
+            log.name, "velocities_contradict_positions", "the velocity of {names} is {problem}",
+            "leave velocities out with columns={{'v': None}}, or mend it", names=names, problem=problem,
+        )  # fmt: skip
 
 
 ROWS = 65_536
@@ -237,15 +241,19 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
     complete = True
     for samples in log.surroundings():
         if samples.q.shape[1] != robot.n:
-            raise LogError(log.name, f"it has {samples.q.shape[1]} joints, '{robot.name}' has {robot.n}")
+            raise LogError(
+                log.name, "joint_count_mismatch", "it has {shape} joints, '{name}' has {n}", shape=samples.q.shape[1],
+                name=robot.name, n=robot.n,
+            )  # fmt: skip
         missing = [name for name in measured if getattr(samples, name) is None]
         if missing:
             what = "joint torques" if missing[0] == "tau" else "forces on the base"
             others = log.unused
             beside = ", ".join(others[:20]) + (f", ... ({len(others)} in all)" if len(others) > 20 else "")
             raise LogError(
-                log.name, f"it has no {what}; name the columns with columns={{'{missing[0]}': [...]}}"
-                f"{f'; beside those in use it has {beside}' if others else ''}"
+                log.name, "missing_measured_channel", "it has no {what}", "name the columns with "
+                "columns={{'{missing}': [...]}}{value}", what=what, missing=missing[0],
+                value=f'; beside those in use it has {beside}' if others else '',
             )  # fmt: skip
         good = finite(samples)
         rows += len(samples)
@@ -261,10 +269,13 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
             pieces = pieces[-1:]  # a robot that stands tells nothing: look further
             count = len(pieces[0])
     if rows < 2:
-        raise LogError(log.name, "there are fewer than two samples in it")
+        raise LogError(log.name, "too_few_samples", "there are fewer than two samples in it")
     if not pieces:
         assert empty is not None
-        raise LogError(log.name, f"every row has a missing value; leave out {_empty_columns(empty, robot)}")
+        raise LogError(
+            log.name, "no_complete_row", "every row has a missing value", "leave out {empty_columns}",
+            empty_columns=_empty_columns(empty, robot),
+        )  # fmt: skip
     return join(pieces), complete
 
 
@@ -299,8 +310,10 @@ def _in_order(log: Log, samples: Samples) -> Samples:
         longest = longest.take(np.argsort(longest.t, kind="stable"))
     if longest.t[0] == longest.t[-1]:
         if len(samples) == 1:
-            raise LogError(log.name, "only one row of it has no missing value")
-        raise LogError(log.name, f"time is constant ({longest.t[0]:.9g} s); name the column of time")
+            raise LogError(log.name, "too_few_samples", "only one row of it has no missing value")
+        raise LogError(
+            log.name, "time_constant", "time is constant ({t:.9g} s)", "name the column of time", t=longest.t[0],
+        )  # fmt: skip
     return spread(longest, np.inf, usual, Findings(log.name, 0.0))
 
 
@@ -308,22 +321,29 @@ def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
     names = CHANNELS if robot.sensor is None else robot.sensor.channels
     if reaction.shape[1] != len(names):
         raise LogError(
-            log.name, f"it has {reaction.shape[1]} channels of forces on the base, the sensor has {len(names)} "
-            f"({', '.join(names)}); declare the sensor's channels in their order"
+            log.name, "force_channel_count_mismatch", "it has {shape} channels of forces on the base, the sensor has "
+            "{count} ({names})", "declare the sensor's channels in their order", shape=reaction.shape[1],
+            count=len(names), names=list(names),
         )  # fmt: skip
     silent = [name for name, column in zip(names, reaction.T, strict=True) if not np.any(column)]
     if len(silent) == len(names):
-        raise LogError(log.name, "all forces on the base are zero; name their columns with columns={'reaction': [...]}")
+        raise LogError(
+            log.name, "base_forces_all_zero", "all forces on the base are zero",
+            "name their columns with columns={{'reaction': [...]}}",
+        )  # fmt: skip
 
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
     if not np.any(tau):
-        raise LogError(log.name, "all torques are zero; name the columns of the torques with columns={'tau': [...]}")
+        raise LogError(
+            log.name, "torques_all_zero", "all torques are zero", "name the columns of the torques with "
+            "columns={{'tau': [...]}}",
+        )  # fmt: skip
     silent = [robot.joint_names[j] for j in joints if not np.any(tau[:, j])]
     if silent:
         raise LogError(
-            log.name, f"the torque of joint {', '.join(silent)} is zero throughout; leave the joint out "
-            "(joints=[...], --joints) or name its column"
+            log.name, "joint_torque_zero", "the torque of joint {silent} is zero throughout",
+            "leave the joint out (joints=[...], --joints) or name its column", silent=list(silent),
         )  # fmt: skip
 
 

@@ -49,7 +49,10 @@ class Gains:
     def value(self, name: str) -> float:
         """Gain of one joint."""
         if name not in self.names:
-            raise IdentificationError(f"there is no joint '{name}' in these gains; joints are {', '.join(self.names)}")
+            raise IdentificationError(
+                "unknown_joint", "there is no joint '{name}' in these gains; joints are {names}", name=name,
+                names=list(self.names),
+            )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:

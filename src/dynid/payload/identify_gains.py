@@ -67,7 +67,9 @@ def identify_gains(
         lambda free: check_wishes(free, friction, rotor_inertia, cutoff, delay, None, (), measure), on_progress,
     )  # fmt: skip
     if not runs.state.equation.is_direct:
-        raise IdentificationError("gains of coupled motors (gear as a matrix) cannot be told joint by joint")
+        raise IdentificationError(
+            "gains_of_coupled_motors", "gains of coupled motors (gear as a matrix) cannot be told joint by joint",
+        )  # fmt: skip
     if on_progress is not None:
         on_progress("solving", 1.0)
     refuse_idle_offsets(offsets_per_log, DEFAULT if runs.state.recipe else runs.state.equation.friction)

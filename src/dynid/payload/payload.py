@@ -169,7 +169,10 @@ class Payload:
         """Value of one parameter or sum."""
         if name not in self.names:
             told = ", ".join(self.names)
-            raise IdentificationError(f"the data do not tell '{name}' of the payload; they tell {told}")
+            raise IdentificationError(
+                "payload_parameter_undetermined", "the data do not tell '{name}' of the payload; they tell {told}",
+                name=name, told=told,
+            )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:
@@ -267,7 +270,7 @@ def load_parameters(mass: float, com: Sequence[float] | Array, inertia: object =
         J = _numbers("inertia", inertia, (3, 3), (6,))
         J = inertia_matrix(J) if J.ndim == 1 else J
         if not np.allclose(J, J.T, rtol=1e-9, atol=1e-12):
-            raise IdentificationError("the inertia of the payload must be a symmetric matrix")
+            raise IdentificationError("inertia_not_symmetric", "the inertia of the payload must be a symmetric matrix")
     return check_load(from_body(Body(float(m), c, J)))
 
 
@@ -275,13 +278,15 @@ def check_load(parameters: object) -> Array:
     """Ten standard parameters that a body can have."""
     p = _numbers("parameters", parameters, (10,))
     if p[9] <= 0.0:
-        raise IdentificationError(f"the mass of the payload must be positive, got {p[9]:.6g} kg")
+        raise IdentificationError(
+            "payload_mass_not_positive", "the mass of the payload must be positive, got {p:.6g} kg", p=p[9],
+        )  # fmt: skip
     P = pseudo_inertia(p)
     if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
         raise IdentificationError(
-            "no body has the inertia of this payload: about its centre of mass, each principal moment is at most the "
-            "sum of the two others"
-        )
+            "payload_not_physical", "no body has the inertia of this payload: about its centre of mass, each "
+            "principal moment is at most the sum of the two others",
+        )  # fmt: skip
     return p
 
 
@@ -293,5 +298,8 @@ def _numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
     if x.shape not in shapes or not np.isfinite(x).all():
         counts = " or ".join(" x ".join(map(str, shape)) or "one" for shape in shapes)
         got = str(value)[:60]
-        raise IdentificationError(f"{what} of the payload: give finite numbers ({counts} of them), got {got!r}")
+        raise IdentificationError(
+            "invalid_payload_values", "{what} of the payload:", "give finite numbers ({counts} of them), got {got!r}",
+            what=what, counts=counts, got=got,
+        )  # fmt: skip
     return x

@@ -31,8 +31,9 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     logs = {file.sha256 for file in unloaded.origin.inputs}
     if loaded.origin.inputs and logs.issuperset(file.sha256 for file in loaded.origin.inputs):
         raise IdentificationError(
-            "both results are from the same logs; a run with the payload and one without are needed"
-        )
+            "loaded_equals_unloaded", "both results are from the same logs; a run with the payload and one without "
+            "are needed",
+        )  # fmt: skip
     carrier = find_carrier(robot, link)
     label = robot.links[carrier].label
     zeros = [name.removesuffix(label) for name in zeros_of(robot, carrier)]
@@ -59,7 +60,10 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     G = _pseudo_inverse(A) @ scipy.linalg.block_diag(*weights)
     solved = G @ np.concatenate(values)
     if len(shifts[0]) != len(shifts[1]):
-        raise IdentificationError("one result declares uncertain sensitivities of its force plate, the other does not")
+        raise IdentificationError(
+            "sensitivities_declared_once", "one result declares uncertain sensitivities of its force plate, the other "
+            "does not",
+        )  # fmt: skip
     common = np.hstack(shifts) @ G.T
     spread = G @ scipy.linalg.block_diag(*covariances) @ G.T + common.T @ common
     M = loaded.equation.base.matrix[:, : len(E)]
@@ -107,9 +111,9 @@ def _check_same(one: Robot, other: Robot) -> None:
         same = same and np.allclose(a.placement.translation, b.placement.translation, atol=1e-9)
     if not same:
         raise IdentificationError(
-            f"the results are of different robots ('{one.name}' with the payload, '{other.name}' without it); "
-            "identify both with the same robot file"
-        )
+            "results_of_different_robots", "the results are of different robots ('{name}' with the payload, "
+            "'{name_2}' without it)", "identify both with the same robot file", name=one.name, name_2=other.name,
+        )  # fmt: skip
 
 
 def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
@@ -122,9 +126,9 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     for item in result.lost:
         if not item.shares and not item.seen.startswith("it has no effect"):
             raise IdentificationError(
-                f"this result does not say what it holds of '{item.name}', which was lost; identify again with this "
-                "version of dynid"
-            )
+                "result_lacks_lost_shares", "this result does not say what it holds of '{name}', which was lost",
+                "identify again with this version of dynid", name=item.name,
+            )  # fmt: skip
 
     def held(name: str) -> Array:
         """How the chosen parameters hold a base parameter or an offset."""

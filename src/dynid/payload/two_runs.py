@@ -36,12 +36,18 @@ def find_carrier(robot: Robot, link: str | None) -> int:
         ends = [k for k in carriers if k not in parents]
         if len(ends) > 1:
             names = ", ".join(robot.links[k].name for k in ends)
-            raise IdentificationError(f"'{robot.name}' ends in several links ({names}); link= says which one carries")
+            raise IdentificationError(
+                "ambiguous_payload_link", "'{name}' ends in several links ({names}); link= says which one carries",
+                name=robot.name, names=names,
+            )  # fmt: skip
         return ends[0]
     found = [k for k in carriers if link in (robot.links[k].name, robot.links[k].joint)]
     if not found:
         names = ", ".join(robot.links[k].name for k in carriers)
-        raise IdentificationError(f"there is no link '{link}' in '{robot.name}'; links are {names}")
+        raise IdentificationError(
+            "unknown_link", "there is no link '{link}' in '{name}'; links are {names}", link=link, name=robot.name,
+            names=names,
+        )  # fmt: skip
     return found[0]
 
 
@@ -161,30 +167,40 @@ def collect_two_runs(
 ) -> TwoRuns:
     """Read all logs once."""
     if robot.floating:
-        raise IdentificationError(f"'{robot.name}' floats; payloads are identified on a fixed base; {FIX_THE_BASE}")
+        raise IdentificationError(
+            "floating_base", "'{name}' floats; payloads are identified on a fixed base; {FIX_THE_BASE}",
+            name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+        )  # fmt: skip
     if robot.unknown:
         raise IdentificationError(
-            f"payloads need the geometry, of which '{robot.name}' declares {', '.join(robot.unknown)} unknown"
-        )
+            "payload_needs_geometry", "payloads need the geometry, of which '{name}' declares {unknown} unknown",
+            name=robot.name, unknown=list(robot.unknown),
+        )  # fmt: skip
     carrier = find_carrier(robot, link)
     free = freed(robot, carrier)
     wanted = wishes(free)
     if wanted.friction is not None and REFUSED in wanted.friction:
-        raise IdentificationError(f"friction block '{REFUSED}' grows with the torque of the payload; leave it out here")
+        raise IdentificationError(
+            "load_friction_with_payload", "friction block '{REFUSED}' grows with the torque of the payload",
+            "leave it out here", REFUSED=REFUSED,
+        )  # fmt: skip
     _check_different(loaded, unloaded)
     without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
     state = collect(free, (*without, *carrying), wanted, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
         if repeat.of < len(without) <= repeat.log:
             raise IdentificationError(
-                f"{repeat.name}, with the payload, holds samples of {repeat.other}, without it; a run with and one "
-                "without are needed"
-            )
+                "loaded_equals_unloaded", "{name}, with the payload, holds samples of {other}, without it; a run with "
+                "and one without are needed", name=repeat.name, other=repeat.other,
+            )  # fmt: skip
     count = len(without) - sum(repeat.gone and repeat.log < len(without) for repeat in state.repeats)
     used = _used(state)
     for log, found in enumerate(state.findings):
         if not used[log].any():
-            raise LogError(found.log, "no joint moves in it; record a motion, or state friction=() if there is none")
+            raise LogError(
+                found.log, "no_joint_moves", "no joint moves in it", "record a motion, or state friction=() if there "
+                "is none",
+            )  # fmt: skip
     empty = [ChannelFactor.empty(len(channel.columns)) for channel in state.equation.channels]
     blocks = tuple(
         replace(block, factors=tuple(f if used[block.log, c] else empty[c] for c, f in enumerate(block.factors)))
@@ -243,7 +259,10 @@ def _used(state: State) -> NDArray[np.bool_]:
 
 def _opened(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
     if not isinstance(logs, Log | str | Path) and not list(logs):
-        raise IdentificationError(f"there is no log {which} the payload; one with and one without it are needed")
+        raise IdentificationError(
+            "missing_payload_run", "there is no log {which} the payload; one with and one without it are needed",
+            which=which,
+        )  # fmt: skip
     return open_logs(robot, logs)
 
 
@@ -253,4 +272,4 @@ def _check_different(loaded: Logs, unloaded: Logs) -> None:
         return {id(log) if isinstance(log, Log) else Path(log).absolute() for log in several}
 
     if marks(loaded) & marks(unloaded):
-        raise IdentificationError("the same log is given with and without the payload")
+        raise IdentificationError("loaded_equals_unloaded", "the same log is given with and without the payload")

@@ -111,7 +111,9 @@ class PhysicalParameters:
         from dynid.errors import PhysicalError
 
         if name not in self.names:
-            raise PhysicalError(f"there is no parameter '{name}' in these physical parameters")
+            raise PhysicalError(
+                "unknown_parameter", "there is no parameter '{name}' in these physical parameters", name=name,
+            )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
     def pseudo_inertias(self) -> Array:
@@ -218,7 +220,9 @@ def read_physical(path: Path) -> PhysicalParameters:
     try:
         return _rebuild(PhysicalRecord.model_validate(data))
     except DAMAGE as error:
-        raise PhysicalError(f"{path}: {describe_damage(error)}") from error
+        raise PhysicalError(
+            "file_damaged", "{path}: {describe_damage}", path=path, describe_damage=describe_damage(error),
+        ) from error  # fmt: skip
 
 
 def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
@@ -227,7 +231,10 @@ def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
     standard = robot.parameter_names
     strangers = {name.partition("@")[0] for name in names[len(standard) :]} - set(result.equation.names)
     if names[: len(standard)] != standard or strangers or len(set(names)) < len(names):
-        raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
+        raise PhysicalError(
+            "record_parameters_mismatch", "the parameters are not those of the robot and of the identification in the "
+            "file",
+        )  # fmt: skip
     p, c, k = len(names), len(result.channels), r.eigenvalues.shape[0]
     values: dict[str, Any] = {
         "values": finite_numbers(r.values, p), "prior": finite_numbers(r.prior, p),
@@ -237,7 +244,7 @@ def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
         "eigenvalues": finite_numbers(r.eigenvalues, k),
     }  # fmt: skip
     if len(r.prior_source) != len(robot.links):
-        raise PhysicalError("prior_source must speak of every link")
+        raise PhysicalError("record_prior_source_incomplete", "prior_source must speak of every link")
     found = PhysicalParameters(
         identification=result, names=names, units=tuple(p.unit for p in r.parameters), **values,
         prior_source=tuple(r.prior_source), cost=r.cost, chance=r.chance, margin=r.margin,
@@ -245,5 +252,5 @@ def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
     )  # fmt: skip
     for link in found.robot.links:
         if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
-            raise PhysicalError(f"link {link.name} is no body")
+            raise PhysicalError("link_not_physical", "link {name} is no body", name=link.name)
     return found

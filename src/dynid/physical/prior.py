@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.errors import PhysicalError
+from dynid.messages import Message
 from dynid.robot.inertia import ROTOR, SYMBOLS, Body, from_body, pseudo_inertia, to_body
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
@@ -63,7 +64,10 @@ def prior_of(robot: Robot, given: Robot | None) -> Prior:
             inertia.append(_thickened(x))
             from_sizes.append(False)
         else:
-            notes.append(f"link {link.name}: no body has its nominal values; its size stands for them")
+            notes.append(Message(
+                "nominal_link_not_physical", "link {name}: no body has its nominal values; its size stands for them",
+                name=link.name,
+            ))  # fmt: skip
             inertia.append(sized[k])
             from_sizes.append(True)
     X = np.array([_keeping_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
@@ -110,18 +114,19 @@ def refuse_impossible(robot: Robot) -> None:
     bad += [f"{link.name} ({ROTOR} = {link.rotor:.3g})" for link in robot.links if link.rotor < 0.0]
     if bad:
         raise PhysicalError(
-            f"the prior '{robot.name}' has links that no body can have: {', '.join(bad)}; "
-            "mend them (`dynid check` says more), or leave the prior out"
-        )
+            "prior_not_physical", "the prior '{name}' has links that no body can have: {bad}",
+            "mend them (`dynid check` says more), or leave the prior out", name=robot.name, bad=list(bad),
+        )  # fmt: skip
 
 
 def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
     """Raise where two robots do not have the same joints in the same places."""
     if robot.parameter_names != other.parameter_names:
         raise PhysicalError(
-            f"{what} '{other.name}' is not the robot of the result, '{robot.name}': its parameters are "
-            f"{_first(other.parameter_names)}, those of the result {_first(robot.parameter_names)}"
-        )
+            "prior_of_other_robot", "{what} '{name}' is not the robot of the result, '{name_2}': its parameters are "
+            "{first}, those of the result {first_2}", what=what, name=other.name, name_2=robot.name,
+            first=_first(other.parameter_names), first_2=_first(robot.parameter_names),
+        )  # fmt: skip
     for mine, its in zip(robot.links, other.links, strict=True):
         apart = max(
             float(np.abs(mine.placement.rotation - its.placement.rotation).max()),
@@ -130,9 +135,9 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
         )
         if mine.parent != its.parent or mine.kind != its.kind or apart > 1e-3:
             raise PhysicalError(
-                f"{what} '{other.name}' is not the robot of the result, '{robot.name}': joint {mine.joint} is "
-                "elsewhere, or of another kind"
-            )
+                "prior_of_other_robot", "{what} '{name}' is not the robot of the result, '{name_2}': joint {joint} is "
+                "elsewhere, or of another kind", what=what, name=other.name, name_2=robot.name, joint=mine.joint,
+            )  # fmt: skip
 
 
 def _first(names: Sequence[str]) -> str:

@@ -67,9 +67,12 @@ class Compared:
     def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> Compared:
         """Check; names that are missing are model and estimator."""
         if len(results) < 2:
-            raise DynidError("a comparison needs two results or more")
+            raise DynidError("too_few_results", "a comparison needs two results or more")
         if names is not None and len(names) != len(results):
-            raise DynidError(f"{len(names)} names were given for {len(results)} results")
+            raise DynidError(
+                "name_count_mismatch", "{count} names were given for {count_2} results", count=len(names),
+                count_2=len(results),
+            )  # fmt: skip
         words = [f"{r.robot.name}, {r.model}, {r.estimator}" for r in results] if names is None else list(names)
         twice = [f"{k + 1}. {w}" if words.count(w) > 1 else w for k, w in enumerate(words)]
         return Compared(tuple(results), tuple(twice), origin)
@@ -298,20 +301,21 @@ def write_report(
         results = tuple(result)
         if logs or validate or physical is not None or warnings:
             raise DynidError(
-                "logs, physical parameters and warnings go with a single result; a comparison draws no curves"
-            )
+                "option_not_applicable", "logs, physical parameters and warnings go with a single result; a "
+                "comparison draws no curves",
+            )  # fmt: skip
         doubts = tuple(dict.fromkeys(said for one in results for said in _changed(one)))
         compared = replace(Compared.of(results, names, find_origin((), command, files)), doubts=doubts)
         page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
         if names is not None:
-            raise DynidError("names go with several results")
+            raise DynidError("option_not_applicable", "names go with several results")
         used, held_out = _opened(result, logs), _opened(result, validate)
         if len(used) > len(result.factors):
             raise DynidError(
-                f"the result was made from {len(result.factors)} logs, {len(used)} were given; "
-                "others are given with validate= (--validate)"
-            )
+                "log_count_mismatch", "the result was made from {count} logs, {count_2} were given; others are given "
+                "with validate= (--validate)", count=len(result.factors), count_2=len(used),
+            )  # fmt: skip
         count = min(len(used), 4) + min(len(held_out), 4)
         doubts = (*_changed(result), *_foreign(result, used))
         subject = Subject(

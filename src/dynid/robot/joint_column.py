@@ -32,18 +32,25 @@ class JointColumn:
         if self.function is not None:
             if self.positions is not None or self.torque is not None or self.of != self.joint:
                 raise DynidError(
-                    f"column '{self.name}' has a function of all joints: leave out of, positions and torque"
-                )
+                    "column_function_with_table", "column '{name}' has a function of all joints:",
+                    "leave out of, positions and torque", name=self.name,
+                )  # fmt: skip
             return
         if self.positions is None or self.torque is None:
-            raise DynidError(f"column '{self.name}' needs positions and torque, or a function of q and v")
+            raise DynidError(
+                "column_incomplete", "column '{name}' needs positions and torque, or a function of q and v",
+                name=self.name,
+            )  # fmt: skip
         x, y = np.array(self.positions, dtype=np.float64), np.array(self.torque, dtype=np.float64)
         if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DynidError(
-                f"column '{self.name}' needs two lists of the same length, at least two finite numbers each"
-            )
+                "column_table_mismatch", "column '{name}' needs two lists of the same length, at least two finite "
+                "numbers each", name=self.name,
+            )  # fmt: skip
         if np.any(np.diff(x) <= 0.0):
-            raise DynidError(f"column '{self.name}': positions must increase")
+            raise DynidError(
+                "column_positions_not_increasing", "column '{name}': positions must increase", name=self.name,
+            )  # fmt: skip
         object.__setattr__(self, "positions", freeze(x))
         object.__setattr__(self, "torque", freeze(y))
 
@@ -53,9 +60,15 @@ class JointColumn:
             try:
                 column = np.asarray(self.function(q, v), dtype=np.float64)
             except (TypeError, ValueError, IndexError) as error:
-                raise DynidError(f"column '{self.name}': its function failed: {error}") from error
+                raise DynidError(
+                    "column_function_failed", "column '{name}': its function failed: {error}", name=self.name,
+                    error=error,
+                ) from error  # fmt: skip
             if column.shape != (len(q),) or not np.isfinite(column).all():
-                raise DynidError(f"column '{self.name}': its function must return {len(q)} finite numbers (N,)")
+                raise DynidError(
+                    "column_function_wrong_result", "column '{name}': its function must return {count} finite numbers "
+                    "(N,)", name=self.name, count=len(q),
+                )  # fmt: skip
             return column
         from scipy.interpolate import CubicSpline
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS, change_of_frame
@@ -80,9 +81,10 @@ def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[str]:
             continue
         off = float(np.linalg.norm(np.cross(T.rotation[:, 2], robot.links[k].axis)))
         if off > 2 * _ROUNDING:
-            notes.append(
-                f"joint '{robot.links[k].joint}': {off:.1g} rad from parallel to the axis before, taken for parallel"
-            )
+            notes.append(Message(
+                "axes_taken_for_parallel", "joint '{joint}': {off:.1g} rad from parallel to the axis before, taken "
+                "for parallel", joint=robot.links[k].joint, off=off,
+            ))  # fmt: skip
     return notes
 
 

@@ -246,8 +246,9 @@ def rebuild_column(record: ColumnRecord) -> JointColumn:
 
     def missing(q: object, v: object) -> object:
         raise DynidError(
-            f"column '{name}' was a Python function, which no file holds; pass it again with columns=[...]"
-        )
+            "column_function_not_saved", "column '{name}' was a Python function, which no file holds",
+            "pass it again with columns=[...]", name=name,
+        )  # fmt: skip
 
     return JointColumn(record.name, record.joint, record.of, function=missing)  # type: ignore[arg-type]
 
@@ -255,11 +256,14 @@ def rebuild_column(record: ColumnRecord) -> JointColumn:
 def rebuild_robot(record: RobotRecord) -> Robot:
     """Build a robot from what was written."""
     if any(not -1 <= link.parent < len(record.links) for link in record.links):
-        raise DynidError("a link's parent is no link of the robot")
+        raise DynidError("record_parent_unknown", "a link's parent is no link of the robot")
     for link in record.links:
         R, axis = np.array(link.rotation), np.array(link.axis)
         if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(axis) - 1.0) > 1e-6:
-            raise DynidError(f"link '{link.name}': its rotation is none, or its axis has not length 1")
+            raise DynidError(
+                "record_link_frame_damaged", "link '{name}': its rotation is none, or its axis has not length 1",
+                name=link.name,
+            )  # fmt: skip
     return Robot(
         record.name,
         tuple(_rebuild_link(link) for link in record.links),

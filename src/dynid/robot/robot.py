@@ -10,6 +10,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
+from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS
@@ -163,16 +164,23 @@ class Robot:
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
         if gravity.shape != (3,) or not np.isfinite(gravity).all():
-            raise DynidError(f"gravity must be three finite numbers in m/s^2, got {self.gravity!r}")
+            raise DynidError(
+                "invalid_gravity", "gravity must be three finite numbers in m/s^2, got {gravity!r}",
+                gravity=self.gravity,
+            )  # fmt: skip
         object.__setattr__(self, "gravity", freeze(gravity))
         if not self.tree_joints:
             file = f"{self.source}: " if self.source else ""
-            raise DynidError(f"{file}robot '{self.name}' has no moving joint; nothing can be identified")
+            raise DynidError(
+                "no_moving_joint", "{file}robot '{name}' has no moving joint; nothing can be identified", file=file,
+                name=self.name,
+            )  # fmt: skip
         strangers = [r.joint for r in self.sensor.rotors if r.joint not in self.joint_names] if self.sensor else []
         if strangers:
             raise DynidError(
-                f"the force sensor names the rotor of joint '{strangers[0]}'; joints are {', '.join(self.joint_names)}"
-            )
+                "unknown_joint", "the force sensor names the rotor of joint '{strangers}'; joints are {joint_names}",
+                strangers=strangers[0], joint_names=list(self.joint_names),
+            )  # fmt: skip
         self._take_rotors()
 
     def _take_rotors(self) -> None:
@@ -187,10 +195,11 @@ class Robot:
             link, Ia = links[k], rotor.ratio**2 * rotor.inertia
             stated = ROTOR in link.zero or (link.rotor != 0.0 and not np.isnan(link.rotor))
             if stated and abs(link.rotor - Ia) > SAME * Ia:
-                warnings.append(
-                    f"{ROTOR}{link.label} = {link.rotor:.5g} of the robot disagrees with the rotor declared for joint "
-                    f"'{link.joint}', ratio^2 J = {Ia:.5g}, which is used; correct one of them"
-                )
+                warnings.append(Message(
+                    "rotor_inertia_disagrees", "{ROTOR}{label} = {rotor:.5g} of the robot disagrees with the rotor "
+                    "declared for joint '{joint}', ratio^2 J = {Ia:.5g}, which is used", "correct one of them",
+                    ROTOR=ROTOR, label=link.label, rotor=link.rotor, joint=link.joint, Ia=Ia,
+                ))  # fmt: skip
             links[k] = replace(link, rotor=Ia, zero=link.zero - {ROTOR})
         object.__setattr__(self, "links", tuple(links))
         object.__setattr__(self, "warnings", tuple(dict.fromkeys(warnings)))
@@ -298,7 +307,10 @@ class Robot:
             ready = next((k for k in waiting if self.links[k].parent in placed), None)
             if ready is None:
                 names = ", ".join(self.links[k].joint for k in waiting)
-                raise DynidError(f"the joints {names} of '{self.name}' form a cycle of parents")
+                raise DynidError(
+                    "joint_cycle", "the joints {names} of '{name}' form a cycle of parents", names=names,
+                    name=self.name,
+                )  # fmt: skip
             order.append(ready)
             placed.add(ready)
             waiting.remove(ready)
@@ -308,7 +320,10 @@ class Robot:
         """Return the robot with other nominal values, in the order of `parameter_names`."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (len(self.parameter_names),):
-            raise DynidError(f"'{self.name}' has {len(self.parameter_names)} standard parameters, got {values.shape}")
+            raise DynidError(
+                "parameter_count_mismatch", "'{name}' has {count} standard parameters, got {shape}", name=self.name,
+                count=len(self.parameter_names), shape=values.shape,
+            )  # fmt: skip
         links: list[Link] = []
         start = 0
         for k, link in enumerate(self.links):

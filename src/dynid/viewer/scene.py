@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from dynid.dynamics.kernels.geometry import link_poses
+from dynid.messages import Message
 from dynid.robot.io.xml import numbers, read_xml
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
@@ -227,7 +228,9 @@ def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[li
                 notes.append(str(error))
                 continue
             except ValueError as error:
-                notes.append(f"visual of link '{link.get('name')}': {error}")
+                notes.append(Message(
+                    "visual_unreadable", "visual of link '{link}': {error}", link=link.get('name'), error=error,
+                ))  # fmt: skip
                 continue
             shapes.append(Shape(carrier, vertices @ T[:3, :3].T + T[:3, 3], faces, colour))
     return shapes, list(dict.fromkeys(notes))

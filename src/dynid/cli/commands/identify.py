@@ -107,7 +107,10 @@ def identify(
 
     comparison.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     if compare and report is not None:
-        raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
+        raise DynidError(
+            "option_not_applicable", "--report is about a single result", "save some with --out and compare them with "
+            "dynid report",
+        )  # fmt: skip
     if compare:
         beside = {
             "--physical": physical,

@@ -165,7 +165,10 @@ def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str |
     terminal.check_place("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:
-        raise DynidError(f"{both[0]}: given both as --loaded and as --unloaded; a run with and one without are needed")
+        raise DynidError(
+            "loaded_equals_unloaded", "{both}: given both as --loaded and as --unloaded; a run with and one without "
+            "are needed", both=both[0],
+        )  # fmt: skip
 
 
 def _are_results(loaded: list[str], unloaded: list[str]) -> bool:
@@ -173,7 +176,10 @@ def _are_results(loaded: list[str], unloaded: list[str]) -> bool:
     if not results:
         return False
     if len(results) < 2 or len(loaded) != 1 or len(unloaded) != 1:
-        raise DynidError(f"{results[0]}: give one result for --loaded and one for --unloaded, or logs for both")
+        raise DynidError(
+            "results_mixed_with_logs", "{results}:", "give one result for --loaded and one for --unloaded, or logs "
+            "for both", results=results[0],
+        )  # fmt: skip
     return True
 
 
@@ -182,7 +188,10 @@ def _result(word: str, robot: Robot) -> Identification:
 
     result = Identification.load(Path(word))
     if result.robot.parameter_names != robot.parameter_names:
-        raise DynidError(f"{word}: this result is of '{result.robot.name}', not of '{robot.name}'")
+        raise DynidError(
+            "result_of_other_robot", "{word}: this result is of '{name}', not of '{name_2}'", word=word,
+            name=result.robot.name, name_2=robot.name,
+        )  # fmt: skip
     return result
 
 
@@ -191,7 +200,10 @@ def _numbers(text: str, option: str, what: str, count: int) -> list[float]:
 
     numbers = terminal.parse_numbers(text, option, what)
     if len(numbers) != count:
-        raise DynidError(f"{option} {text}: give {what}, separated by commas")
+        raise DynidError(
+            "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,
+            what=what,
+        )  # fmt: skip
     return numbers
 
 

@@ -34,7 +34,7 @@ def physical(
     terminal.check_place("--out", out, suffixes=(".json",), keep=inputs)
     terminal.check_place("--json", json, keep=inputs)
     if out is not None and json is not None and out.resolve() == json.resolve():
-        raise DynidError(f"--out and --json both name {out}; choose two names")
+        raise DynidError("same_output_twice", "--out and --json both name {out}", "choose two names", out=out)
     bounds = inertial.parse_bounds(bound or [])
     identified = Identification.load(result)
     screen, outputs = terminal.console(json), terminal.Outputs()
@@ -68,7 +68,10 @@ def check(
 
     def write_mended(place: Path) -> None:
         if found.mended is None:
-            raise DynidError(f"--out {place}: there is nothing to write; the file is in order or cannot be mended")
+            raise DynidError(
+                "nothing_to_write", "--out {place}: there is nothing to write; the file is in order or cannot be "
+                "mended", place=place,
+            )  # fmt: skip
         write_text(place, table_text(found.mended.to_mdh()))
 
     outputs.put(out, write_mended)
@@ -102,9 +105,9 @@ def export(
     terminal.check_place("OUT", out, suffixes=SUFFIXES)
     terminal.check_place("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
-        raise DynidError(f"OUT and --json both name {out}; give them different names")
+        raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
-        raise DynidError(f"OUT {out}: this is the input; choose another name")
+        raise DynidError("output_is_input", "OUT {out}: this is the input", "choose another name", out=out)
     locks = terminal.parse_locks(lock or [])
     found = read_result(result, locks)
     if (
@@ -150,7 +153,7 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
     if path.suffix.lower() != ".json":
         return load_robot(source, lock=lock)
     if not path.is_file():
-        raise DynidError(f"there is no file '{source}'")
+        raise DynidError("file_not_found", "there is no file '{source}'", source=source)
     form = _format(path)
     if form == FORMAT:
         return read_robot_json(path)
@@ -159,7 +162,10 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
 
         kind = getattr(dynid, "PhysicalParameters", None)
         if kind is None:
-            raise DynidError(f"{source}: this version of dynid has no physical parameters")
+            raise DynidError(
+                "physical_parameters_unsupported", "{source}: this version of dynid has no physical parameters",
+                source=source,
+            )  # fmt: skip
         return kind.load(path)
     return Identification.load(path)
 
@@ -170,7 +176,9 @@ def _format(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4096)
     except OSError as error:
-        raise DynidError(f"cannot read {path}: {error.strerror or error}") from error
+        raise DynidError(
+            "file_unreadable", "cannot read {path}: {strerror}", path=path, strerror=error.strerror or error,
+        ) from error  # fmt: skip
     found = re.search(rb'"format"\s*:\s*"([^"]*)"', start)
     return found[1].decode(errors="replace") if found else ""
 

@@ -126,24 +126,31 @@ def read_values(path: Path, robot: Robot) -> Array:
     if path.suffix != ".json":
         other = load_robot(str(path))
         if other.parameter_names != robot.parameter_names:
-            raise DynidError(f"{path}: its parameters are not those of '{robot.name}'")
+            raise DynidError(
+                "parameters_of_other_robot", "{path}: its parameters are not those of '{name}'", path=path,
+                name=robot.name,
+            )  # fmt: skip
         return other.parameters
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DynidError(f"{path}: not a JSON file of values: {error}") from error
+        raise DynidError("not_json", "{path}: not a JSON file of values: {error}", path=path, error=error) from error
     if not isinstance(data, Mapping):
-        raise DynidError(f"{path}: expected an object {{name: value}}")
+        raise DynidError("values_not_an_object", "{path}: expected an object {{name: value}}", path=path)
     unknown = sorted(set(map(str, data)) - set(robot.parameter_names))
     if unknown:
         raise DynidError(
-            f"{path}: '{unknown[0]}' is no parameter of '{robot.name}'; they look like {robot.parameter_names[0]}"
-        )
+            "unknown_parameter", "{path}: '{unknown}' is no parameter of '{name}'; they look like {parameter_names}",
+            path=path, unknown=unknown[0], name=robot.name, parameter_names=robot.parameter_names[0],
+        )  # fmt: skip
     X = np.full(len(robot.parameter_names), np.nan)
     for k, name in enumerate(robot.parameter_names):
         value = data.get(name, math.nan)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise DynidError(f"{path}: {name} must be a number, got {value!r}")
+            raise DynidError(
+                "values_not_numeric", "{path}: {name} must be a number, got {value!r}", path=path, name=name,
+                value=value,
+            )  # fmt: skip
         X[k] = value
     return X
 

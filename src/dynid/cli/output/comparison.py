@@ -34,15 +34,25 @@ READABLE = 12
 def check_options(*, compare: bool, every: bool, model: str, estimator: str, out: Path | None) -> None:
     """Refuse options that make no sense together, before any work."""
     if every and not compare:
-        raise DynidError("--all goes with --compare; a single result shows every parameter anyway")
+        raise DynidError(
+            "option_not_applicable", "--all goes with --compare; a single result shows every parameter anyway",
+        )  # fmt: skip
     if not compare:
         return
     if model != "torque":
-        raise DynidError(f"--compare tries all models; leave out --model {model}")
+        raise DynidError(
+            "option_not_applicable", "--compare tries all models", "leave out --model {model}", model=model,
+        )  # fmt: skip
     if estimator != "wls":
-        raise DynidError(f"--compare tries all estimators; leave out --estimator {estimator}")
+        raise DynidError(
+            "option_not_applicable", "--compare tries all estimators", "leave out --estimator {estimator}",
+            estimator=estimator,
+        )  # fmt: skip
     if out is not None:
-        raise DynidError("--compare has several results; --json FILE keeps all of them, --out saves a single one")
+        raise DynidError(
+            "option_not_applicable", "--compare has several results", "--json FILE keeps all of them, --out saves a "
+            "single one",
+        )  # fmt: skip
 
 
 def run(
@@ -182,9 +192,11 @@ def check_words(results: Sequence[Path], with_logs: bool) -> None:
     """Refuse what makes no sense, before any work."""
     resolved = [path.resolve() for path in results]
     if len(set(resolved)) < len(resolved):
-        raise DynidError("the same result is named twice; a comparison needs different ones")
+        raise DynidError("same_result_twice", "the same result is named twice; a comparison needs different ones")
     if with_logs and len(results) > 1:
-        raise DynidError("--log and --validate go with a single RESULT; a comparison draws no curves")
+        raise DynidError(
+            "option_not_applicable", "--log and --validate go with a single RESULT; a comparison draws no curves",
+        )  # fmt: skip
 
 
 def load_bodies(path: Path) -> PhysicalParameters | None:
@@ -204,7 +216,10 @@ def check_report(report: Path | None, others: Sequence[Path | None], keep: Seque
     terminal.check_place("--report", report, suffixes=(".html",), keep=keep)
     for other in others:
         if report is not None and other is not None and other.resolve() == report.resolve():
-            raise DynidError(f"--report and another option both name {report}; give them different names")
+            raise DynidError(
+                "same_output_twice", "--report and another option both name {report}", "give them different names",
+                report=report,
+            )  # fmt: skip
 
 
 def report_identified(

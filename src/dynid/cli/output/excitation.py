@@ -46,9 +46,15 @@ def parse_numbers(text: str | None, n: int, what: str) -> list[float] | None:
     try:
         values = [float(word) for word in text.split(",")]
     except ValueError:
-        raise DynidError(f"--{what} {text}: give one number, or {n} separated by commas") from None
+        raise DynidError(
+            "option_malformed", "--{what} {text}:", "give one number, or {n} separated by commas", what=what, text=text,
+            n=n,
+        ) from None  # fmt: skip
     if len(values) not in (1, n):
-        raise DynidError(f"--{what}: {len(values)} numbers for {n} joints; give one, or one per joint")
+        raise DynidError(
+            "joint_count_mismatch", "--{what}: {count} numbers for {n} joints", "give one, or one per joint", what=what,
+            count=len(values), n=n,
+        )  # fmt: skip
     return values * n if len(values) == 1 else values
 
 
@@ -75,7 +81,9 @@ def limits_from_options(
 def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> None:
     """A motion through points needs acceleration limits: say so before the search."""
     if not np.isfinite(limits_of(robot, limits).acceleration).all():
-        raise DynidError("a motion through points needs acceleration limits; give --acceleration")
+        raise DynidError(
+            "missing_acceleration_limits", "a motion through points needs acceleration limits", "give --acceleration",
+        )  # fmt: skip
 
 
 def show(excitation: Excitation, screen: Console) -> None:
@@ -177,7 +185,10 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
     column: where channels of a log are, CHANNEL=NAME[,NAME...].
     """
     if robot.floating:
-        raise DynidError(f"'{robot.name}' floats; a moving base is not shown; {FIX_THE_BASE}")
+        raise DynidError(
+            "floating_base", "'{name}' floats; a moving base is not shown; {FIX_THE_BASE}", name=robot.name,
+            FIX_THE_BASE=FIX_THE_BASE,
+        )  # fmt: skip
     try:
         if file.suffix.lower() in (".json", ".yaml", ".yml"):
             motion = read_motion(file, robot)

@@ -182,7 +182,9 @@ def parse_bounds(words: Sequence[str]) -> dict[str, Interval]:
         except ValueError:
             ends = (math.nan, math.nan)
         if not name or not colon or any(map(math.isnan, ends)):
-            raise DynidError(f"--bound {word}: write NAME=LOW:HIGH, an end may be left out")
+            raise DynidError(
+                "option_malformed", "--bound {word}:", "write NAME=LOW:HIGH, an end may be left out", word=word,
+            )  # fmt: skip
         bounds[name] = ends
     return bounds
 
@@ -196,7 +198,7 @@ def check_places(physical: Path | None, urdf: Path | None, others: list[Path], k
     terminal.check_place("--urdf", urdf, suffixes=(".urdf",), keep=keep)
     places = [path.resolve() for path in (*others, physical, urdf) if path is not None]
     if len(set(places)) < len(places):
-        raise DynidError("two outputs name the same file; give them different names")
+        raise DynidError("same_output_twice", "two outputs name the same file", "give them different names")
 
 
 class Bodies:

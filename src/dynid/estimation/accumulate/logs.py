@@ -167,8 +167,8 @@ def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Surv
     spans = [s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys]
     if all(s.standing(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
         raise LogError(
-            ", ".join(log.name for log in logs), "no joint moves, so nothing can be identified; record the robot in "
-            "motion (dynid excite designs one), or check that these are measured positions"
+            ', '.join(log.name for log in logs), "no_joint_moves", "no joint moves, so nothing can be identified",
+            "record the robot in motion (dynid excite designs one), or check that these are measured positions",
         )  # fmt: skip
 
 
@@ -230,8 +230,9 @@ def choose_treatments(
         for s in surveys:
             if cutoff >= 0.5 * s.rate:
                 raise IdentificationError(
-                    f"a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of {s.rate:.4g} Hz"
-                )
+                    "cutoff_above_nyquist", "a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of "
+                    "{rate:.4g} Hz", cutoff=cutoff, rate=s.rate,
+                )  # fmt: skip
     elif not all(choice.series for choice in choices):
         return tuple(_unfiltered(s, wishes.delay) for s in surveys), choices[0].reason
     elif complete and not wishes.is_recipe:
@@ -257,10 +258,10 @@ def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Trea
 def _unfiltered(seen: Survey, delay: float) -> Treatment:
     if seen.samples.v is None or seen.samples.a is None:
         raise IdentificationError(
-            "positions jump about from row to row, so velocities and accelerations cannot be found from them; "
-            "check the columns of time and positions, or record more samples per second, or velocities and "
-            "accelerations too"
-        )
+            "positions_too_rough", "positions jump about from row to row, so velocities and accelerations cannot be "
+            "found from them", "check the columns of time and positions, or record more samples per second, or "
+            "velocities and accelerations too",
+        )  # fmt: skip
     return Treatment(seen.rate, None, False, delay)
 
 
@@ -301,9 +302,9 @@ def _with_window(measure: Measure, choices: Sequence[Choice], treatments: tuple[
         return measure
     if not all(choice.series for choice in choices):
         raise IdentificationError(
-            f"model '{measure.model}' integrates over time, but rows are postures in no order of time; "
-            "use model='torque' or 'power'"
-        )
+            "model_needs_time_order", "model '{model}' integrates over time, but rows are postures in no order of time",
+            "use model='torque' or 'power'", model=measure.model,
+        )  # fmt: skip
     if measure.window is None:
         band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
         measure = replace(measure, window=PERIODS / band)
@@ -341,9 +342,12 @@ def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
     if not couplings:
         return None
     if len(couplings) != len(logs) or any(not np.allclose(c, couplings[0]) for c in couplings):
-        raise LogError(logs[0].name, "the logs come with different transmissions (gear)")
+        raise LogError(logs[0].name, "transmissions_differ", "the logs come with different transmissions (gear)")
     if couplings[0].shape != (robot.n, robot.n):
-        raise LogError(logs[0].name, f"its transmission has shape {couplings[0].shape}, not ({robot.n}, {robot.n})")
+        raise LogError(
+            logs[0].name, "wrong_shape", "its transmission has shape {shape}, not ({n}, {n})", shape=couplings[0].shape,
+            n=robot.n,
+        )  # fmt: skip
     return couplings[0]
 
 

@@ -115,10 +115,16 @@ def merge_states(states: list[State]) -> State:
         alike = (other.cutoff, other.delay, other.recipe) == (first.cutoff, first.delay, first.recipe)
         alike = alike and other.equation.measure == first.equation.measure
         if other.equation.names != first.equation.names or not alike:
-            raise IdentificationError("only states of the same robot, columns, cut-off, delay and model can be merged")
+            raise IdentificationError(
+                "states_not_mergeable", "only states of the same robot, columns, cut-off, delay and model can be "
+                "merged",
+            )  # fmt: skip
         a, b = first.equation.rigid, other.equation.rigid
         if (a is None) != (b is None) or (a is not None and b is not None and not np.array_equal(a, b)):
-            raise IdentificationError("states to be merged must share the first estimate behind the load friction")
+            raise IdentificationError(
+                "states_first_estimate_differs", "states to be merged must share the first estimate behind the load "
+                "friction",
+            )  # fmt: skip
     blocks: list[Block] = []
     kept: list[Rows] = []
     torques: list[Block] = []
@@ -259,10 +265,12 @@ def read_state(path: Path) -> State:
         floor = tuple(_factors(equation, of_log) for of_log in record.floor)
         alike = len(record.findings) == len(settling) and len(floor) in (0, len(settling))
         if any(block.log >= len(settling) for block in (*blocks, *torques)) or not alike:
-            raise IdentificationError("blocks and logs do not belong together")
+            raise IdentificationError("record_blocks_mismatch", "blocks and logs do not belong together")
         contents = [None if f.content is None else _rebuild_content(f.content) for f in record.findings]
     except DAMAGE as error:
-        raise IdentificationError(f"{path}: {describe_damage(error)}") from error
+        raise IdentificationError(
+            "file_damaged", "{path}: {describe_damage}", path=path, describe_damage=describe_damage(error),
+        ) from error  # fmt: skip
     findings = tuple(
         Findings(
             f.log, f.rate, samples=f.samples, notes=list(f.sentences),
@@ -286,7 +294,7 @@ def _record_content(content: Content) -> ArrayRecord:
 def _rebuild_content(record: ArrayRecord) -> Content:
     rows = finite_numbers(record, record.shape[0], 3)
     if np.any(rows[:, :2] < 0.0) or np.any(rows[:, :2] >= 1 << 32):
-        raise IdentificationError("the marks of a log's content are none")
+        raise IdentificationError("record_content_marks_damaged", "the marks of a log's content are none")
     upper, lower = rows[:, :2].T.astype(np.uint64)
     return Content(upper * np.uint64(1 << 32) + lower, rows[:, 2])
 
@@ -297,5 +305,5 @@ def _factors(equation: Equation, records: list[FactorRecord]) -> tuple[ChannelFa
     if len(factors) != len(widths) or any(
         f.R.ndim != 2 or f.R.shape[1] != w for f, w in zip(factors, widths, strict=True)
     ):
-        raise IdentificationError("factors do not have the equation's columns")
+        raise IdentificationError("record_factor_mismatch", "factors do not have the equation's columns")
     return factors

@@ -36,17 +36,30 @@ class Measure:
 
     def __post_init__(self) -> None:
         if self.model not in MEASURES:
-            raise IdentificationError(f"there is no model '{self.model}'; models are {', '.join(MEASURES)}")
+            raise IdentificationError(
+                "unknown_model", "there is no model '{model}'; models are {MEASURES}", model=self.model,
+                MEASURES=list(MEASURES),
+            )  # fmt: skip
         if self.quadrature not in QUADRATURES:
             raise IdentificationError(
-                f"there is no quadrature '{self.quadrature}'; quadratures are {', '.join(QUADRATURES)}"
-            )
+                "unknown_quadrature", "there is no quadrature '{quadrature}'; quadratures are {QUADRATURES}",
+                quadrature=self.quadrature, QUADRATURES=list(QUADRATURES),
+            )  # fmt: skip
         if self.window is not None and not 0.0 < self.window < float("inf"):
-            raise IdentificationError(f"the window must be a positive number of seconds, got {self.window}")
+            raise IdentificationError(
+                "window_not_positive", "the window must be a positive number of seconds, got {window}",
+                window=self.window,
+            )  # fmt: skip
         if self.window is not None and not self.is_integral:
-            raise IdentificationError(f"model '{self.model}' has no window; models energy and momentum have one")
+            raise IdentificationError(
+                "model_without_window", "model '{model}' has no window; models energy and momentum have one",
+                model=self.model,
+            )  # fmt: skip
         if self.quadrature != "smooth" and not self.is_integral:
-            raise IdentificationError(f"model '{self.model}' has no quadrature; models energy and momentum have one")
+            raise IdentificationError(
+                "model_without_quadrature", "model '{model}' has no quadrature; models energy and momentum have one",
+                model=self.model,
+            )  # fmt: skip
 
     @property
     def is_integral(self) -> bool:
@@ -97,7 +110,10 @@ ESTIMATORS = ("ols", "wls", "ridge", "huber", "recursive")
 def refuse_idle_offsets(offsets_per_log: bool, friction: tuple[str, ...]) -> None:
     """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
     if offsets_per_log and "offset" not in friction:
-        raise IdentificationError("offsets_per_log= goes with the friction block 'offset', which is not used here")
+        raise IdentificationError(
+            "log_offsets_without_offset", "offsets_per_log= goes with the friction block 'offset', which is not used "
+            "here",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +129,11 @@ class Method:
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
             raise IdentificationError(
-                f"there is no estimator '{self.estimator}'; estimators are {', '.join(ESTIMATORS)}"
-            )
+                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {ESTIMATORS}",
+                estimator=self.estimator, ESTIMATORS=list(ESTIMATORS),
+            )  # fmt: skip
         if self.intervals not in ("jackknife", "white"):
-            raise IdentificationError(f"intervals are 'jackknife' or 'white', not '{self.intervals}'")
+            raise IdentificationError(
+                "unknown_intervals", "intervals are 'jackknife' or 'white', not '{intervals}'",
+                intervals=self.intervals,
+            )  # fmt: skip

@@ -99,7 +99,7 @@ def solve(
     counts = np.array([sum(f[c].count for f in factors.values()) for c in range(channels)], dtype=np.float64)
     squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(channels)])
     if not counts.any():
-        raise IdentificationError("there are no rows to solve")
+        raise IdentificationError("no_rows_to_solve", "there are no rows to solve")
     size = np.sqrt(squares / np.maximum(counts, 1.0))
     floor = FLOOR * np.maximum(size, SILENT * size.max()) + 1e-300
     fixed_noise = noise is not None
@@ -260,7 +260,7 @@ def _free_directions(count: int, regrouping: Regrouping | None, constraints: Con
     C = constraints.matrix @ free
     u, *_ = np.linalg.lstsq(C, constraints.right, rcond=None)
     if not np.allclose(C @ u, constraints.right, rtol=1e-8, atol=1e-10 * (1.0 + np.abs(constraints.right).max())):
-        raise IdentificationError("the known and tied parameters contradict each other")
+        raise IdentificationError("constraints_contradictory", "the known and tied parameters contradict each other")
     return np.asarray(free @ scipy.linalg.null_space(C)), np.asarray(free @ u)
 
 
@@ -343,7 +343,9 @@ def _in_row_space(row: Array, M: Array) -> bool:
 def _place(name: str, everything: list[str]) -> int:
     if name not in everything:
         near = difflib.get_close_matches(name, everything, n=3) or everything[:8]
-        raise IdentificationError(f"there is no parameter '{name}' here; near it are {', '.join(near)}")
+        raise IdentificationError(
+            "unknown_parameter", "there is no parameter '{name}' here; near it are {near}", name=name, near=list(near),
+        )  # fmt: skip
     return everything.index(name)
 
 
@@ -353,5 +355,8 @@ def _finite(name: str, value: float) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if not np.isfinite(number):
-        raise IdentificationError(f"the known value of '{name}' must be a finite number, got {value!r}")
+        raise IdentificationError(
+            "known_value_not_finite", "the known value of '{name}' must be a finite number, got {value!r}", name=name,
+            value=value,
+        )  # fmt: skip
     return number

@@ -36,6 +36,7 @@ from dynid.estimation.solve.least_squares import (
     stacked,
 )
 from dynid.identifiability.numeric import find_by_qr
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -75,11 +76,14 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
     check_serial(robot)
     if equation.measure.is_scalar:
         raise IdentificationError(
-            f"model '{equation.measure.model}' adds up all joints, the recursion goes joint by joint; "
-            "use model='torque' or 'momentum', or estimator='wls'"
-        )
+            "recursion_with_summed_model", "model '{model}' adds up all joints, the recursion goes joint by joint",
+            "use model='torque' or 'momentum', or estimator='wls'", model=equation.measure.model,
+        )  # fmt: skip
     if equation.base_channels:
-        raise IdentificationError("the recursion goes joint by joint, not with forces on the base; use estimator='wls'")
+        raise IdentificationError(
+            "recursion_with_base_forces", "the recursion goes joint by joint, not with forces on the base",
+            "use estimator='wls'",
+        )  # fmt: skip
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
     depth = _depths(robot)
     order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])
@@ -108,7 +112,10 @@ def levels_of(names: tuple[str, ...], joints: tuple[str, ...], order: tuple[int,
         found.append((kept, own))
         left = [k for k in left if k not in kept]
     if left:
-        raise IdentificationError(f"no torque tells {', '.join(names[k] for k in left)}; use estimator='wls'")
+        raise IdentificationError(
+            "recursion_parameters_unseen", "no torque tells {left}", "use estimator='wls'",
+            left=[names[k] for k in left],
+        )  # fmt: skip
     found.reverse()
     edges = np.concatenate([[0], np.cumsum([len(kept) for kept, _ in found])]).tolist()
     places = tuple(slice(start, stop) for start, stop in itertools.pairwise(edges))
@@ -120,16 +127,16 @@ def check_serial(robot: Robot) -> None:
     """Refuse robots whose torques are not block triangular along one chain."""
     if robot.closures or robot.couplings:
         raise IdentificationError(
-            f"'{robot.name}' has closed loops or coupled joints: its torques are not block triangular; "
-            "the recursion goes on serial robots, use estimator='wls'"
-        )
+            "closed_loops_or_couplings", "'{name}' has closed loops or coupled joints: its torques are not block "
+            "triangular; the recursion goes on serial robots, use estimator='wls'", name=robot.name,
+        )  # fmt: skip
     depth = _depths(robot)
     alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]
     if alike:
         raise IdentificationError(
-            f"'{robot.name}' branches (joints {' and '.join(alike[:2])}): the recursion goes on serial robots, "
-            "use estimator='wls'"
-        )
+            "recursion_on_branched_robot", "'{name}' branches (joints {alike}): the recursion goes on serial robots, "
+            "use estimator='wls'", name=robot.name, alike=' and '.join(alike[:2]),
+        )  # fmt: skip
 
 
 def _depths(robot: Robot) -> list[int]:
@@ -314,10 +321,11 @@ def compare_with_batch(
     for i, c in reversed(list(enumerate(levels.order))):  # as the recursion goes: later joints spoil earlier ones
         own = [name for name in levels.names[levels.own[i]] if name in blind]
         if own:
-            warnings.append(
-                f"the recursion is nearly blind at joint '{levels.joints[c]}': deviations of {', '.join(own)} are up "
-                f"to {max(blind[name] for name in own):.0f} times those of all joints together; use estimator='wls'"
-            )
+            warnings.append(Message(
+                "recursion_nearly_blind", "the recursion is nearly blind at joint '{joints}': deviations of {own} are "
+                "up to {own_2:.0f} times those of all joints together", "use estimator='wls'", joints=levels.joints[c],
+                own=list(own), own_2=max(blind[name] for name in own),
+            ))  # fmt: skip
     return note, tuple(warnings)
 
 

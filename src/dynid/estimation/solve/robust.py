@@ -324,7 +324,10 @@ def find_judge(
         for task in tasks_of(reference, number, log, seen, treatment, found, empty, clean=False):
             pieces.add(number, task.window, task.prepared, task.stops, reference, treatment, log.interval)
     if not pieces.kept:
-        raise LogError(logs[0].name, "it is too short to tell outliers from what is right; use estimator='wls'")
+        raise LogError(
+            logs[0].name, "log_short_for_outliers", "it is too short to tell outliers from what is right",
+            "use estimator='wls'",
+        )  # fmt: skip
     values = _fit(reference, pieces.kept)
     return replace(empty, values=values, limits=_limits(reference, values, pieces.kept, reach), tally=none)
 

@@ -71,7 +71,9 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         import h5py  # type: ignore[import-untyped]
     except ImportError as error:
-        raise LogError(str(path), 'HDF5 files need h5py; install it with: pip install "dynid[hdf5]"') from error
+        raise LogError(
+            str(path), "needs_extra_package", "HDF5 files need h5py", "install it with: pip install \"dynid[hdf5]\"",
+        ) from error  # fmt: skip
     try:
         with h5py.File(path, "r") as file:
             yield file
@@ -79,7 +81,10 @@ def _opened(path: Path) -> Iterator[Any]:
         raise
     except Exception as error:  # h5py raises whatever a damaged byte leads HDF5 to
         reason = str(error).partition("\n")[0][:120]
-        raise LogError(str(path), f"this is no HDF5 file, or a damaged one ({reason}){content_hint(path)}") from error
+        raise LogError(
+            str(path), "not_hdf5", "this is no HDF5 file, or a damaged one ({reason}){content_hint}", reason=reason,
+            content_hint=content_hint(path),
+        ) from error  # fmt: skip
 
 
 def open_hdf5(path: Path) -> Hdf5Table:
@@ -180,7 +185,10 @@ def open_mat(path: Path) -> Table:
         content = loadmat(path, appendmat=False, squeeze_me=False, struct_as_record=True)
     except Exception as error:  # scipy's reader raises whatever a damaged byte leads it to
         reason = str(error).partition("\n")[0][:120]
-        raise LogError(str(path), f"this is no MAT file, or a damaged one ({reason}){content_hint(path)}") from error
+        raise LogError(
+            str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
+            content_hint=content_hint(path),
+        ) from error  # fmt: skip
     arrays: dict[str, Numbers] = {}
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):

@@ -123,7 +123,10 @@ def _read(path: Path) -> Iterator[None]:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0][:120]
-        raise LogError(str(path), f"this is no NPZ file, or a damaged one ({reason}){content_hint(path)}") from error
+        raise LogError(
+            str(path), "not_npz", "this is no NPZ file, or a damaged one ({reason}){content_hint}", reason=reason,
+            content_hint=content_hint(path),
+        ) from error  # fmt: skip
 
 
 def open_npz(path: Path) -> NpzTable:

@@ -61,8 +61,9 @@ def _read(path: Path) -> Iterator[None]:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
-            str(path), f"this is no Parquet file, or a damaged one ({reason}){content_hint(path)}"
-        ) from error
+            str(path), "not_parquet", "this is no Parquet file, or a damaged one ({reason}){content_hint}",
+            reason=reason, content_hint=content_hint(path),
+        ) from error  # fmt: skip
 
 
 def open_parquet(path: Path) -> ParquetTable:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message
 from dynid.robot.io.mjcf_expansion import (
     balance_inertias,
     drop_shapes,
@@ -54,8 +55,9 @@ def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tup
             offset, factor, *higher = _polynomial(path, part, f"equality of joint '{name}'")
             if leader is None or any(higher):
                 raise RobotFileError(
-                    str(path), [f"equality of joint '{name}': only linear couplings of two joints are read"]
-                )
+                    str(path), "coupling_not_linear", "equality of joint '{name}': only linear couplings of two "
+                    "joints are read", name=name,
+                )  # fmt: skip
             offset += zeros.get(name, 0.0) - factor * zeros.get(leader, 0.0)
             couplings.append(Coupling(name, ((leader, factor),), offset))
     return tuple(couplings)
@@ -68,13 +70,18 @@ def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) 
     fixed = [f for tendon in root.findall("tendon") for f in tendon.findall("fixed") if f.get("name") == name]
     length, _, *higher = _polynomial(path, part, where)
     if len(fixed) != 1 or part.get("tendon2") is not None or any(higher):
-        raise RobotFileError(str(path), [f"{where}: only fixed tendons of constant length are read"])
+        raise RobotFileError(
+            str(path), "tendon_not_supported", "{where}: only fixed tendons of constant length are read", where=where,
+        )  # fmt: skip
     try:
         terms = [(j.get("joint", ""), numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
     except ValueError as error:
-        raise RobotFileError(str(path), [f"{where}: {error}"]) from error
+        raise RobotFileError(str(path), "values_not_numeric", "{where}: {error}", where=where, error=error) from error
     if len(terms) < 2 or terms[0][1] == 0.0:
-        raise RobotFileError(str(path), [f"{where}: it needs two joints or more, the first with a coef"])
+        raise RobotFileError(
+            str(path), "tendon_joints_incomplete", "{where}: it needs two joints or more, the first with a coef",
+            where=where,
+        )  # fmt: skip
     (passive, own), *others = terms
     length += sum(coef * zeros.get(joint, 0.0) for joint, coef in terms)
     return Coupling(passive, tuple((joint, -coef / own) for joint, coef in others), length / own)
@@ -86,7 +93,10 @@ def _polynomial(path: Path, part: Element, where: str) -> list[float]:
     try:
         return [*numbers(part, "polycoef", default[:count]), *default[count:]]
     except ValueError as error:
-        raise RobotFileError(str(path), [f"{place_of(part)}{where}: {error}"]) from error
+        raise RobotFileError(
+            str(path), "values_not_numeric", "{place_of}{where}: {error}", place_of=place_of(part), where=where,
+            error=error,
+        ) from error  # fmt: skip
 
 
 # Numbers of an MJCF, checked before pinocchio sees them: it takes words for zeros without saying so.
@@ -116,7 +126,10 @@ def check_numbers(path: Path, root: Element) -> None:
             _check(inertial, f"{where}, inertial", _COUNTS["inertial"], problems)
             _check_inertial(inertial, f"{place_of(inertial)}{where}, inertial", problems)
         for second in body.findall("inertial")[1:]:
-            problems.append(f"{place_of(second)}{where} has two <inertial>; remove one")
+            problems.append(Message(
+                "two_inertial_elements", "{place_of}{where} has two <inertial>", "remove one",
+                place_of=place_of(second), where=where,
+            ))  # fmt: skip
         for joint in body.findall("joint"):
             name = f"joint '{joint.get('name')}'"
             _check(joint, name, _COUNTS["joint"], problems)
@@ -127,10 +140,13 @@ def check_numbers(path: Path, root: Element) -> None:
 def _check_inertial(inertial: Element, where: str, problems: list[str]) -> None:
     missing = [key for key in ("pos", "mass") if key not in inertial.attrib]
     if missing:
-        problems.append(f"{where}: {' and '.join(missing)} missing; write every number, zeros too")
+        problems.append(Message(
+            "inertial_numbers_missing", "{where}: {missing} missing", "write every number, zeros too", where=where,
+            missing=' and '.join(missing),
+        ))  # fmt: skip
     moments = [key for key in ("diaginertia", "fullinertia") if key in inertial.attrib]
     if len(moments) > 1:
-        problems.append(f"{where}: diaginertia and fullinertia; remove one")
+        problems.append(Message("two_inertias", "{where}: diaginertia and fullinertia", "remove one", where=where))
     if not moments:
         inertial.set("diaginertia", "0 0 0")  # as in MuJoCo; pinocchio invents some
 
@@ -142,7 +158,10 @@ def _check(element: Element, where: str, counts: dict[str, int], problems: list[
             try:
                 numbers(element, key, (0.0,) * size)
             except ValueError as error:
-                problems.append(f"{place_of(element)}{where}: {error}")
+                problems.append(Message(
+                    "values_not_numeric", "{place_of}{where}: {error}", place_of=place_of(element), where=where,
+                    error=error,
+                ))  # fmt: skip
 
 
 def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
@@ -164,15 +183,19 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     notes: list[str] = []
     if len(moving) > 1:
         for body in [b for b in moving if _free(b)]:
-            notes.append(f"body '{body.get('name')}' floats freely and is not part of the robot")
+            notes.append(Message(
+                "free_body_left_out", "body '{body}' floats freely and is not part of the robot", body=body.get('name'),
+            ))  # fmt: skip
         moving = [b for b in moving if not _free(b)]
     if not moving:
-        raise RobotFileError(str(path), ["no body under <worldbody> has a joint; nothing can move"])
+        raise RobotFileError(str(path), "no_moving_joint", "no body under <worldbody> has a joint; nothing can move")
     _check_mjcf(path, root, moving)
     unknown = state_inertias(path, root, moving, notes)
     free = _free(moving[0])
     if (free or floating_base) and len(moving) > 1:
-        raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
+        raise RobotFileError(
+            str(path), "floating_base_several_trees", "a floating base needs a single tree of bodies under <worldbody>",
+        )  # fmt: skip
     links: list[Link] = []
     snapped: list[Snapped] = []
     for body in moving:
@@ -216,7 +239,9 @@ def _take_zeros(path: Path, root: Element) -> dict[str, float]:
         try:
             ref = numbers(joint, "ref", (0.0,))[0]
         except ValueError as error:
-            raise RobotFileError(str(path), [f"joint '{joint.get('name')}': {error}"]) from error
+            raise RobotFileError(
+                str(path), "values_not_numeric", "joint '{joint}': {error}", joint=joint.get('name'), error=error,
+            ) from error  # fmt: skip
         joint.attrib.pop("ref", None)
         if ref:
             turns = joint.get("type", "hinge") == "hinge"
@@ -249,18 +274,24 @@ def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
         for joint in body.findall("joint"):
             names.append(joint.get("name", ""))
             if joint.get("type") == "ball":
-                problems.append(f"joint '{joint.get('name')}': ball joints are not supported; use three hinges")
+                problems.append(Message(
+                    "unsupported_joint_type", "joint '{joint}': ball joints are not supported", "use three hinges",
+                    joint=joint.get('name'),
+                ))  # fmt: skip
     for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
-        problems.append(f"joint '{name}': two joints have this name")
+        problems.append(Message("joint_name_twice", "joint '{name}': two joints have this name", name=name))
     if any(compiler.get("coordinate") == "global" for compiler in root.findall("compiler")):
-        problems.append("compiler: global coordinates are not read; load and save it in MuJoCo 2.3.3 or older")
+        problems.append(Message(
+            "global_coordinates_not_supported", "compiler: global coordinates are not read",
+            "load and save it in MuJoCo 2.3.3 or older",
+        ))  # fmt: skip
     for equality in root.findall("equality"):
         for part in equality:
             if part.tag in ("connect", "weld"):
-                problems.append(
-                    f"equality <{part.tag}> '{part.get('name', '')}': such loops are not read from MJCF; "
-                    "write a table with [[closure]]"
-                )
+                problems.append(Message(
+                    "equality_not_supported", "equality <{tag}> '{part}': such loops are not read from MJCF",
+                    "write a table with [[closure]]", tag=part.tag, part=part.get('name', ''),
+                ))  # fmt: skip
     if problems:
         raise RobotFileError(str(path), list(dict.fromkeys(problems)))
 
@@ -296,7 +327,9 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
             raise RobotFileError(str(path), [problem]) from error
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
-            raise RobotFileError(str(path), [f"pinocchio cannot read it: {reason}"]) from error
+            raise RobotFileError(
+                str(path), "pinocchio_cannot_load", "pinocchio cannot read it: {reason}", reason=reason,
+            ) from error  # fmt: skip
     facts, composites = _facts(model, body)
     compilers = root.findall("compiler")
     bounded = any(numbers(c, key, (0.0,))[0] > 0.0 for c in compilers for key in ("boundmass", "boundinertia"))
@@ -353,8 +386,11 @@ def _gravity(path: Path, root: Element, notes: list[str]) -> tuple[float, ...]:
         try:
             gravity = numbers(option, "gravity", gravity)
             if any(flag.get("gravity") == "disable" for flag in option.findall("flag")):
-                notes.append("the file switches gravity off; load_robot(gravity=...) or --gravity 0,0,-9.81 gives one")
+                notes.append(Message(
+                    "gravity_switched_off", "the file switches gravity off; load_robot(gravity=...) or --gravity "
+                    "0,0,-9.81 gives one",
+                ))  # fmt: skip
                 return (0.0, 0.0, 0.0)
         except ValueError as error:
-            raise RobotFileError(str(path), [f"option: {error}"]) from error
+            raise RobotFileError(str(path), "values_not_numeric", "option: {error}", error=error) from error
     return gravity

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.io.xml import numbers, read_xml
 from dynid.robot.transform import Array, Transform
@@ -30,7 +31,9 @@ def include(path: Path, element: Element, folder: Path, depth: int) -> None:
         name = child.get("file", "")
         other = (folder / name).resolve()
         if depth >= _DEEPEST_INCLUDE:
-            raise RobotFileError(str(path), [f"include '{name}': includes are nested too deeply"])
+            raise RobotFileError(
+                str(path), "nesting_too_deep", "include '{name}': includes are nested too deeply", name=name,
+            )  # fmt: skip
         if not other.is_relative_to(folder) or not other.is_file():
             problem = f"include '{name}': there is no such file in the folder of the robot; put it there"
             raise RobotFileError(str(path), [problem])
@@ -165,9 +168,15 @@ def state_inertias(path: Path, root: Element, moving: list[Element], notes: list
             _state(body, found[body])
         for compiler in root.findall("compiler"):
             compiler.attrib.pop("inertiafromgeom", None)
-        notes.append(f"inertias of {len(shaped)} bodies follow from their shapes, by MuJoCo")
+        notes.append(Message(
+            "shape_inertias_from_mujoco", "inertias of {count} bodies follow from their shapes, by MuJoCo",
+            count=len(shaped),
+        ))  # fmt: skip
         return set()
-    notes.append(f"inertias of {len(shaped)} bodies follow from their shapes and are unknown: {reason}")
+    notes.append(Message(
+        "shape_inertias_unknown", "inertias of {count} bodies follow from their shapes and are unknown: {reason}",
+        count=len(shaped), reason=reason,
+    ))  # fmt: skip
     carriers = {name for top in moving for name in _carriers(top, "", shaped)}
     return carriers - {""}
 

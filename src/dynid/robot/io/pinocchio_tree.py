@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, change_of_frame, from_pinocchio
 from dynid.robot.robot import UNLIMITED, JointKind, JointLimits, Link, Robot
 from dynid.robot.transform import Array, Transform, clean_rotation, freeze
@@ -76,13 +77,17 @@ def links_of_model(
         for position, (name, part, offset) in enumerate(parts):
             kind, axis = _axis(part)
             if kind is None:
-                problems.append(
-                    f"joint '{name}': {part.shortname().removeprefix('JointModel')} joints are not supported; "
-                    "use revolute, continuous, prismatic or fixed, or lock it in the file"
-                )
+                problems.append(Message(
+                    "unsupported_joint_type", "joint '{name}': {removeprefix} joints are not supported",
+                    "use revolute, continuous, prismatic or fixed, or lock it in the file", name=name,
+                    removeprefix=part.shortname().removeprefix('JointModel'),
+                ))  # fmt: skip
                 continue
             if abs(np.linalg.norm(axis) - 1.0) > 1e-6:
-                problems.append(f"joint '{name}': its axis has no direction; give three numbers that are not all zero")
+                problems.append(Message(
+                    "axis_without_direction", "joint '{name}': its axis has no direction",
+                    "give three numbers that are not all zero", name=name,
+                ))  # fmt: skip
             whole = position == len(parts) - 1
             fact = facts[name]
             inertia = inertias[i] if whole else np.zeros(10)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import ExpressionError
+from dynid.messages import Message
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
 from dynid.robot.inertia import ROTOR, SYMBOLS, Body, change_of_frame, from_body
 from dynid.robot.io.toml_schema import JointTable, LinkTable, RobotTable
@@ -36,10 +37,10 @@ class LinkValues:
         A = change_of_frame(T)
         zero, complete = moved_zeros(A, self.zero)
         if not complete:
-            problems.append(
-                f"{where}, zero: {', '.join(sorted(self.zero))} are not all zeros in the modified frame of this joint; "
-                'write the table with convention = "modified"'
-            )
+            problems.append(Message(
+                "zeros_not_in_frame", "{where}, zero: {zero} are not all zeros in the modified frame of this joint",
+                "write the table with convention = \"modified\"", where=where, zero=sorted(self.zero),
+            ))  # fmt: skip
         return replace(self, inertia=transformed(A, self.inertia), zero=zero)
 
 
@@ -50,12 +51,18 @@ def read_link_values(where: str, table: LinkTable, problems: list[str]) -> LinkV
     if rotor is None:
         rotor = math.nan
     elif rotor < 0.0:
-        problems.append(f"{where}, rotor_inertia: must not be negative, got {rotor:g}")
+        problems.append(Message(
+            "rotor_inertia_negative", "{where}, rotor_inertia: must not be negative, got {rotor:g}", where=where,
+            rotor=rotor,
+        ))  # fmt: skip
     zero: frozenset[str] = frozenset(table.zero)
     for symbol in zero:
         value = rotor if symbol == ROTOR else inertia[SYMBOLS.index(symbol)]
         if value != 0.0 and not math.isnan(value):
-            problems.append(f"{where}: {symbol} is {value:g} and in zero; remove one of the two")
+            problems.append(Message(
+                "parameter_given_and_zero", "{where}: {symbol} is {value:g} and in zero", "remove one of the two",
+                where=where, symbol=symbol, value=value,
+            ))  # fmt: skip
         if symbol == ROTOR:
             rotor = 0.0
         else:
@@ -70,15 +77,20 @@ def _read_inertia(where: str, table: LinkTable, problems: list[str]) -> Array:
     if table.mass is not None:
         inertia = _read_body(where, table, table.mass, problems)
     elif table.com is not None or table.inertia is not None:
-        problems.append(f"{where}: com and inertia need mass beside them")
+        problems.append(Message("missing_mass", "{where}: com and inertia need mass beside them", where=where))
     for i, symbol in enumerate(SYMBOLS):
         value = getattr(table, symbol)
         if value is not None:
             if table.mass is not None:
-                problems.append(f"{where}: give either mass, com, inertia or {symbol}, not both")
+                problems.append(Message(
+                    "parameters_given_twice", "{where}:", "give either mass, com, inertia or {symbol}, not both",
+                    where=where, symbol=symbol,
+                ))  # fmt: skip
             inertia[i] = value
     if inertia[9] < 0.0:
-        problems.append(f"{where}: the mass must not be negative, got {inertia[9]:g}")
+        problems.append(Message(
+            "mass_negative", "{where}: the mass must not be negative, got {inertia:g}", where=where, inertia=inertia[9],
+        ))  # fmt: skip
     return inertia
 
 
@@ -96,7 +108,10 @@ def _read_body(where: str, table: LinkTable, mass: float, problems: list[str]) -
         xx, xy, xz, yy, yz, zz = J
         J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     if J.shape != (3, 3) or not np.array_equal(J, J.T):
-        problems.append(f"{where}, inertia: give six numbers xx xy xz yy yz zz, or a symmetric 3 x 3 matrix")
+        problems.append(Message(
+            "inertia_malformed", "{where}, inertia:", "give six numbers xx xy xz yy yz zz, or a symmetric 3 x 3 matrix",
+            where=where,
+        ))  # fmt: skip
         return inertia
     return from_body(Body(mass, np.array(table.com), J))
 
@@ -152,7 +167,7 @@ class Sheet:
             number = evaluate(value, self.table.symbols)
             text = value.strip() if symbols_of(parse_expression(value)) else None
         except ExpressionError as error:
-            self.problems.append(f"{where}: {error}")
+            self.problems.append(Message("values_not_numeric", "{where}: {error}", where=where, error=error))
             return Expression(0.0)
         return Expression(number, text)
 
@@ -161,9 +176,10 @@ class Sheet:
         number = self.number(where, value)
         degrees = self.table.angles == "deg"
         if not degrees and abs(number.value) > largest:
-            self.problems.append(
-                f'{where}: {number.value:g} rad is more than a turn, surely degrees; write angles = "deg" in the file'
-            )
+            self.problems.append(Message(
+                "angle_looks_like_degrees", "{where}: {value:g} rad is more than a turn, surely degrees",
+                "write angles = \"deg\" in the file", where=where, value=number.value,
+            ))  # fmt: skip
         angle = _radians(number.value) if degrees else number.value
         if self.snap and (snapped := snap_angle(angle)) != angle:
             if abs(snapped - angle) > 1e-12:
@@ -179,7 +195,10 @@ class Sheet:
         if values is None:
             return None
         if len(values) != len(joints):
-            self.problems.append(f"{where}, {key}: {len(values)} values for {len(joints)} joints ({', '.join(joints)})")
+            self.problems.append(Message(
+                "joint_count_mismatch", "{where}, {key}: {count} values for {count_2} joints ({joints})", where=where,
+                key=key, count=len(values), count_2=len(joints), joints=list(joints),
+            ))  # fmt: skip
             return None
         return [
             self.number(f"{where}, {key}", x).value * (self.turn if self.joint_type(name) == "revolute" else 1.0)
@@ -220,19 +239,21 @@ def read_unknown(
         elif match and match[1] in letters and 1 <= int(match[2]) <= len(names):
             found += _entry(table, match[1], int(match[2]) - 1, parents)
         else:
-            problems.append(
-                f"unknown: '{word}' is no symbol of the file and no letter of convention = \"{table.convention}\"; "
-                f"letters are {', '.join(letters)}, alone or with a joint's number 1 to {len(names)}"
-            )
+            problems.append(Message(
+                "unknown_convention_letter", "unknown: '{word}' is no symbol of the file and no letter of convention "
+                "= \"{convention}\"; letters are {letters}, alone or with a joint's number 1 to {count}", word=word,
+                convention=table.convention, letters=list(letters), count=len(names),
+            ))  # fmt: skip
     for j, joint in enumerate(table.joint):
         for word in joint.unknown:
             if word in letters:
                 found += _entry(table, word, j, parents)
             else:
-                problems.append(
-                    f"joint {j + 1} ('{names[j]}'), unknown: '{word}' is no letter of convention = "
-                    f'"{table.convention}", which has {", ".join(letters)}'
-                )
+                problems.append(Message(
+                    "unknown_convention_letter", "joint {j} ('{names}'), unknown: '{word}' is no letter of "
+                    "convention = \"{convention}\", which has {letters}", j=j + 1, names=names[j], word=word,
+                    convention=table.convention, letters=list(letters),
+                ))  # fmt: skip
     return tuple(dict.fromkeys(found))
 
 
@@ -290,10 +311,11 @@ def modified_rows(sheet: Sheet, raw: Sequence[RawRow], parents: Sequence[int]) -
 def _read_row(sheet: Sheet, j: int, joint: JointTable) -> RawRow:
     letters = LETTERS[sheet.table.convention]
     for key in sorted({"gamma", "b", "r", "a"} & joint.model_fields_set - set(letters)):
-        sheet.problems.append(
-            f"joint {j + 1} ('{sheet.names[j]}'), {key}: not a letter of convention = "
-            f'"{sheet.table.convention}", which has {", ".join(letters)}'
-        )
+        sheet.problems.append(Message(
+            "unknown_convention_letter", "joint {j} ('{names}'), {key}: not a letter of convention = "
+            "\"{convention}\", which has {letters}", j=j + 1, names=sheet.names[j], key=key,
+            convention=sheet.table.convention, letters=list(letters),
+        ))  # fmt: skip
     row = {}
     for letter in letters:
         where = f"joint {j + 1} ('{sheet.names[j]}'), {letter}"
@@ -314,8 +336,8 @@ def read_values(sheet: Sheet, j: int, raw: RawRow) -> LinkValues:
     loose = loose_letters(sheet.table, j)
     other = Transform(rotation_x(alpha + 0.7 * ("alpha" in loose)), np.array([a + 0.3 * ("a" in loose), 0.0, 0.0]))
     if moved_zeros(change_of_frame(other), values.zero)[0] != moved.zero:
-        sheet.problems.append(
-            f"{where}, zero: an unknown {' and '.join(sorted(loose))} moves the frame in which these are zeros; "
-            'write the table with convention = "modified"'
-        )
+        sheet.problems.append(Message(
+            "zeros_in_unknown_frame", "{where}, zero: an unknown {loose} moves the frame in which these are zeros",
+            "write the table with convention = \"modified\"", where=where, loose=' and '.join(sorted(loose)),
+        ))  # fmt: skip
     return moved

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body, inertia_matrix
 from dynid.robot.io.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed, merged_inertias, sits_at
 from dynid.robot.io.xml import numbers, place_of, read_xml
@@ -65,7 +66,10 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     try:
         model = pin.buildModelFromXML(_plain(root))
     except (ValueError, RuntimeError) as error:
-        raise RobotFileError(str(path), [f"pinocchio cannot read it: {str(error).splitlines()[-1]}"]) from error
+        raise RobotFileError(
+            str(path), "pinocchio_cannot_load", "pinocchio cannot read it: {splitlines}",
+            splitlines=str(error).splitlines()[-1],
+        ) from error  # fmt: skip
     inertias = merged_inertias(str(path), model, _bodies(path, root, model))
     links = links_of_model(model, _facts(path, root), str(path), {}, inertias)
     if floating_base:
@@ -132,20 +136,32 @@ def _check(path: Path, root: Element) -> None:
     joints = [joint.get("name", "") for joint in _joints(root)]
     for kind, names in (("link", links), ("joint", joints)):
         for name in dict.fromkeys(n for n in names if names.count(n) > 1 or not n):
-            problems.append(f"{kind} '{name}': every {kind} needs a name of its own")
+            problems.append(Message(
+                "element_name_not_unique", "{kind} '{name}': every {kind} needs a name of its own", kind=kind,
+                name=name,
+            ))  # fmt: skip
     if not links:
-        problems.append("there is no <link>; a URDF needs links and joints")
+        problems.append(Message("robot_without_links", "there is no <link>; a URDF needs links and joints"))
     parent_of: dict[str, str] = {}
     for joint in _joints(root):
         name = joint.get("name", "")
         if joint.get("type") not in _TYPES:
-            problems.append(f"joint '{name}': type {joint.get('type')!r} is not supported; use {', '.join(_TYPES)}")
+            problems.append(Message(
+                "unsupported_joint_type", "joint '{name}': type {joint!r} is not supported", "use {TYPES}", name=name,
+                joint=joint.get('type'), TYPES=list(_TYPES),
+            ))  # fmt: skip
         for tag in ("parent", "child"):
             if _child(joint, tag) not in links:
-                problems.append(f"joint '{name}': its {tag} link '{_child(joint, tag)}' does not exist")
+                problems.append(Message(
+                    "unknown_link", "joint '{name}': its {tag} link '{child}' does not exist", name=name, tag=tag,
+                    child=_child(joint, tag),
+                ))  # fmt: skip
         child = _child(joint, "child")
         if child in parent_of:
-            problems.append(f"link '{child}' hangs on two joints; a URDF is a tree (write a table with [[closure]])")
+            problems.append(Message(
+                "link_with_two_parents", "link '{child}' hangs on two joints; a URDF is a tree (write a table with "
+                "[[closure]])", child=child,
+            ))  # fmt: skip
         parent_of[child] = _child(joint, "parent")
     if not problems:
         problems += _check_tree(links, parent_of)
@@ -169,17 +185,21 @@ def _check_numbers(owner: Element) -> list[str]:
                 try:
                     numbers(element, key, (0.0,) * count)
                 except ValueError as error:
-                    problems.append(f"{where}: {error}")
+                    problems.append(Message("values_not_numeric", "{where}: {error}", where=where, error=error))
             missing = [key for key in _NEEDED.get(element.tag, ()) if key not in element.attrib]
             if missing:
-                problems.append(f"{where}: {', '.join(missing)} missing; write every number, zeros too")
+                problems.append(Message(
+                    "inertial_numbers_missing", "{where}: {missing} missing", "write every number, zeros too",
+                    where=where, missing=list(missing),
+                ))  # fmt: skip
     for inertial in owner.findall("inertial"):
         missing = [f"<{tag}>" for tag in ("mass", "inertia") if len(inertial) and inertial.find(tag) is None]
         if missing:
-            problems.append(
-                f"{place_of(inertial)}{named}, inertial: {' and '.join(missing)} missing; "
-                "give mass and inertia, or remove the <inertial>"
-            )
+            problems.append(Message(
+                "inertial_numbers_missing", "{place_of}{named}, inertial: {missing} missing",
+                "give mass and inertia, or remove the <inertial>", place_of=place_of(inertial), named=named,
+                missing=' and '.join(missing),
+            ))  # fmt: skip
     return problems
 
 
@@ -236,9 +256,15 @@ def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
         name, master = joint.get("name", ""), mimic.get("joint", "")
         where = f"joint '{name}', mimic"
         if master not in names or master == name:
-            raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is no other joint of the robot"])
+            raise RobotFileError(
+                str(path), "unknown_mimic_joint", "{where}: it follows '{master}', which is no other joint of the "
+                "robot", where=where, master=master,
+            )  # fmt: skip
         if master in fixed:
-            raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is fixed; make it fixed, too"])
+            raise RobotFileError(
+                str(path), "mimic_of_fixed_joint", "{where}: it follows '{master}', which is fixed",
+                "make it fixed, too", where=where, master=master,
+            )  # fmt: skip
         factor, offset = numbers(mimic, "multiplier", (1.0,))[0], numbers(mimic, "offset", (0.0,))[0]
         couplings.append(Coupling(name, ((master, factor),), offset))
     followers = {c.passive: c.factors[0][0] for c in couplings}
@@ -249,8 +275,9 @@ def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
             master = followers[master]
         if master in seen:
             raise RobotFileError(
-                str(path), [f"joint '{name}', mimic: the joints {', '.join(sorted(seen))} follow each other"]
-            )
+                str(path), "coupling_cycle", "joint '{name}', mimic: the joints {seen} follow each other", name=name,
+                seen=sorted(seen),
+            )  # fmt: skip
     return tuple(couplings)
 
 
@@ -305,7 +332,10 @@ def _bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, Trans
             axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
             axis = axis / (np.linalg.norm(axis) or 1.0)
             if model.parents[moved] != at or not sits_at(model, moved, place, axis):
-                raise RobotFileError(str(path), [f"joint '{joint.get('name')}': pinocchio puts it elsewhere"])
+                raise RobotFileError(
+                    str(path), "pinocchio_places_differ", "joint '{joint}': pinocchio puts it elsewhere",
+                    joint=joint.get('name'),
+                )  # fmt: skip
             waiting.append((_child(joint, "child"), moved, Transform.identity()))
     return bodies
 
