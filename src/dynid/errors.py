@@ -60,7 +60,9 @@ class RobotFileError(DynidError):
         self, file: str, code: str | Sequence[Message], what: str = "", remedy: str = "", /, **facts: Any
     ) -> None:
         self.file = file
-        self.problems = (Message(code, what, remedy, **facts),) if isinstance(code, str) else tuple(code)
+        if isinstance(code, str):
+            code = [code if isinstance(code, Message) else Message(code, what, remedy, **facts)]
+        self.problems = tuple(code)
         lines = [problem.about(file) for problem in self.problems]
         self._say(lines[0] if len(lines) == 1 else Message.lines("several_mistakes", lines))
 
@@ -78,11 +80,14 @@ class UnknownRobotError(DynidError):
 
 
 class ExpressionError(DynidError):
-    """A length or angle in a robot file is not an expression in the file's symbols."""
+    """A length or angle in a robot file is not an expression in the file's symbols.
 
-    def __init__(self, text: str, reason: str) -> None:
-        self.text, self.reason = text, reason
-        super().__init__("bad_expression", "cannot read the expression '{text}': {reason}", text=text, reason=reason)
+    Raised as `ExpressionError(text, code, what, remedy, **facts)`.
+    """
+
+    def __init__(self, text: str, code: str, what: str, remedy: str = "", /, **facts: Any) -> None:
+        self.text = text
+        super().__init__(code, "cannot read the expression '{text}': " + what, remedy, text=text, **facts)
 
 
 class MotionError(DynidError):
@@ -91,6 +96,10 @@ class MotionError(DynidError):
 
 class ModelError(DynidError):
     """A measurement model was asked for what it does not have."""
+
+
+class UndecidedError(ModelError):
+    """An exact method could not decide, whatever the number of digits."""
 
 
 class LoopError(DynidError):
@@ -164,3 +173,7 @@ class ExportError(DynidError):
 
 class PhysicalError(DynidError):
     """No real bodies can be found as asked for; says which link, bound or prior is in the way."""
+
+
+class MeshRefusedError(DynidError):
+    """A mesh is not drawn."""

@@ -7,6 +7,8 @@ command line.
 
 from __future__ import annotations
 
+import math
+import os
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,6 +100,7 @@ class Message(str):
 
     def __new__(cls, code: str, what: str, remedy: str = "", /, **facts: Any) -> Self:
         """Fill the templates."""
+        facts = {name: _fact(value) for name, value in facts.items()}
         texts = [(_fill(what, facts, front), _fill(remedy, facts, front)) for front in ("python", "command line")]
         (said, advice), spoken = texts
         return cls._made(_join(said, advice), code, facts, said, advice, _join(*spoken))
@@ -138,11 +141,27 @@ class Message(str):
     @classmethod
     def load(cls, data: str | Mapping[str, Any]) -> Self:
         """Return a message from `record`, or from a sentence of an old file, which has no code."""
+        if isinstance(data, Message):
+            return cls._made(data, data.code, data.facts, data.what, data.remedy, data.for_command_line)
         if isinstance(data, str):
             return cls._made(data, "", {}, data, "", data)
-        text, remedy = str(data["text"]), str(data["remedy"])
+        keys = ("text", "code", "remedy")
+        if not isinstance(data, Mapping) or not all(isinstance(data.get(key), str) for key in keys):
+            raise ValueError("a message is a text, or has text, code, remedy and facts")
+        text, code, remedy = (data[key] for key in keys)
+        facts, spoken = data.get("facts"), data.get("command_line", text)
+        if not isinstance(facts, Mapping) or not isinstance(spoken, str):
+            raise ValueError("facts of a message are a mapping, its command_line is a text")
         what = text.removesuffix(remedy).rstrip("; ") if remedy else text
-        return cls._made(text, str(data["code"]), data["facts"], what, remedy, str(data.get("command_line", text)))
+        return cls._made(text, code, facts, what, remedy, spoken)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
+        """Let the records of files hold messages: written by `record`, read by `load`."""
+        from pydantic_core import core_schema
+
+        written = core_schema.plain_serializer_function_ser_schema(cls.record)
+        return core_schema.no_info_plain_validator_function(cls.load, serialization=written)
 
 
 def messages_in(data: object) -> Iterator[Message]:
@@ -182,6 +201,8 @@ class _Filler(string.Formatter):
                 return value.render(self.front)
             case Message():
                 return str(value) if self.front == "python" else value.for_command_line
+            case tuple() if not format_spec and all(isinstance(part, int) for part in value):
+                return str(value)  # the shape of an array
             case list() | tuple() | set() | frozenset() if not format_spec:
                 return ", ".join(self.format_field(part, "") for part in value)
         return format(value, format_spec)
@@ -221,8 +242,20 @@ def _command_line(value: Any, blank: str) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
+def _fact(value: Any) -> Any:
+    """Data in place of what cannot travel: the message or text of an error, the name of a file, a plain number."""
+    match value:
+        case BaseException():
+            return getattr(value, "message", None) or str(value) or type(value).__name__
+        case os.PathLike():
+            return str(value)
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
 def _plain(value: Any) -> Any:
     match value:
+        case float() if not math.isfinite(value):
+            return None  # JSON has no such numbers
         case bool() | int() | float() | None:
             return value
         case str():
@@ -232,5 +265,5 @@ def _plain(value: Any) -> Any:
         case Option() | Wording():
             return str(value)
     if hasattr(value, "tolist"):
-        return value.tolist()
+        return _plain(value.tolist())
     return [_plain(part) for part in value] if isinstance(value, Iterable) else str(value)

@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 
 from dynid import DynidError, Identification, Log, Motion, Robot, identify, load_robot, simulate, write_report
 from dynid.estimation.identification import UNKNOWN_ORIGIN
+from dynid.messages import Message
 from dynid.report.drawing import draw_robot, middle_posture
 from dynid.report.elements import plot_text, unit, visible
 from dynid.report.page import plotly_script
@@ -194,7 +195,7 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
     links = tuple(
         replace(link, joint=f"{EVIL}{k}", name=f"{EVIL}{k}", label=f"{EVIL}{k}") for k, link in enumerate(robot().links)
     )
-    strange = replace(robot(), links=links, name=EVIL, source=EVIL, notes=(EVIL,))
+    strange = replace(robot(), links=links, name=EVIL, source=EVIL, notes=(Message.load(EVIL),))
     log = recorded(robot(), name=EVIL + "\udcff")  # a byte of a file's name that is no text
     found = identify(strange, log, friction=PLAIN)
     write_report(found, tmp_path / "r.html", logs=log, validate=recorded(robot(), seed=2, name=EVIL), command=EVIL)

@@ -10,7 +10,8 @@ from numpy.testing import assert_allclose
 
 from dynid import load_robot
 from dynid.dynamics.kernels.geometry import link_poses
-from dynid.viewer.scene import MeshFolders, MeshRefusedError, read_shapes
+from dynid.errors import MeshRefusedError
+from dynid.viewer.scene import MeshFolders, read_shapes
 
 pytest.importorskip("trimesh")
 

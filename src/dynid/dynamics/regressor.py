@@ -47,7 +47,7 @@ def find_model(name: str) -> MeasurementModel:
     """Return the model of this name."""
     if name not in MODELS:
         raise ModelError(
-            "unknown_model", "there is no model '{name}'; models are {MODELS}", name=name, MODELS=list(MODELS),
+            "unknown_model", "there is no model '{model}'; models are {models}", model=name, models=list(MODELS),
         )  # fmt: skip
     return MODELS[name]
 
@@ -103,8 +103,8 @@ def _checked_weights(scene: Scene, model: MeasurementModel, blank: Regressor, we
     shape = (len(scene) - model.overlap, len(blank.channels), len(blank.columns))
     if weights.shape != (shape[0] * shape[1], shape[2]):
         raise ModelError(
-            "wrong_shape", "weights must have the matrix's shape {value}, got {shape}",
-            value=(shape[0] * shape[1], shape[2]), shape=weights.shape,
+            "wrong_shape", "weights must have the matrix's shape {expected}, got {shape}",
+            expected=(shape[0] * shape[1], shape[2]), shape=weights.shape,
         )  # fmt: skip
     if not np.isfinite(weights.sum()):  # an infinity or NaN anywhere shows in the sum
         raise ModelError("weights_not_finite", "weights must be finite")

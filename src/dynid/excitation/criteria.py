@@ -214,9 +214,10 @@ def find_criterion(
         if min(weights) < 0.0 or max(weights) <= 0.0:
             raise ExcitationError(
                 "invalid_criterion_weights", "weights of condition and scaling must not be negative nor both zero, "
-                "got {weights}", weights=weights,
+                "got {weights!s}", weights=weights,
             )  # fmt: skip
         return Scaling(*weights, mask)
     raise ExcitationError(
-        "unknown_criterion", "there is no criterion '{name}'; criteria are {NAMES}", name=name, NAMES=list(NAMES),
+        "unknown_criterion", "there is no criterion '{criterion}'; criteria are {criteria}", criterion=name,
+        criteria=list(NAMES),
     )  # fmt: skip

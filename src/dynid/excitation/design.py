@@ -29,7 +29,7 @@ from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, middle_and_half
 from dynid.excitation.starts import Candidates, random_points, run_starts
-from dynid.messages import Message
+from dynid.messages import Message, Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -109,13 +109,20 @@ def design_excitation(
         except LoopError as error:
             raise ExcitationError(
                 "limits_cross_singularity", "the position limits allow what a closed loop does not",
-                "narrow them (limits={{'position': ...}}, or in the robot file) to one side of its singular "
-                "positions: {where}", where=error.where,
+                "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
+                limits=_limit("position"), reason=error.message.what,
             ) from None  # fmt: skip
     if time_budget is None or prepared < NOTABLE:
         return found
-    said = f"preparing took {prepared:.0f} s beside the time budget (kernels are compiled once on each machine)"
+    said = Message(
+        "preparation_slow", "preparing took {seconds:.0f} s beside the time budget (kernels are compiled once on each "
+        "machine)", seconds=prepared,
+    )  # fmt: skip
     return replace(found, warnings=(*found.warnings, said))
+
+
+def _limit(kind: str) -> Wording:
+    return Wording(f"limits={{'{kind}': ...}}", f"--{kind}")
 
 
 def _check_request(
@@ -133,8 +140,8 @@ def _check_request(
         )  # fmt: skip
     if criterion not in NAMES:
         raise ExcitationError(
-            "unknown_criterion", "there is no criterion '{criterion}'; criteria are {NAMES}", criterion=criterion,
-            NAMES=list(NAMES),
+            "unknown_criterion", "there is no criterion '{criterion}'; criteria are {criteria}", criterion=criterion,
+            criteria=list(NAMES),
         )  # fmt: skip
     if duration is not None and not (np.isfinite(duration) and duration > 0.0):
         raise ExcitationError(
@@ -143,7 +150,9 @@ def _check_request(
         )  # fmt: skip
     for name, value in (("harmonics", harmonics), ("starts", 1 if starts is None else starts), ("periods", periods)):
         if value < 1:
-            raise ExcitationError("count_below_one", "{name} must be at least 1, got {value}", name=name, value=value)
+            raise ExcitationError(
+                "count_below_one", "{option} must be at least 1, got {value}", option=name, value=value,
+            )  # fmt: skip
     if time_budget is not None and not time_budget > 0.0:
         raise ExcitationError(
             "time_budget_not_positive", "the time budget must be a positive number of seconds, got {time_budget}",
@@ -169,8 +178,8 @@ def _refuse_idle(
         ):
             if given:
                 raise ExcitationError(
-                    "option_not_applicable", "{name} belongs to shape 'fourier'; a motion through points takes the "
-                    "time it needs", name=name,
+                    "option_not_applicable", "{option} belongs to shape 'fourier'; a motion through points takes the "
+                    "time it needs", option=name,
                 )  # fmt: skip
     elif points is not None:
         raise ExcitationError(
@@ -188,8 +197,8 @@ def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[f
     for name, given in (("rest", rest is not None), ("limits['effort']", limits is not None and "effort" in limits)):
         if given:
             raise ExcitationError(
-                "missing_acceleration_limits", "{name} needs a motion through the points:",
-                "give limits['acceleration'] too", name=name,
+                "missing_acceleration_limits", "{option} needs a motion through the points:",
+                "give {limits} too", option=name, limits=_limit("acceleration"),
             )  # fmt: skip
 
 
@@ -205,8 +214,8 @@ def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Ar
         lower, upper = limits.position[j]
         if not lower <= pose[j] <= upper:
             raise ExcitationError(
-                "rest_pose_outside_limits", "the rest pose has joint '{name}' at {pose:g}, outside its limits "
-                "{lower:g} to {upper:g}", name=name, pose=pose[j], lower=lower, upper=upper,
+                "rest_pose_outside_limits", "the rest pose has joint '{joint}' at {position:g}, outside its limits "
+                "{lower:g} to {upper:g}", joint=name, position=pose[j], lower=lower, upper=upper,
             )  # fmt: skip
     return pose
 
@@ -218,15 +227,14 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
         swing = min(limits.velocity[j] / w, limits.acceleration[j] / w**2)
         if np.isinf(swing):
             raise ExcitationError(
-                "missing_motion_limits", "joint '{name}' has neither a velocity nor an acceleration limit",
-                "give limits={{'velocity': ...}} (command line: --velocity), or put them into the robot file",
-                name=name,
+                "missing_motion_limits", "joint '{joint}' has neither a velocity nor an acceleration limit",
+                "give {limits}, or put them into the robot file", joint=name, limits=_limit("velocity"),
             )  # fmt: skip
         swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
         if swing < SMALLEST_SWING:
             raise ExcitationError(
-                "swing_too_small", "joint '{name}' can swing by {swing:.1g} only at {period:.3g} Hz within its limits",
-                "choose a longer duration or wider limits", name=name, swing=swing, period=1 / period,
+                "swing_too_small", "joint '{joint}' can swing by {swing:.1g} only at {frequency:.3g} Hz within its "
+                "limits", "choose a longer duration or wider limits", joint=name, swing=swing, frequency=1 / period,
             )  # fmt: skip
 
 
@@ -249,24 +257,24 @@ def _by_fourier(
     names = rows.robot.joint_names
     _check_swing(limits, period, names)
     _check_still(effort, limits, names)
-    warnings: list[str] = []
+    warnings: list[Message] = []
     problem = FourierProblem(rows, criterion, weights, noise, limits, effort, period, harmonics)
     seeds = [1000 * seed + k for k in range(starts)]
     candidates = run_starts(search_from, problem, seeds, time_budget, on_progress)
     if candidates.interrupted:
         warnings.append(Message(
-            "search_stopped_early", "stopped early: the best of {count} of {starts} starts is given",
-            count=len(candidates.found), starts=starts,
+            "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
+            finished=len(candidates.found), starts=starts,
         ))  # fmt: skip
     checker, word = CollisionChecker.of(rows.robot)
     warnings += [word] if word else []
     first = settle(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
-    refused = ""
+    refused = Message("no_starts", "no start was tried")
     for place, (value, series) in enumerate(candidates.found):
         try:
             shape = _whole_motion(problem, value, series.y, periods, rest)
         except ExcitationError as error:
-            refused = str(error)
+            refused = error.message
             continue
         hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
         if hit is None:
@@ -274,10 +282,12 @@ def _by_fourier(
             return Excitation(
                 rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise
             )
-        refused = f"the robot would collide with itself: {hit}; narrow the position limits"
+        refused = Message(
+            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
+        )
     raise ExcitationError(
-        "no_valid_motion", "none of {count} starts gives a valid motion: {refused}", count=len(candidates.found),
-        refused=refused,
+        "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
+        starts=len(candidates.found), reason=refused.what, remedy=refused.remedy,
     )  # fmt: skip
 
 
@@ -290,8 +300,8 @@ def _check_still(effort: Effort | None, limits: Limits, names: tuple[str, ...]) 
     if still.max() > 1.0:
         worst = names[int(np.argmax(still))]
         raise ExcitationError(
-            "effort_limit_below_gravity", "the effort limit of joint '{worst}' cannot even hold the robot still at "
-            "mid-range", worst=worst,
+            "effort_limit_below_gravity", "the effort limit of joint '{joint}' cannot even hold the robot still at "
+            "mid-range", joint=worst,
         )  # fmt: skip
 
 
@@ -315,8 +325,8 @@ def _whole_motion(problem: FourierProblem, value: float, y: Array, periods: int,
         t, basis = problem.instants(round(fine_rate(problem) * problem.period))
         worst = names[int(np.argmax(effort.use(problem.motion(0.02 * y, basis, t))))]
         raise ExcitationError(
-            "effort_limit_stops_motion", "the effort limit of joint '{worst}' stops every motion, even a small one "
-            "about mid-range", worst=worst,
+            "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
+            "about mid-range", joint=worst,
         )  # fmt: skip
 
     def accept(entry: Quintics) -> bool:
@@ -347,8 +357,8 @@ def _by_points(
     r = points or 2 * len(rows.names)
     if r < len(rows.names):
         raise ExcitationError(
-            "too_few_points", "{r} rows cannot reveal {count} base parameters", "take at least as many points", r=r,
-            count=len(rows.names),
+            "too_few_points", "{rows} rows cannot reveal {parameters} base parameters", "take at least as many points",
+            rows=r, parameters=len(rows.names),
         )  # fmt: skip
     deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
     courses: list[SearchHistory] = []
@@ -358,7 +368,7 @@ def _by_points(
         on_history=courses.append, rest=rest,
     )  # fmt: skip
     stopped = courses[0].stopped or time.monotonic() > deadline
-    warnings = ["stopped early: the best so far is given"] if stopped else []
+    warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.channels)
@@ -373,7 +383,7 @@ def _by_points(
     return Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise)
 
 
-def _check_collisions(robot: Robot, shape: PointsShape) -> list[str]:
+def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:
     """Raise where the motion collides; return a word where that could not be checked."""
     checker, word = CollisionChecker.of(robot)
     hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None

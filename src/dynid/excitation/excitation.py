@@ -15,6 +15,7 @@ from dynid.errors import ExcitationError
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Shape, use_of_limits
+from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -41,7 +42,7 @@ class Excitation:
     criterion: str
     value: float
     first_value: float
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
     effort: Effort | None = None
     history: SearchHistory | None = None
     noise: Array | None = None
@@ -131,8 +132,8 @@ def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:
     unknown = set(given) - {"position", "velocity", "acceleration", "effort"}
     if unknown:
         raise ExcitationError(
-            "unknown_limit", "limits have position, velocity, acceleration and effort, not '{unknown}'",
-            unknown=sorted(unknown)[0],
+            "unknown_limit", "limits have position, velocity, acceleration and effort, not '{limit}'",
+            limit=sorted(unknown)[0],
         )  # fmt: skip
     n = robot.n
     values: dict[str, Array] = {}
@@ -147,12 +148,12 @@ def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:
             value = np.broadcast_to(value, shape) if value.ndim < len(shape) or key != "position" else value
         except (TypeError, ValueError) as error:
             raise ExcitationError(
-                "values_not_numeric", "limits: {key} must be numbers of shape {shape}", key=key, shape=shape,
+                "values_not_numeric", "limits: {limit} must be numbers of shape {expected}", limit=key, expected=shape,
             ) from error  # fmt: skip
         if value.shape != shape or np.isnan(value).any():
             raise ExcitationError(
-                "wrong_shape", "limits: {key} must be numbers of shape {shape}, got shape {shape_2}", key=key,
-                shape=shape, shape_2=value.shape,
+                "wrong_shape", "limits: {limit} must be numbers of shape {expected}, got shape {shape}", limit=key,
+                expected=shape, shape=value.shape,
             )  # fmt: skip
         values[key] = value
     return Limits(**values)
@@ -173,7 +174,7 @@ def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
             write_text(path, yaml_text(excitation.motion(rate), names))
         case other:
             raise ExcitationError(
-                "unsupported_suffix", "cannot write a motion as '{other}'", "use .csv, .json or .yaml", other=other,
+                "unsupported_suffix", "cannot write a motion as '{suffix}'", "use .csv, .json or .yaml", suffix=other,
             )  # fmt: skip
 
 

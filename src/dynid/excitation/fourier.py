@@ -42,8 +42,8 @@ def find_entry(
                 if accept(entry):
                     return entry
     raise ExcitationError(
-        "no_entry_from_rest", "no entry from rest stays inside all limits (joint '{stops}' is nearest to one)",
-        "choose another rest pose", stops=stops,
+        "no_entry_from_rest", "no entry from rest stays inside all limits (joint '{joint}' is nearest to one)",
+        "choose another rest pose", joint=stops,
     )  # fmt: skip
 
 

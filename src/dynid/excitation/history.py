@@ -97,7 +97,7 @@ def read_history(path: str | Path) -> SearchHistory | None:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ExcitationError(
-            "file_unreadable", "{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error,
+            "file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=error.strerror or error,
         ) from error  # fmt: skip
     except (ValueError, RecursionError) as error:
         raise ExcitationError(
@@ -110,8 +110,8 @@ def read_history(path: str | Path) -> SearchHistory | None:
         return _checked(given)
     except (KeyError, TypeError, ValueError) as error:
         raise ExcitationError(
-            "file_damaged", "{path}: its history is damaged: {error!r}", "run dynid excite --json again", path=path,
-            error=error,
+            "file_damaged", "{path}: its history is damaged: {reason}", "run dynid excite --json again", path=path,
+            reason=repr(error),
         ) from error  # fmt: skip
 
 

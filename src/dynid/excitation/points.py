@@ -10,6 +10,7 @@ from dynid.errors import ExcitationError
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.shape import Extremes
 from dynid.excitation.starts import Box, slow_walk
+from dynid.messages import Wording
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
@@ -70,7 +71,7 @@ class PointsShape:
         if self.path is None:
             raise ExcitationError(
                 "missing_acceleration_limits", "a motion through the points needs acceleration limits",
-                "give limits['acceleration']",
+                "give {limits}", limits=Wording("limits['acceleration']", "--acceleration"),
             )  # fmt: skip
         return self.path
 

@@ -45,15 +45,15 @@ class BaseRows:
         """Find the base columns and what of them can be nonzero."""
         if model not in MODELS:
             raise ExcitationError(
-                "model_not_for_excitation", "excitation is designed for {MODELS}, not for '{model}'",
-                MODELS=list(MODELS), model=model,
+                "model_not_for_excitation", "excitation is designed for {models}, not for '{model}'",
+                models=list(MODELS), model=model,
             )  # fmt: skip
         if friction and model != "torque":
             raise ExcitationError("columns_need_torque_model", "friction and offset columns belong to the torque model")
         if robot.floating:
             raise ExcitationError(
-                "floating_base", "'{name}' floats; a motion of its joints alone is designed on a fixed base; "
-                "{FIX_THE_BASE}", name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+                "floating_base", "'{robot}' floats; a motion of its joints alone is designed on a fixed base",
+                "{fixed_base}", robot=robot.name, fixed_base=FIX_THE_BASE,
             )  # fmt: skip
         tared = model == "reaction" and robot.sensor is not None and robot.sensor.is_tared
         base = base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)

@@ -71,8 +71,8 @@ class Box:
 def _refuse(robot: Robot, bad: NDArray[np.bool_], reason: str) -> None:
     if bad.any():
         raise ExcitationError(
-            "missing_joint_limits", "joint '{joint_names}': {reason}",
-            joint_names=robot.joint_names[int(np.argmax(bad))], reason=reason,
+            "missing_joint_limits", "joint '{joint}': {reason}",
+            joint=robot.joint_names[int(np.argmax(bad))], reason=reason,
         )  # fmt: skip
 
 

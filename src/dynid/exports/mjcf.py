@@ -29,8 +29,8 @@ def check_points_meet(robot: Robot) -> None:
     for closure in robot.closures:
         if any(direction not in ("x", "y", "z") for direction in closure.keep):
             raise ExportError(
-                "closure_keeps_directions", "{named} of '{name}' keeps directions; MJCF is written for points only",
-                named=_named(closure), name=robot.name,
+                "closure_keeps_directions", "{closure} of '{robot}' keeps directions; MJCF is written for points only",
+                closure=_named(closure), robot=robot.name,
             )  # fmt: skip
     state = TreeState.of(robot, states_near(robot, 5))
     for closure in robot.closures:
@@ -39,9 +39,9 @@ def check_points_meet(robot: Robot) -> None:
             a, b = (_in_world(robot, places, link, x) for link, x in zip(closure.links, closure.points, strict=True))
             if (apart := float(np.linalg.norm(a - b))) > TOGETHER:
                 raise ExportError(
-                    "closure_points_apart", "{named} of '{name}' keeps {keep}, while its points are {apart:.3g} m "
-                    "apart; MJCF is written for points that meet", named=_named(closure), name=robot.name,
-                    keep=list(closure.keep), apart=apart,
+                    "closure_points_apart", "{closure} of '{robot}' keeps {keep}, while its points are {distance:.3g} "
+                    "m apart; MJCF is written for points that meet", closure=_named(closure), robot=robot.name,
+                    keep=list(closure.keep), distance=apart,
                 )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def poses(robot: Robot, q: Array) -> dict[int, Transform]:
     return places
 
 
-def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
+def write_mjcf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
     check_points_meet(robot)
@@ -86,14 +86,14 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     notes = renamed(robot, names)
     if carried:
         notes.append(Message(
-            "fixed_link_mass_merged", "the mass of the fixed links {carried} is counted in the links that carry them",
-            carried=list(carried),
+            "fixed_link_mass_merged", "the mass of the fixed links {links} is counted in the links that carry them",
+            links=list(carried),
         ))  # fmt: skip
     passive = [link.joint for k, link in enumerate(robot.links) if link.friction and k not in robot.active_links]
     if passive:
         notes.append(Message(
-            "passive_friction_left_out", "friction of the passive joints {passive} is left out; the model does not "
-            "have it either", passive=list(passive),
+            "passive_friction_left_out", "friction of the passive joints {joints} is left out; the model does not "
+            "have it either", joints=list(passive),
         ))  # fmt: skip
     lines = [
         f'<mujoco model="{attribute(unique([robot.name])[0])}">',

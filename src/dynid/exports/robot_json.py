@@ -40,6 +40,6 @@ def read_robot_json(path: Path) -> Robot:
         return rebuild_robot(RobotRecord.model_validate(data.get("robot")))
     except DAMAGE as error:
         raise ExportError(
-            "file_damaged", "{path}: {describe_damage}", path=path,
-            describe_damage=describe_damage(error, inside='robot.'),
+            "file_damaged", "{path}: {damage}", path=path,
+            damage=describe_damage(error, inside='robot.'),
         ) from error  # fmt: skip

@@ -9,11 +9,12 @@ from functools import lru_cache
 import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
-from dynid.errors import DynidError, ModelError
+from dynid.errors import DynidError, ModelError, UndecidedError
 from dynid.identifiability.checks import find_doubts, find_geometry_doubts
 from dynid.identifiability.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.identifiability.parameters import BaseParameters, rules_apply
 from dynid.identifiability.samples import Question, independent_draws
+from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 
 METHODS = ("exact", "nullspace", "rules", "qr", "svd")
@@ -55,8 +56,8 @@ def base_parameters(
     method = method or "qr"
     if method not in finders:
         raise ModelError(
-            "unknown_method", "there is no method '{method}'; methods are {METHODS}", method=method,
-            METHODS=list(METHODS),
+            "unknown_method", "there is no method '{method}'; methods are {methods}", method=method,
+            methods=list(METHODS),
         )  # fmt: skip
     return _with_doubts(finders[method](question))
 
@@ -66,8 +67,8 @@ def _refuse_idle(method: str | None, rows: int | None, scaling: tuple[float, flo
     for name, value in (("rows", rows), ("scaling", scaling)):
         if value is not None and method not in ("qr", "svd"):
             raise ModelError(
-                "option_not_applicable", "{name}= is for the samples of method='qr' or 'svd'",
-                "leave it out, or choose one of them", name=name,
+                "option_not_applicable", "{option} is for the samples of {qr} or 'svd'",
+                "leave it out, or choose one of them", option=Option(name), qr=Option("method", "qr"),
             )  # fmt: skip
 
 
@@ -85,13 +86,13 @@ def _with_doubts(found: BaseParameters) -> BaseParameters:
 def _certified(question: Question, seed: int) -> BaseParameters:
     """By the exact method; samples decide where a frame is known to the precision of a float only and they disagree."""
     from dynid.identifiability.exact_geometry import reads_exactly
-    from dynid.identifiability.loop_geometry import UndecidedError
 
     try:
         exact = _by_exact(question, seed)
     except UndecidedError as error:
         sampled = _with_doubts(_by_samples(question, "qr", seed, None, None))
-        return replace(sampled, warnings=(f"{error}; sampled instead", *sampled.warnings))
+        fallback = Message("sampled_instead", "{reason}; sampled instead", reason=error)
+        return replace(sampled, warnings=(fallback, *sampled.warnings))
     certain = exact.certificate is not None and (question.robot.closures or not exact.warnings)
     exact = _with_doubts(exact)
     if reads_exactly(question.robot) or certain:
@@ -101,11 +102,11 @@ def _certified(question: Question, seed: int) -> BaseParameters:
         return exact
     if exact.certificate is None and rules_apply(question) and _by_rules(question).names == sampled.names:
         return sampled  # two independent methods that allow for rounding
-    warning = (
-        "the frames of this file are known to the precision of a float only, and the exact method keeps "
-        f"{exact.count} parameters where samples keep {sampled.count}: axes that should meet or be parallel miss by "
-        "rounding; the sampled result is given"
-    )
+    warning = Message(
+        "exact_and_samples_disagree", "the frames of this file are known to the precision of a float only, and the "
+        "exact method keeps {exact} parameters where samples keep {sampled}: axes that should meet or be parallel "
+        "miss by rounding; the sampled result is given", exact=exact.count, sampled=sampled.count,
+    )  # fmt: skip
     return replace(sampled, warnings=(*sampled.warnings, warning))
 
 
@@ -118,12 +119,12 @@ def _check_exact(question: Question, method: str) -> None:
     if question.friction:
         raise ModelError(
             "method_without_friction", "method '{method}' knows inertial and rotor columns",
-            "use method='qr' with friction columns", method=method,
+            "use {qr} with friction columns", method=method, qr=Option("method", "qr"),
         )  # fmt: skip
     if not question.sees_plain_directions:
         raise ModelError(
             "method_without_partial_sensor", "method '{method}' knows part of a force sensor in frame 0 only",
-            "use method='qr'", method=method,
+            "use {qr}", method=method, qr=Option("method", "qr"),
         )  # fmt: skip
 
 
@@ -137,7 +138,7 @@ def _by_exact(question: Question, seed: int) -> BaseParameters:
     _check_exact(question, "exact")
     if robot.floating and "reaction" in question.model:
         raise ModelError(
-            "floating_base", "'{name}' has a floating base and no reactions", "use the torque model", name=robot.name,
+            "floating_base", "'{robot}' has a floating base and no reactions", "use the torque model", robot=robot.name,
         )  # fmt: skip
     found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared, seed)
     shown = found.certificate
@@ -164,10 +165,13 @@ def _by_rules(question: Question) -> BaseParameters:
     if not rules_apply(question):
         raise ModelError(
             "method_without_model", "method 'rules' covers the torque-like models of robots on a fixed base, without "
-            "friction columns", "use method='exact', 'nullspace' or 'qr'",
+            "friction columns", "use {exact}, 'nullspace' or 'qr'", exact=Option("method", "exact"),
         )  # fmt: skip
     if question.robot.couplings or question.robot.closures:
-        raise ModelError("closed_loops", "method 'rules' covers open trees", "use method='exact' for closed loops")
+        raise ModelError(
+            "closed_loops", "method 'rules' covers open trees", "use {exact} for closed loops",
+            exact=Option("method", "exact"),
+        )  # fmt: skip
     found = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
     return BaseParameters(question, "rules", found.regrouping, np.inf, None, ())
 
@@ -190,7 +194,7 @@ def _by_samples(
     return replace(_numeric(question, method, result, warnings), scaled=scaled)
 
 
-def _numeric(question: Question, method: str, result: NumericResult, warnings: tuple[str, ...]) -> BaseParameters:
+def _numeric(question: Question, method: str, result: NumericResult, warnings: tuple[Message, ...]) -> BaseParameters:
     return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
 
 
@@ -199,7 +203,7 @@ class Comparison:
     """What several methods said: results by method, reasons where one does not apply, and a verdict."""
 
     results: dict[str, BaseParameters]
-    refused: dict[str, str]
+    refused: dict[str, Message]
     verdict: str
 
 
@@ -215,12 +219,12 @@ def compare_methods(
         )  # fmt: skip
 
     default = run(None)
-    results, refused = {default.method: default}, dict[str, str]()
+    results, refused = {default.method: default}, dict[str, Message]()
     for method in METHODS:
         try:
             found = run(method)
         except DynidError as error:
-            refused[method] = str(error)
+            refused[method] = error.message
         else:
             results.setdefault(found.method, found)
     return Comparison(results, refused, _verdict(results))

@@ -48,8 +48,8 @@ class Barycentric:
         X = np.asarray(X, dtype=np.float64)
         if X.shape != (len(self.names),):
             raise DynidError(
-                "parameter_count_mismatch", "'{name}' has {count} standard parameters, got {shape}",
-                name=self.robot.name, count=len(self.names), shape=X.shape,
+                "parameter_count_mismatch", "'{robot}' has {expected} standard parameters, got {shape}",
+                robot=self.robot.name, expected=len(self.names), shape=X.shape,
             )  # fmt: skip
         return np.asarray(self.matrix @ X)
 
@@ -60,8 +60,8 @@ class Barycentric:
         """
         if base.robot.parameter_names != self.robot.parameter_names:
             raise DynidError(
-                "parameters_of_other_robot", "these base parameters belong to '{name}', not to '{name_2}'",
-                name=base.robot.name, name_2=self.robot.name,
+                "parameters_of_other_robot", "these base parameters belong to '{other_robot}', not to '{robot}'",
+                other_robot=base.robot.name, robot=self.robot.name,
             )  # fmt: skip
         p = len(self.names)
         taken = np.linalg.solve(self.matrix.T, base.matrix[:, :p].T).T

@@ -13,6 +13,7 @@ from dynid.errors import DynidError
 from dynid.identifiability.numeric import Diagnostics
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import Question
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -37,7 +38,7 @@ class BaseParameters:
     regrouping: Regrouping
     gap: float
     diagnostics: Diagnostics | None
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
     scaled: ScaledRows | None = None
     certificate: Certificate | None = None
 
@@ -98,8 +99,8 @@ class BaseParameters:
         X = np.asarray(X, dtype=np.float64)
         if X.shape != (self.matrix.shape[1],):
             raise DynidError(
-                "parameter_count_mismatch", "'{name}' has {shape} parameters here, got {shape_2}", name=self.robot.name,
-                shape=self.matrix.shape[1], shape_2=X.shape,
+                "parameter_count_mismatch", "'{robot}' has {expected} parameters here, got {shape}",
+                robot=self.robot.name, expected=self.matrix.shape[1], shape=X.shape,
             )  # fmt: skip
         unknown = np.isnan(X)
         XB = self.matrix @ np.where(unknown, 0.0, X)

@@ -18,6 +18,7 @@ from dynid.identifiability.axes import ELEMENTS, MX, MY, MZ, XX, XY, XZ, YY, YZ,
 from dynid.identifiability.digits import ZERO, many_digits
 from dynid.identifiability.exact_numbers import Number, Numbers, Vector, dot, numbers_for
 from dynid.identifiability.relations import Coefficient, Regrouping
+from dynid.messages import Option
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import change_of_frame
 from dynid.robot.mdh import mdh_transform
@@ -46,8 +47,8 @@ def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = 
     """Regroup the standard parameters of the open tree; couplings and closures are left to the caller."""
     if robot.floating:
         raise ModelError(
-            "floating_base", "the rules need a fixed base, and '{name}' floats", "use method='nullspace'",
-            name=robot.name,
+            "floating_base", "the rules need a fixed base, and '{robot}' floats", "use {nullspace}",
+            nullspace=Option("method", "nullspace"), robot=robot.name,
         )  # fmt: skip
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     table = robot.to_mdh()

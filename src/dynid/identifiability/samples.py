@@ -19,6 +19,7 @@ from dynid.dynamics.regressor import find_model, regressor_adjoint
 from dynid.dynamics.scene import Column, Stage, standard_columns
 from dynid.errors import LoopError, ModelError
 from dynid.identifiability.numeric import ZERO
+from dynid.messages import Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -46,14 +47,15 @@ class Question:
     def __post_init__(self) -> None:
         if self.model not in NUMERICAL_MODELS:
             raise ModelError(
-                "unknown_model", "base parameters exist for {NUMERICAL_MODELS}, not for '{model}'",
-                NUMERICAL_MODELS=list(NUMERICAL_MODELS), model=self.model,
+                "unknown_model", "base parameters exist for {models}, not for '{model}'",
+                models=list(NUMERICAL_MODELS), model=self.model,
             )  # fmt: skip
         if self.friction and self.model not in ("torque", "static"):
             raise ModelError("columns_need_torque_model", "friction and offset columns belong to the torque model")
         if self.tared and "reaction" not in self.model:
             raise ModelError(
-                "tared_needs_reaction_model", "tared=True (six free offsets) belongs to the reaction model",
+                "tared_needs_reaction_model", "{tared} (six free offsets) belongs to the reaction model",
+                tared=Option("tared", True),
             )  # fmt: skip
 
     @property
@@ -129,8 +131,8 @@ def _in_one_mode(robot: Robot, q: Array) -> Array:
         closer = np.where(paths.scales.reach > 0.0, 0.6, 1.0)
         q[waiting] = loop.at + closer * (q[waiting] - loop.at)
     raise ModelError(
-        "loop_not_solvable", "the loops of '{name}' do not close around the stated assembly, or are at a dead point "
-        "there", "correct start and at", name=robot.name,
+        "loop_not_solvable", "the loops of '{robot}' do not close around the stated assembly, or are at a dead point "
+        "there", "correct start and at", robot=robot.name,
     )  # fmt: skip
 
 

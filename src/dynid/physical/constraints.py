@@ -99,8 +99,8 @@ def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[Linea
         label = _label(robot, name)
         if len(box) != 3:
             raise PhysicalError(
-                "bounds_malformed", "the box of the centre of mass of {name} needs (low, high) for x, y and z",
-                name=name,
+                "bounds_malformed", "the box of the centre of mass of {link} needs (low, high) for x, y and z",
+                link=name,
             )  # fmt: skip
         m = unit[place["M" + label]]
         for axis, interval in zip("XYZ", box, strict=True):
@@ -123,12 +123,12 @@ def _inside(name: str, ellipsoid: Ellipsoid) -> Array:
     c, shape = np.asarray(ellipsoid.centre, dtype=np.float64), np.asarray(ellipsoid.shape, dtype=np.float64)
     if c.shape != (3,) or shape.shape != (3, 3) or not np.isfinite(c).all() or not np.isfinite(shape).all():
         raise PhysicalError(
-            "wrong_shape", "the ellipsoid of {name} needs a centre of 3 and a shape of 3 x 3 finite numbers", name=name,
+            "wrong_shape", "the ellipsoid of {link} needs a centre of 3 and a shape of 3 x 3 finite numbers", link=name,
         )  # fmt: skip
     if np.linalg.eigvalsh(0.5 * (shape + shape.T)).min() <= 0.0:
         raise PhysicalError(
-            "ellipsoid_not_positive_definite", "the shape of the ellipsoid of {name} is not positive definite",
-            name=name,
+            "ellipsoid_not_positive_definite", "the shape of the ellipsoid of {link} is not positive definite",
+            link=name,
         )  # fmt: skip
     K = np.linalg.inv(0.5 * (shape + shape.T))
     Q = np.zeros((4, 4))
@@ -140,7 +140,7 @@ def _label(robot: Robot, name: str) -> str:
     found = [link for link in robot.links if name in (link.name, link.joint)]
     if not found or is_massless(found[0]):
         raise PhysicalError(
-            "unknown_link", "there is no link '{name}' with mass; links are {links}", name=name,
+            "unknown_link", "there is no link '{link}' with mass; links are {links}", link=name,
             links=[x.name for x in robot.links],
         )  # fmt: skip
     return found[0].label
@@ -150,8 +150,8 @@ def _place(name: str, place: Mapping[str, int]) -> int:
     if name not in place:
         near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
         raise PhysicalError(
-            "unknown_parameter", "there is no parameter '{name}' here to be bounded; near it are {near}", name=name,
-            near=list(near),
+            "unknown_parameter", "there is no parameter '{parameter}' here to be bounded; near it are {near}",
+            parameter=name, near=list(near),
         )  # fmt: skip
     return place[name]
 
@@ -163,12 +163,12 @@ def _interval(what: str, interval: object) -> Interval:
         low = high = np.nan
     if np.isnan(low) or np.isnan(high):
         raise PhysicalError(
-            "bounds_malformed", "{what}:", "give two numbers (low, high), got {interval}", what=what,
-            interval=str(interval)[:60],
+            "bounds_malformed", "{subject}: got {given}", "give two numbers (low, high)", subject=what,
+            given=str(interval)[:60],
         )  # fmt: skip
     if low > high or low == np.inf or high == -np.inf:
         raise PhysicalError(
-            "bounds_reversed", "{what} contradict each other: {low:.6g} is above {high:.6g}", what=what, low=low,
+            "bounds_reversed", "{subject} contradict each other: {low:.6g} is above {high:.6g}", subject=what, low=low,
             high=high,
         )  # fmt: skip
     return low, high
@@ -181,8 +181,8 @@ def _positive(what: str, value: object) -> float:
         number = np.nan
     if not (np.isfinite(number) and number > 0.0):
         raise PhysicalError(
-            "mass_not_positive", "{what} must be a positive number of kg, got {value}", what=what,
-            value=str(value)[:60],
+            "mass_not_positive", "{subject} must be a positive number of kg, got {given}", subject=what,
+            given=str(value)[:60],
         )  # fmt: skip
     return number
 
@@ -197,24 +197,24 @@ ROUND = 32
 """Points on the rim of a cylinder."""
 
 
-def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipsoid], tuple[str, ...]]:
+def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipsoid], tuple[Message, ...]]:
     """Smallest ellipsoid around the shapes of every link that has some, and notes on shapes that were not read."""
     path = Path(source)
     if path.suffix.lower() != ".urdf":
         raise PhysicalError("unsupported_suffix", "{path}: shapes of links are read from a .urdf file", path=path)
     refuse_other_robot(robot, load_robot(path), "the geometry")
     points: dict[int, list[Array]] = {}
-    notes: list[str] = []
+    notes: list[Message] = []
     missing: set[int] = set()
     for element, carrier, T in carried_links(path, robot):
         shapes = element.findall("collision") or element.findall("visual")
         for shape in shapes if carrier >= 0 else ():
             name = element.get("name", "")
-            own, problem = _points(path, name, shape.find("geometry"))
-            if own is None:
+            own = _points(path, name, shape.find("geometry"))
+            if isinstance(own, str):
                 notes.append(Message(
-                    "link_shape_unusable", "link {name}: {problem}; its mass is not bounded by its shape", name=name,
-                    problem=problem,
+                    "link_shape_unusable", "link {link}: {reason}; its mass is not bounded by its shape", link=name,
+                    reason=own,
                 ))  # fmt: skip
                 missing.add(carrier)
                 continue
@@ -222,8 +222,8 @@ def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipso
                 placed = T @ pose_of(shape)
             except ValueError as error:
                 raise RobotFileError(
-                    str(path), "values_not_numeric", "{place_of}link '{name}', {tag}: {error}",
-                    place_of=place_of(shape), name=name, tag=shape.tag, error=error,
+                    str(path), "values_not_numeric", "{place}link '{link}', {tag}: {reason}",
+                    place=place_of(shape), link=name, tag=shape.tag, reason=error,
                 ) from error  # fmt: skip
             points.setdefault(carrier, []).append(own @ placed.rotation.T + placed.translation)
     whole = {k: np.concatenate(some) for k, some in points.items() if k not in missing}
@@ -261,30 +261,28 @@ def _extreme(points: Array) -> Array:
     return np.unique((points @ directions.T).argmax(axis=0))
 
 
-def _points(path: Path, name: str, geometry: Element | None) -> tuple[Array | None, str]:
+def _points(path: Path, name: str, geometry: Element | None) -> Array | str:
     """Points (N, 3) whose hull holds a shape, or why there are none."""
     for shape in geometry if geometry is not None else ():
         if shape.tag == "box":
             half = 0.5 * np.array(numbers_of(path, name, shape, "size", (0.0, 0.0, 0.0)))
-            return half * np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T, ""
+            return np.asarray(half * np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T)
         if shape.tag in ("sphere", "cylinder"):
             r = numbers_of(path, name, shape, "radius", (0.0,))[0]
             angle = np.linspace(0.0, 2.0 * np.pi, ROUND, endpoint=False)
             rim = r / np.cos(np.pi / ROUND) * np.column_stack([np.cos(angle), np.sin(angle), 0.0 * angle])
             if shape.tag == "sphere":
-                return np.concatenate([rim, rim[:, [1, 2, 0]], rim[:, [2, 0, 1]]]), ""
+                return np.concatenate([rim, rim[:, [1, 2, 0]], rim[:, [2, 0, 1]]])
             up = np.array([0.0, 0.0, 0.5 * numbers_of(path, name, shape, "length", (0.0,))[0]])
-            return np.concatenate([rim + up, rim - up]), ""
+            return np.concatenate([rim + up, rim - up])
         if shape.tag == "mesh":
             file = _find(path, shape.get("filename", ""))
             if file is None:
-                return None, f"the mesh '{shape.get('filename', '')[:80]}' is not there"
+                return f"the mesh '{shape.get('filename', '')[:80]}' is not there"
             scale = np.array(numbers_of(path, name, shape, "scale", (1.0, 1.0, 1.0)))
             vertices = read_vertices(file)
-            return (
-                (None, f"the mesh {file.name} is neither STL nor OBJ") if vertices is None else (scale * vertices, "")
-            )
-    return None, "its shape is of an unknown kind"
+            return f"the mesh {file.name} is neither STL nor OBJ" if vertices is None else scale * vertices
+    return "its shape is of an unknown kind"
 
 
 def _find(path: Path, name: str) -> Path | None:

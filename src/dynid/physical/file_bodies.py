@@ -138,5 +138,5 @@ def numbers_of(
         return numbers(element, key, default)
     except ValueError as error:
         raise RobotFileError(
-            str(path), "values_not_numeric", "link '{name}': {error}", name=name, error=error,
+            str(path), "values_not_numeric", "link '{link}': {reason}", link=name, reason=error,
         ) from error  # fmt: skip

@@ -13,7 +13,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import standard_columns
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
-from dynid.messages import Message
+from dynid.messages import Message, Option, messages_in
 from dynid.physical.attribution import Binding, find_bindings, shares_of
 from dynid.physical.cone import smallest_share
 from dynid.physical.constraints import Demands, Ellipsoid, Interval, link_ellipsoids
@@ -55,7 +55,7 @@ def physical_parameters(
     if result.equation.unknown is not None:
         raise PhysicalError(
             "bodies_need_geometry", "bodies need the geometry: model parameters of unknown lengths cannot be taken "
-            "apart", "use unknown=()",
+            "apart", "use {unknown}", unknown=Option("unknown", ()),
         )  # fmt: skip
     if not result.factors:
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
@@ -161,7 +161,7 @@ def _sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
     return tuple("its size" if sized else nominal for sized in prior.from_sizes)
 
 
-def _notes(result: Identification) -> tuple[str, ...]:
+def _notes(result: Identification) -> tuple[Message, ...]:
     notes = []
     if not set(result.friction) <= set(PLAIN):
         notes.append(Message(
@@ -182,47 +182,52 @@ def _notes(result: Identification) -> tuple[str, ...]:
         notes.append(Message(
             "rotor_inertia_from_robot", "the base does not feel rotors: Ia is the declared or nominal one, else 0",
         ))  # fmt: skip
-    notes += [f"{note}; here the prior tells them apart" for note in result.notes if note.endswith("left out")]
+    notes += [
+        Message(note.code, "{note}; here the prior distinguishes them", **note.facts, note=note)
+        for note in messages_in(result.notes)
+        if note.code == "collinear_parameter"
+    ]
     if result.equation.extra:
-        columns = ", ".join(column.name for column in result.equation.extra)
+        columns = [column.name for column in result.equation.extra]
         notes.append(Message(
             "column_torques_left_out", "torques of the columns {columns} are in predict(), not in the robot",
             columns=columns,
         ))  # fmt: skip
     if result.lost:
-        names = ", ".join(item.name for item in result.lost)
+        names = [item.name for item in result.lost]
         notes.append(Message(
-            "lost_parameters_from_prior", "{names}: lost in the data, so their place is taken by bodies near the prior",
-            names=names,
+            "unidentifiable_from_prior", "{parameters}: unidentifiable from the data, so they are those of bodies near "
+            "the prior",
+            parameters=names,
         ))  # fmt: skip
     return tuple(notes)
 
 
 def _warnings(
     result: Identification, bindings: tuple[Binding, ...], before: Array, after: Array, chance: float
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """What the cost of physicality says about the data or the model."""
     warnings = []
     with np.errstate(invalid="ignore", divide="ignore"):
         growth = after / before - 1.0
     worse = [(growth[c], name) for c, name in enumerate(result.channels) if growth[c] > WORSE and after[c] > 1e-6]
     if worse and bindings:
-        where = ", ".join(f"{name} by {100.0 * g:.0f} %" for g, name in sorted(worse, reverse=True)[:4])
+        where = [f"{name} by {100.0 * g:.0f} %" for g, name in sorted(worse, reverse=True)[:4]]
         first = "; ".join(str(binding) for binding in bindings[:3])
         why = (
-            "noise does not explain it: a torque that is not modelled (friction, spring, cables, a load), wrong gains "
-            "or signs of sensors, or a wrong geometry does"
+            "noise does not explain it: a torque that is not modelled (friction, spring, cables, a payload), wrong "
+            "gains or signs of sensors, or a wrong geometry does"
             if chance < UNLIKELY
             else "noise alone can explain it: the motion shows too little of these links"
         )
         warnings.append(Message(
-            "bodies_fit_worse", "bodies fit worse than the estimate ({where}): {first}; {why}", where=where,
-            first=first, why=why,
+            "bodies_fit_worse", "bodies fit worse than the estimate ({channels}): {bindings}; " + why, channels=where,
+            bindings=first, chance=chance,
         ))  # fmt: skip
     elif bindings and chance < UNLIKELY:
         warnings.append(Message(
             "estimate_not_physical", "no bodies have the identified parameters, and noise does not explain it "
-            "({bindings}); the fit hardly suffers, so a small effect that is not modelled is the likely cause",
-            bindings=bindings[0],
+            "({binding}); the fit hardly suffers, so a small effect that is not modelled is the likely cause",
+            binding=bindings[0].reason, chance=chance,
         ))  # fmt: skip
     return tuple(warnings)

@@ -25,6 +25,7 @@ from dynid.estimation.records import (
     record_array,
 )
 from dynid.estimation.result_file import IdentificationRecord, rebuild_identification, record_identification
+from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
@@ -63,8 +64,8 @@ class PhysicalParameters:
     margin: float
     eigenvalues: Array
     bindings: tuple[Binding, ...]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[Message, ...]
+    warnings: tuple[Message, ...]
 
     @cached_property
     def robot(self) -> Robot:
@@ -112,7 +113,7 @@ class PhysicalParameters:
 
         if name not in self.names:
             raise PhysicalError(
-                "unknown_parameter", "there is no parameter '{name}' in these physical parameters", name=name,
+                "unknown_parameter", "there is no parameter '{parameter}' in these physical parameters", parameter=name,
             )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
@@ -174,9 +175,9 @@ class PhysicalRecord(Record):
     chance: Annotated[float, Field(ge=0.0, le=1.0)]
     margin: Annotated[float, Field(gt=0.0)]
     eigenvalues: ArrayRecord
-    bindings: list[tuple[str, str, float]]
-    notes: list[str]
-    warnings: list[str]
+    bindings: list[tuple[str, Message, float]]
+    notes: list[Message]
+    warnings: list[Message]
     identification: IdentificationRecord
 
 
@@ -216,12 +217,12 @@ def read_physical(path: Path) -> PhysicalParameters:
     try:
         data = read_json(path, FORMAT, VERSION, "`dynid physical` writes one with --out physical.json")
     except IdentificationError as error:
-        raise PhysicalError(str(error)) from error
+        raise PhysicalError(error.message) from error
     try:
         return _rebuild(PhysicalRecord.model_validate(data))
     except DAMAGE as error:
         raise PhysicalError(
-            "file_damaged", "{path}: {describe_damage}", path=path, describe_damage=describe_damage(error),
+            "file_damaged", "{path}: {damage}", path=path, damage=describe_damage(error),
         ) from error  # fmt: skip
 
 
@@ -252,5 +253,5 @@ def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
     )  # fmt: skip
     for link in found.robot.links:
         if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
-            raise PhysicalError("link_not_physical", "link {name} is no body", name=link.name)
+            raise PhysicalError("link_not_physical", "link {link} is no body", link=link.name)
     return found

@@ -39,7 +39,7 @@ class Prior:
     rotor_scale: Array
     heaviest: Array
     from_sizes: tuple[bool, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
     def scaled(self, factor: float) -> Prior:
         """Return the prior with the links that come from sizes so many times heavier."""
@@ -65,8 +65,8 @@ def prior_of(robot: Robot, given: Robot | None) -> Prior:
             from_sizes.append(False)
         else:
             notes.append(Message(
-                "nominal_link_not_physical", "link {name}: no body has its nominal values; its size stands for them",
-                name=link.name,
+                "nominal_link_not_physical", "link {link}: no body has its nominal values; its size stands for them",
+                link=link.name,
             ))  # fmt: skip
             inertia.append(sized[k])
             from_sizes.append(True)
@@ -114,8 +114,8 @@ def refuse_impossible(robot: Robot) -> None:
     bad += [f"{link.name} ({ROTOR} = {link.rotor:.3g})" for link in robot.links if link.rotor < 0.0]
     if bad:
         raise PhysicalError(
-            "prior_not_physical", "the prior '{name}' has links that no body can have: {bad}",
-            "mend them (`dynid check` says more), or leave the prior out", name=robot.name, bad=list(bad),
+            "prior_not_physical", "the prior '{robot}' has links that are physically impossible: {links}",
+            "mend them (`dynid check` says more), or leave the prior out", robot=robot.name, links=list(bad),
         )  # fmt: skip
 
 
@@ -123,9 +123,9 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
     """Raise where two robots do not have the same joints in the same places."""
     if robot.parameter_names != other.parameter_names:
         raise PhysicalError(
-            "prior_of_other_robot", "{what} '{name}' is not the robot of the result, '{name_2}': its parameters are "
-            "{first}, those of the result {first_2}", what=what, name=other.name, name_2=robot.name,
-            first=_first(other.parameter_names), first_2=_first(robot.parameter_names),
+            "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': its "
+            "parameters are {parameters}, those of the result {expected}", subject=what, other_robot=other.name,
+            robot=robot.name, parameters=_first(other.parameter_names), expected=_first(robot.parameter_names),
         )  # fmt: skip
     for mine, its in zip(robot.links, other.links, strict=True):
         apart = max(
@@ -135,8 +135,9 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
         )
         if mine.parent != its.parent or mine.kind != its.kind or apart > 1e-3:
             raise PhysicalError(
-                "prior_of_other_robot", "{what} '{name}' is not the robot of the result, '{name_2}': joint {joint} is "
-                "elsewhere, or of another kind", what=what, name=other.name, name_2=robot.name, joint=mine.joint,
+                "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': joint "
+                "{joint} is elsewhere, or of another kind", subject=what, other_robot=other.name, robot=robot.name,
+                joint=mine.joint,
             )  # fmt: skip
 
 

@@ -77,8 +77,8 @@ def best_fit(problem: Problem, weight: float) -> Found:
         broken = _conflict(problem)
         if broken or problem.unit < 1e-12 * SOFTER:
             raise PhysicalError(
-                "constraints_infeasible", "no real bodies satisfy all that is asked for; in the way: {broken}; loosen "
-                "these, or what stands against them", broken=', '.join(broken[:5]) or 'everything',
+                "constraints_infeasible", "no real bodies satisfy all that is asked for; in the way: {constraints}",
+                "loosen these, or what stands against them", constraints=broken[:5] or "everything",
             )  # fmt: skip
         softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
         return best_fit(softer, weight * SOFTER**2)
@@ -132,7 +132,8 @@ def _equations(problem: Problem) -> tuple[Array, Array]:
     x0 = problem.centre + np.linalg.lstsq(E, e - E @ problem.centre, rcond=None)[0]
     if np.abs(E @ x0 - e).max() > 1e-8 * (1.0 + np.abs(e).max()):
         raise PhysicalError(
-            "constraints_contradictory", "these contradict each other: {labels}", labels=list(problem.equal.labels),
+            "constraints_contradictory", "these contradict each other: {constraints}",
+            constraints=list(problem.equal.labels),
         )  # fmt: skip
     return np.asarray(x0), _null_space(E)
 
@@ -179,8 +180,8 @@ def _checked(problem: Problem, x: Array) -> Array:
     if smallest < 0.5 * MARGIN or excess > 1e-6:
         raise PhysicalError(
             "body_search_outside_bounds", "the search for real bodies ended outside its bounds (eigenvalue "
-            "{smallest:.2g}, excess {excess:.2g}); the data or the prior may be of extreme scale", smallest=smallest,
-            excess=excess,
+            "{eigenvalue:.2g}, excess {excess:.2g}); the data or the prior may be of extreme scale",
+            eigenvalue=smallest, excess=excess,
         )  # fmt: skip
     return x
 

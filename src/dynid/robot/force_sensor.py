@@ -86,8 +86,8 @@ class ForceSensor:
         object.__setattr__(self, "channels", checked_channels(self.channels))
         if self.sense not in SENSES:
             raise DynidError(
-                "unknown_sensor_sense", "sense of the force sensor is {SENSES}, not '{sense}'",
-                SENSES=' or '.join(SENSES), sense=self.sense,
+                "unknown_sensor_sense", "sense of the force sensor is {senses}, not '{sense}'",
+                senses=' or '.join(SENSES), sense=self.sense,
             )  # fmt: skip
         if self.offsets not in ("free", "tared", "known"):
             raise DynidError(
@@ -119,8 +119,8 @@ class ForceSensor:
             values = _numbers(given, len(self.channels), name)
             if (values < lowest).any():
                 raise DynidError(
-                    "sensor_value_too_small", "{name} of the force sensor must be {words}", name=name,
-                    words='positive' if lowest else 'at least 0',
+                    "sensor_value_too_small", "{key} of the force sensor must be {condition}", key=name,
+                    condition='positive' if lowest else 'at least 0',
                 )  # fmt: skip
             object.__setattr__(self, name, freeze(values))
 
@@ -171,8 +171,8 @@ def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
         name = name.replace("C", "M", 1) if name.startswith("C") else name
         if name not in CHANNELS:
             raise DynidError(
-                "unknown_channel", "there is no channel '{given}' of a force sensor; channels are {CHANNELS}",
-                given=given, CHANNELS=list(CHANNELS),
+                "unknown_channel", "there is no channel '{channel}' of a force sensor; channels are {channels}",
+                channel=given, channels=list(CHANNELS),
             )  # fmt: skip
         names.append(name)
     if not names or len(set(names)) < len(names):
@@ -187,7 +187,7 @@ def _numbers(values: object, count: int, name: str) -> Array:
         numbers = np.zeros(0)
     if numbers.shape != (count,) or not np.isfinite(numbers).all():
         raise DynidError(
-            "invalid_sensor_numbers", "{name} of the force sensor must be {count} finite numbers, got {values!r:.60}",
-            name=name, count=count, values=values,
+            "invalid_sensor_numbers", "{key} of the force sensor must be {count} finite numbers, got {values!r:.60}",
+            key=name, count=count, values=values,
         )  # fmt: skip
     return numbers

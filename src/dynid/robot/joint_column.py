@@ -32,24 +32,24 @@ class JointColumn:
         if self.function is not None:
             if self.positions is not None or self.torque is not None or self.of != self.joint:
                 raise DynidError(
-                    "column_function_with_table", "column '{name}' has a function of all joints:",
-                    "leave out of, positions and torque", name=self.name,
+                    "column_function_with_table", "column '{column}' has a function of all joints:",
+                    "leave out of, positions and torque", column=self.name,
                 )  # fmt: skip
             return
         if self.positions is None or self.torque is None:
             raise DynidError(
-                "column_incomplete", "column '{name}' needs positions and torque, or a function of q and v",
-                name=self.name,
+                "column_incomplete", "column '{column}' needs positions and torque, or a function of q and v",
+                column=self.name,
             )  # fmt: skip
         x, y = np.array(self.positions, dtype=np.float64), np.array(self.torque, dtype=np.float64)
         if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DynidError(
-                "column_table_mismatch", "column '{name}' needs two lists of the same length, at least two finite "
-                "numbers each", name=self.name,
+                "column_table_mismatch", "column '{column}' needs two lists of the same length, at least two finite "
+                "numbers each", column=self.name,
             )  # fmt: skip
         if np.any(np.diff(x) <= 0.0):
             raise DynidError(
-                "column_positions_not_increasing", "column '{name}': positions must increase", name=self.name,
+                "column_positions_not_increasing", "column '{column}': positions must increase", column=self.name,
             )  # fmt: skip
         object.__setattr__(self, "positions", freeze(x))
         object.__setattr__(self, "torque", freeze(y))
@@ -61,13 +61,13 @@ class JointColumn:
                 column = np.asarray(self.function(q, v), dtype=np.float64)
             except (TypeError, ValueError, IndexError) as error:
                 raise DynidError(
-                    "column_function_failed", "column '{name}': its function failed: {error}", name=self.name,
-                    error=error,
+                    "column_function_failed", "column '{column}': its function failed: {reason}", column=self.name,
+                    reason=error,
                 ) from error  # fmt: skip
             if column.shape != (len(q),) or not np.isfinite(column).all():
                 raise DynidError(
-                    "column_function_wrong_result", "column '{name}': its function must return {count} finite numbers "
-                    "(N,)", name=self.name, count=len(q),
+                    "column_function_wrong_result", "column '{column}': its function must return {samples} finite "
+                    "numbers (N,)", column=self.name, samples=len(q),
                 )  # fmt: skip
             return column
         from scipy.interpolate import CubicSpline

@@ -26,13 +26,13 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     for name, value in lock.items():
         if name not in moving:
             raise DynidError(
-                "unknown_joint", "cannot lock '{name}': the joints of '{name_2}' are {moving}", name=name,
-                name_2=robot.name, moving=list(moving),
+                "unknown_joint", "cannot lock '{joint}': the joints of '{robot}' are {joints}", joint=name,
+                robot=robot.name, joints=list(moving),
             )  # fmt: skip
         if not isinstance(value, int | float) or not math.isfinite(value):
             raise DynidError(
-                "lock_position_not_finite", "cannot lock '{name}' at {value!r}:", "give a finite position in rad or m",
-                name=name, value=value,
+                "lock_position_not_finite", "cannot lock '{joint}' at {position!r}", "give a finite position in rad "
+                "or m", joint=name, position=value,
             )  # fmt: skip
     held = dict(lock)
     couplings = _reduced(robot.couplings, held)
@@ -40,8 +40,8 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     links = tuple(_locked(link, held[link.joint]) if link.joint in held else link for link in robot.links)
     if not any(link.moves for link in links):
         raise DynidError(
-            "no_moving_joint", "locking {held} leaves '{name}' without a moving joint", held=list(held),
-            name=robot.name,
+            "no_moving_joint", "locking {locked} leaves '{robot}' without a moving joint", locked=list(held),
+            robot=robot.name,
         )  # fmt: skip
     columns = tuple(column for column in robot.columns if not {column.joint, column.of} & set(held))
     sensor = robot.sensor
@@ -53,7 +53,7 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     )
 
 
-def _outside(robot: Robot, lock: Mapping[str, float]) -> list[str]:
+def _outside(robot: Robot, lock: Mapping[str, float]) -> list[Message]:
     """Notes on joints that are held where they cannot be: the position may be in degrees."""
     notes = []
     for link in robot.links:
@@ -61,8 +61,8 @@ def _outside(robot: Robot, lock: Mapping[str, float]) -> list[str]:
         if link.moves and at is not None and not limits.lower - SLACK <= at <= limits.upper + SLACK:
             unit = "rad" if link.kind == "revolute" else "m"
             notes.append(Message(
-                "lock_outside_limits", "'{joint}' is held at {at:g} {unit}, outside its limits of {lower:.4g} to "
-                "{upper:.4g} {unit}; is the position in {unit}?", joint=link.joint, at=at, unit=unit,
+                "lock_outside_limits", "'{joint}' is held at {position:g} {unit}, outside its limits of {lower:.4g} to "
+                "{upper:.4g} {unit}", "is the position in {unit}?", joint=link.joint, position=at, unit=unit,
                 lower=limits.lower, upper=limits.upper,
             ))  # fmt: skip
     return notes
@@ -88,8 +88,8 @@ def _check_closure(robot: Robot, closure: Closure, held: Mapping[str, float]) ->
     both = [name for name in closure.passive if name in held]
     if both:
         raise DynidError(
-            "lock_breaks_closure", "cannot lock '{both}' of '{name}': a closure needs it to close its loop",
-            both=both[0], name=robot.name,
+            "lock_breaks_closure", "cannot lock '{joint}' of '{robot}': a closure needs it to close its loop",
+            joint=both[0], robot=robot.name,
         )  # fmt: skip
     if closure.at is None:
         return closure

@@ -36,13 +36,13 @@ class Motion:
                 object.__setattr__(self, name, _checked_array(name, value))
         if self.t.ndim != 1 or self.q.ndim != 2:
             raise MotionError(
-                "wrong_shape", "a motion needs t (N,) and q (N, n), got {shape} and {shape_2}", shape=self.t.shape,
-                shape_2=self.q.shape,
+                "wrong_shape", "a motion needs t (N,) and q (N, n), got {shape} and {q_shape}", shape=self.t.shape,
+                q_shape=self.q.shape,
             )  # fmt: skip
         if not self.q.shape == self.v.shape == self.a.shape == (len(self.t), self.q.shape[1]):
             raise MotionError(
-                "wrong_shape", "motion arrays disagree: t {shape}, q {shape_2}, v {shape_3}, a {shape_4}",
-                shape=self.t.shape, shape_2=self.q.shape, shape_3=self.v.shape, shape_4=self.a.shape,
+                "wrong_shape", "motion arrays disagree: t {shape}, q {q_shape}, v {v_shape}, a {a_shape}",
+                shape=self.t.shape, q_shape=self.q.shape, v_shape=self.v.shape, a_shape=self.a.shape,
             )  # fmt: skip
         if len(self.t) == 0:
             raise MotionError("no_samples", "the motion has no samples")
@@ -50,8 +50,8 @@ class Motion:
         if len(backwards):
             k = int(backwards[0]) + 1
             raise MotionError(
-                "time_not_increasing", "time does not increase at sample {k}: {t:.9g} s, then {t_2:.9g} s", k=k,
-                t=self.t[k - 1], t_2=self.t[k],
+                "time_not_increasing", "time does not increase at sample {sample}: {before:.9g} s, then {time:.9g} s",
+                sample=k, before=self.t[k - 1], time=self.t[k],
             )  # fmt: skip
         self._check_base()
 
@@ -68,16 +68,16 @@ class Motion:
             shape = getattr(self, name).shape
             if shape != (len(self.t), width):
                 raise MotionError(
-                    "wrong_shape", "{name} must have shape ({count}, {width}), got {shape}", name=name,
-                    count=len(self.t), width=width, shape=shape,
+                    "wrong_shape", "{array} must have shape ({samples}, {width}), got {shape}", array=name,
+                    samples=len(self.t), width=width, shape=shape,
                 )  # fmt: skip
         assert self.base_pose is not None
         norm = np.linalg.norm(self.base_pose[:, 3:], axis=1)
         bad = np.flatnonzero(np.abs(norm - 1.0) > 1e-6)
         if len(bad):
             raise MotionError(
-                "quaternion_not_unit", "base_pose has a quaternion of length {norm:.6g} at sample {bad}, not 1",
-                norm=norm[bad[0]], bad=bad[0],
+                "quaternion_not_unit", "base_pose has a quaternion of length {length:.6g} at sample {sample}, not 1",
+                length=norm[bad[0]], sample=bad[0],
             )  # fmt: skip
 
     def __len__(self) -> int:
@@ -96,14 +96,15 @@ def _checked_array(name: str, value: object) -> Array:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise MotionError(
-            "values_not_numeric", "{name} of the motion is not an array of numbers: {error}", name=name, error=error,
+            "values_not_numeric", "{array} of the motion is not an array of numbers: {reason}", array=name,
+            reason=error,
         ) from error  # fmt: skip
     if not np.isfinite(array).all():
         place = np.argwhere(~np.isfinite(array))[0]
         where = f"sample {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
         raise MotionError(
-            "sample_not_finite", "{name} of the motion has {array} at {where}", "leave such samples out", name=name,
-            array=array[tuple(place)], where=where,
+            "sample_not_finite", "{array} of the motion has {value} at {where}", "leave such samples out", array=name,
+            value=array[tuple(place)], where=where,
         )  # fmt: skip
     return array
 
@@ -112,16 +113,16 @@ def check_motion(robot: Robot, motion: Motion) -> None:
     """Raise MotionError where the motion is not one of this robot."""
     if motion.q.shape[1] != robot.n:
         raise MotionError(
-            "joint_count_mismatch", "'{name}' has {n} active joints ({joint_names}), the motion has {shape} columns",
-            name=robot.name, n=robot.n, joint_names=list(robot.joint_names), shape=motion.q.shape[1],
+            "joint_count_mismatch", "'{robot}' has {active} active joints ({joints}), the motion has {columns} columns",
+            robot=robot.name, active=robot.n, joints=list(robot.joint_names), columns=motion.q.shape[1],
         )  # fmt: skip
     if robot.floating and motion.base_pose is None:
         raise MotionError(
-            "missing_base_motion", "'{name}' has a floating base: its motion needs base_pose, base_velocity, "
-            "base_acceleration", name=robot.name,
+            "missing_base_motion", "'{robot}' has a floating base: its motion needs base_pose, base_velocity, "
+            "base_acceleration", robot=robot.name,
         )  # fmt: skip
     if not robot.floating and motion.base_pose is not None:
         raise MotionError(
-            "unexpected_base_motion", "the motion moves the base, but '{name}' was loaded without floating_base=True",
-            name=robot.name,
+            "unexpected_base_motion", "the motion moves the base, but '{robot}' was loaded without floating_base=True",
+            robot=robot.name,
         )  # fmt: skip

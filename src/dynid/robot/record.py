@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from dynid.errors import DynidError
+from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.joint_column import JointColumn
@@ -127,7 +128,7 @@ class RobotRecord(_Record):
     closures: list[ClosureRecord]
     columns: list[ColumnRecord]
     symbols: dict[str, Finite]
-    notes: list[str] = []
+    notes: list[Message] = []
     sensor: SensorRecord | None = None
     unknown: list[str] = []
     files: list[FileRecord] = []
@@ -246,8 +247,8 @@ def rebuild_column(record: ColumnRecord) -> JointColumn:
 
     def missing(q: object, v: object) -> object:
         raise DynidError(
-            "column_function_not_saved", "column '{name}' was a Python function, which no file holds",
-            "pass it again with columns=[...]", name=name,
+            "column_function_not_saved", "column '{column}' was a Python function, which no file holds",
+            "pass it again with columns=[...]", column=name,
         )  # fmt: skip
 
     return JointColumn(record.name, record.joint, record.of, function=missing)  # type: ignore[arg-type]
@@ -261,8 +262,8 @@ def rebuild_robot(record: RobotRecord) -> Robot:
         R, axis = np.array(link.rotation), np.array(link.axis)
         if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(axis) - 1.0) > 1e-6:
             raise DynidError(
-                "record_link_frame_damaged", "link '{name}': its rotation is none, or its axis has not length 1",
-                name=link.name,
+                "record_link_frame_damaged", "link '{link}': its rotation is none, or its axis has not length 1",
+                link=link.name,
             )  # fmt: skip
     return Robot(
         record.name,

@@ -154,12 +154,12 @@ class Robot:
     closures: tuple[Closure, ...] = ()
     symbols: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     columns: tuple[JointColumn, ...] = ()
     sensor: ForceSensor | None = None
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
@@ -172,14 +172,14 @@ class Robot:
         if not self.tree_joints:
             file = f"{self.source}: " if self.source else ""
             raise DynidError(
-                "no_moving_joint", "{file}robot '{name}' has no moving joint; nothing can be identified", file=file,
-                name=self.name,
+                "no_moving_joint", "{file}robot '{robot}' has no moving joint; nothing can be identified", file=file,
+                robot=self.name,
             )  # fmt: skip
         strangers = [r.joint for r in self.sensor.rotors if r.joint not in self.joint_names] if self.sensor else []
         if strangers:
             raise DynidError(
-                "unknown_joint", "the force sensor names the rotor of joint '{strangers}'; joints are {joint_names}",
-                strangers=strangers[0], joint_names=list(self.joint_names),
+                "unknown_joint", "the force sensor names the rotor of joint '{joint}'; joints are {joints}",
+                joint=strangers[0], joints=list(self.joint_names),
             )  # fmt: skip
         self._take_rotors()
 
@@ -196,9 +196,9 @@ class Robot:
             stated = ROTOR in link.zero or (link.rotor != 0.0 and not np.isnan(link.rotor))
             if stated and abs(link.rotor - Ia) > SAME * Ia:
                 warnings.append(Message(
-                    "rotor_inertia_disagrees", "{ROTOR}{label} = {rotor:.5g} of the robot disagrees with the rotor "
-                    "declared for joint '{joint}', ratio^2 J = {Ia:.5g}, which is used", "correct one of them",
-                    ROTOR=ROTOR, label=link.label, rotor=link.rotor, joint=link.joint, Ia=Ia,
+                    "rotor_inertia_disagrees", "{symbol}{label} = {stated:.5g} of the robot disagrees with the rotor "
+                    "declared for joint '{joint}', ratio^2 J = {declared:.5g}, which is used", "correct one of them",
+                    symbol=ROTOR, label=link.label, stated=link.rotor, joint=link.joint, declared=Ia,
                 ))  # fmt: skip
             links[k] = replace(link, rotor=Ia, zero=link.zero - {ROTOR})
         object.__setattr__(self, "links", tuple(links))
@@ -306,10 +306,10 @@ class Robot:
         while waiting:
             ready = next((k for k in waiting if self.links[k].parent in placed), None)
             if ready is None:
-                names = ", ".join(self.links[k].joint for k in waiting)
+                names = [self.links[k].joint for k in waiting]
                 raise DynidError(
-                    "joint_cycle", "the joints {names} of '{name}' form a cycle of parents", names=names,
-                    name=self.name,
+                    "joint_cycle", "the joints {joints} of '{robot}' form a cycle of parents", joints=names,
+                    robot=self.name,
                 )  # fmt: skip
             order.append(ready)
             placed.add(ready)
@@ -321,8 +321,8 @@ class Robot:
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (len(self.parameter_names),):
             raise DynidError(
-                "parameter_count_mismatch", "'{name}' has {count} standard parameters, got {shape}", name=self.name,
-                count=len(self.parameter_names), shape=values.shape,
+                "parameter_count_mismatch", "'{robot}' has {expected} standard parameters, got {shape}",
+                robot=self.name, expected=len(self.parameter_names), shape=values.shape,
             )  # fmt: skip
         links: list[Link] = []
         start = 0

@@ -42,7 +42,7 @@ def hash_file(path: Path, name: str | None = None) -> InputFile:
             return InputFile(str(path) if name is None else name, digest, data.tell())
     except OSError as error:
         raise DynidError(
-            "file_unreadable", "{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error,
+            "file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=error.strerror or error,
         ) from error  # fmt: skip
 
 
@@ -51,10 +51,10 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RobotFileError(str(path), "not_toml", "not a TOML file: {error}", error=error) from error
+        raise RobotFileError(str(path), "not_toml", "not a TOML file: {reason}", reason=error) from error
     except OSError as error:
         raise RobotFileError(
-            str(path), "file_unreadable", "cannot be read: {strerror}", strerror=error.strerror or error,
+            str(path), "file_unreadable", "cannot be read: {reason}", reason=error.strerror or error,
         ) from error  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def written_beside(path: Path) -> Iterator[Path]:
             raise
     except OSError as error:
         raise DynidError(
-            "file_unwritable", "cannot write {path}: {strerror}", path=path, strerror=error.strerror or error,
+            "file_unwritable", "cannot write {path}: {reason}", path=path, reason=error.strerror or error,
         ) from error  # fmt: skip
 
 

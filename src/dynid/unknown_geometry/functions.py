@@ -188,18 +188,18 @@ class FunctionTables:
         """
         if kind not in _MODES:
             raise ModelError(
-                "unknown_rows", "there are no rows '{kind}'; there are {MODES}", kind=kind, MODES=list(_MODES),
+                "unknown_rows", "there are no rows '{rows}'; there are {kinds}", rows=kind, kinds=list(_MODES),
             )  # fmt: skip
         if motion.q.shape[1] != self.n:
             raise ModelError(
-                "joint_count_mismatch", "the functions have {n} joints, the motion has {shape}", n=self.n,
-                shape=motion.q.shape[1],
+                "joint_count_mismatch", "the functions have {expected} joints, the motion has {columns}",
+                expected=self.n, columns=motion.q.shape[1],
             )  # fmt: skip
         shape = (len(motion), self.n, self.count)
         if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
             raise ModelError(
-                "wrong_shape", "rows go into a contiguous array of floats of shape {shape}, got {shape_2} {dtype}",
-                shape=shape, shape_2=out.shape, dtype=out.dtype,
+                "wrong_shape", "rows go into a contiguous array of floats of shape {expected}, got {shape} {dtype}",
+                expected=shape, shape=out.shape, dtype=out.dtype,
             )  # fmt: skip
         mode, flat = _MODES[kind], out.reshape(-1)
         share_samples(

@@ -161,8 +161,8 @@ class _Place:
     def error(self, reason: str) -> UnknownGeometryError:
         """Error that names the entry and the way out."""
         return UnknownGeometryError(
-            "expression_not_polynomial", "{name} = '{text}' {reason}", "declare {name} itself unknown instead of its "
-            "symbols", name=self.name, text=self.value.text, reason=reason,
+            "expression_not_polynomial", "{entry} = '{expression}' {reason}", "declare {entry} itself unknown instead "
+            "of its symbols", entry=self.name, expression=self.value.text, reason=reason,
         )  # fmt: skip
 
 
@@ -248,12 +248,12 @@ def check_open(robot: Robot) -> None:
     """Refuse what has no Lagrangian in its own joints alone."""
     if robot.floating:
         raise UnknownGeometryError(
-            "floating_base", "'{name}' has a floating base; {FIX_THE_BASE}", name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+            "floating_base", "'{robot}' has a floating base", "{fixed_base}", robot=robot.name, fixed_base=FIX_THE_BASE,
         )  # fmt: skip
     if robot.couplings or robot.closures:
         raise UnknownGeometryError(
-            "closed_loops_or_couplings", "'{name}' has couplings or closed loops; model parameters without geometry "
-            "need an open chain", name=robot.name,
+            "closed_loops_or_couplings", "'{robot}' has couplings or closed loops; model parameters without geometry "
+            "need an open chain", robot=robot.name,
         )  # fmt: skip
 
 
@@ -285,7 +285,7 @@ def _entries(robot: Robot, word: str) -> list[str]:
     symbols = f", or a symbol of the table ({', '.join(robot.symbols)})" if robot.symbols else ""
     hint = "; a and d of the standard convention are d and r here" if re.fullmatch(r"a[0-9]*", word) else ""
     raise UnknownGeometryError(
-        "unknown_geometry_letter", "'{name}' has no '{word}' that could be unknown",
-        "give letters of {LETTERS} (d: all of them), with the joint's number 1 to {joints} (d3: one){symbols}{hint}",
-        name=robot.name, word=word, LETTERS=list(LETTERS), joints=joints, symbols=symbols, hint=hint,
+        "unknown_geometry_letter", "'{robot}' has no '{word}' that could be unknown",
+        "give letters of {letters} (d: all of them), with the joint's number 1 to {joints} (d3: one){symbols}{hint}",
+        robot=robot.name, word=word, letters=list(LETTERS), joints=joints, symbols=symbols, hint=hint,
     )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.dynamics.regressor import Regressor
 from dynid.errors import ModelError, UnknownGeometryError
+from dynid.messages import Message
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -100,7 +101,7 @@ class ModelParameters:
     rotor_inertia: bool
     form: BilinearForm
     choice: Choice
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
 
     @property
     def count(self) -> int:
@@ -219,8 +220,8 @@ class ModelParameters:
             shape = None
         if shape is None or shape.rows != mine.rows or shape.robot.parameter_names != mine.robot.parameter_names:
             raise UnknownGeometryError(
-                "parameters_of_other_robot", "'{name}' differs from '{name_2}' in more than its unknowns; find its "
-                "own model parameters", name=robot.name, name_2=self.robot.name,
+                "parameters_of_other_robot", "'{other_robot}' differs from '{robot}' in more than its unknowns",
+                "find its own model parameters", other_robot=robot.name, robot=self.robot.name,
             )  # fmt: skip
         return shape
 

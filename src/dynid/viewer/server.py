@@ -16,6 +16,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.loops import LoopMap, loop_map
 from dynid.errors import DynidError
+from dynid.messages import Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.viewer.scene import Scene, Shape, skeleton_of
@@ -196,8 +197,7 @@ def check_installed() -> None:
     except ImportError as error:
         missing = getattr(error, "name", None) or "viser"
         raise DynidError(
-            "needs_extra_package", "dynid view needs {missing}, which is not installed; {INSTALL}", missing=missing,
-            INSTALL=INSTALL,
+            "needs_extra_package", "dynid view needs {package}, which is not installed", INSTALL, package=missing,
         ) from error  # fmt: skip
 
 
@@ -251,7 +251,8 @@ def _start(port: int, label: str) -> ViserServer:
 
     if not 0 <= port < 65536:
         raise DynidError(
-            "port_out_of_range", "--port {port}: a port lies between 0 (any that is free) and 65535", port=port,
+            "port_out_of_range", "{option}: a port lies between 0 (any that is free) and 65535", port=port,
+            option=Option("port", port),
         )  # fmt: skip
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -259,8 +260,8 @@ def _start(port: int, label: str) -> ViserServer:
             probe.bind((HOST, port))
         except OSError as error:
             raise DynidError(
-                "port_unavailable", "--port {port}: {strerror}", "choose another, or 0 for any that is free", port=port,
-                strerror=error.strerror,
+                "port_unavailable", "{option}: {reason}", "choose another, or 0 for any that is free", port=port,
+                option=Option("port", port), reason=error.strerror,
             ) from error  # fmt: skip
         free = int(probe.getsockname()[1])
     with redirect_stdout(StringIO()):  # and a table of addresses

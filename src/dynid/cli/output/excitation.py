@@ -18,6 +18,7 @@ from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, limits_of
 from dynid.logs.read import read_log
 from dynid.report.excitation import nominal_values, write_page
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
 from dynid.viewer.server import Path as JointPath
@@ -202,7 +203,7 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
         raise LogError(log.name, str(error)) from error
 
 
-def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[str]]:
+def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
     file = Path(source)
     if file.suffix.lower() != ".urdf" or not file.is_file():

@@ -23,7 +23,7 @@ def read_sensor(path: str | Path) -> ForceSensor:
     data = data.get("sensor", data)
     if not isinstance(data, dict):
         raise RobotFileError(
-            str(path), "sensor_table_malformed", "sensor:", "write a table [sensor], or its keys alone",
+            str(path), "sensor_table_malformed", "sensor: not a table", "write a table [sensor], or its keys alone",
         )  # fmt: skip
     angles = data.pop("angles", "rad")
     if angles not in ("rad", "deg"):
@@ -35,7 +35,7 @@ def read_sensor(path: str | Path) -> ForceSensor:
     except ValidationError as error:
         raise RobotFileError(str(path), problems_of(error, ("sensor",))) from error
     except DynidError as error:
-        raise RobotFileError(str(path), [str(error)]) from error
+        raise RobotFileError(str(path), error.message) from error
 
 
 def put_on_plate(robot: Robot, path: str | Path) -> Robot:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.errors import RobotFileError
-from dynid.messages import Message
+from dynid.messages import Message, Option
 from dynid.robot.io.mjcf_expansion import (
     balance_inertias,
     drop_shapes,
@@ -55,8 +55,8 @@ def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tup
             offset, factor, *higher = _polynomial(path, part, f"equality of joint '{name}'")
             if leader is None or any(higher):
                 raise RobotFileError(
-                    str(path), "coupling_not_linear", "equality of joint '{name}': only linear couplings of two "
-                    "joints are read", name=name,
+                    str(path), "coupling_not_linear", "equality of joint '{joint}': only linear couplings of two "
+                    "joints are read", joint=name,
                 )  # fmt: skip
             offset += zeros.get(name, 0.0) - factor * zeros.get(leader, 0.0)
             couplings.append(Coupling(name, ((leader, factor),), offset))
@@ -76,7 +76,7 @@ def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) 
     try:
         terms = [(j.get("joint", ""), numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
     except ValueError as error:
-        raise RobotFileError(str(path), "values_not_numeric", "{where}: {error}", where=where, error=error) from error
+        raise RobotFileError(str(path), "values_not_numeric", "{where}: {reason}", where=where, reason=error) from error
     if len(terms) < 2 or terms[0][1] == 0.0:
         raise RobotFileError(
             str(path), "tendon_joints_incomplete", "{where}: it needs two joints or more, the first with a coef",
@@ -94,8 +94,8 @@ def _polynomial(path: Path, part: Element, where: str) -> list[float]:
         return [*numbers(part, "polycoef", default[:count]), *default[count:]]
     except ValueError as error:
         raise RobotFileError(
-            str(path), "values_not_numeric", "{place_of}{where}: {error}", place_of=place_of(part), where=where,
-            error=error,
+            str(path), "values_not_numeric", "{place}{where}: {reason}", place=place_of(part), where=where,
+            reason=error,
         ) from error  # fmt: skip
 
 
@@ -116,7 +116,7 @@ _COUNTS = {
 
 def check_numbers(path: Path, root: Element) -> None:
     """Say where a pose, axis, mass or inertia is no number, all at once."""
-    problems: list[str] = []
+    problems: list[Message] = []
     for compiler in root.findall("compiler"):
         _check(compiler, "compiler", {"settotalmass": 1, "boundmass": 1, "boundinertia": 1}, problems)
     for body in (b for world in root.findall("worldbody") for b in world.iter("body")):
@@ -127,8 +127,8 @@ def check_numbers(path: Path, root: Element) -> None:
             _check_inertial(inertial, f"{place_of(inertial)}{where}, inertial", problems)
         for second in body.findall("inertial")[1:]:
             problems.append(Message(
-                "two_inertial_elements", "{place_of}{where} has two <inertial>", "remove one",
-                place_of=place_of(second), where=where,
+                "two_inertial_elements", "{place}{where} has two <inertial>", "remove one",
+                place=place_of(second), where=where,
             ))  # fmt: skip
         for joint in body.findall("joint"):
             name = f"joint '{joint.get('name')}'"
@@ -137,7 +137,7 @@ def check_numbers(path: Path, root: Element) -> None:
         raise RobotFileError(str(path), problems)
 
 
-def _check_inertial(inertial: Element, where: str, problems: list[str]) -> None:
+def _check_inertial(inertial: Element, where: str, problems: list[Message]) -> None:
     missing = [key for key in ("pos", "mass") if key not in inertial.attrib]
     if missing:
         problems.append(Message(
@@ -151,7 +151,7 @@ def _check_inertial(inertial: Element, where: str, problems: list[str]) -> None:
         inertial.set("diaginertia", "0 0 0")  # as in MuJoCo; pinocchio invents some
 
 
-def _check(element: Element, where: str, counts: dict[str, int], problems: list[str]) -> None:
+def _check(element: Element, where: str, counts: dict[str, int], problems: list[Message]) -> None:
     for key, count in counts.items():
         if key in element.attrib:
             size = count or max(1, len(element.attrib[key].split()))
@@ -159,8 +159,8 @@ def _check(element: Element, where: str, counts: dict[str, int], problems: list[
                 numbers(element, key, (0.0,) * size)
             except ValueError as error:
                 problems.append(Message(
-                    "values_not_numeric", "{place_of}{where}: {error}", place_of=place_of(element), where=where,
-                    error=error,
+                    "values_not_numeric", "{place}{where}: {reason}", place=place_of(element), where=where,
+                    reason=error,
                 ))  # fmt: skip
 
 
@@ -180,7 +180,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     zeros = _take_zeros(path, root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
-    notes: list[str] = []
+    notes: list[Message] = []
     if len(moving) > 1:
         for body in [b for b in moving if _free(b)]:
             notes.append(Message(
@@ -226,7 +226,10 @@ def _snapped(link: Link, snapped: list[Snapped]) -> Link:
         return link
     if off > 1e-12:
         where = f"body '{link.name}'"
-        note = f"{where}: its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
+        note = Message(
+            "angle_snapped", "{where}: its frame is {angle:.1g} rad off a right angle, taken for it", "{snap} keeps it",
+            where=where, angle=off, snap=Option("snap", False),
+        )  # fmt: skip
         snapped.append(Snapped(where, off, note))
     return replace(link, placement=Transform(nearest, link.placement.translation))
 
@@ -240,7 +243,7 @@ def _take_zeros(path: Path, root: Element) -> dict[str, float]:
             ref = numbers(joint, "ref", (0.0,))[0]
         except ValueError as error:
             raise RobotFileError(
-                str(path), "values_not_numeric", "joint '{joint}': {error}", joint=joint.get('name'), error=error,
+                str(path), "values_not_numeric", "joint '{joint}': {reason}", joint=joint.get('name'), reason=error,
             ) from error  # fmt: skip
         joint.attrib.pop("ref", None)
         if ref:
@@ -268,7 +271,7 @@ def _free(body: Element) -> bool:
 
 
 def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
-    problems: list[str] = []
+    problems: list[Message] = []
     names: list[str] = []
     for body in (b for top in bodies for b in top.iter("body")):
         for joint in body.findall("joint"):
@@ -279,7 +282,7 @@ def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
                     joint=joint.get('name'),
                 ))  # fmt: skip
     for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
-        problems.append(Message("joint_name_twice", "joint '{name}': two joints have this name", name=name))
+        problems.append(Message("joint_name_twice", "joint '{joint}': two joints have this name", joint=name))
     if any(compiler.get("coordinate") == "global" for compiler in root.findall("compiler")):
         problems.append(Message(
             "global_coordinates_not_supported", "compiler: global coordinates are not read",
@@ -289,8 +292,8 @@ def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
         for part in equality:
             if part.tag in ("connect", "weld"):
                 problems.append(Message(
-                    "equality_not_supported", "equality <{tag}> '{part}': such loops are not read from MJCF",
-                    "write a table with [[closure]]", tag=part.tag, part=part.get('name', ''),
+                    "equality_not_supported", "equality <{tag}> '{equality}': such loops are not read from MJCF",
+                    "write a table with [[closure]]", tag=part.tag, equality=part.get('name', ''),
                 ))  # fmt: skip
     if problems:
         raise RobotFileError(str(path), list(dict.fromkeys(problems)))
@@ -323,8 +326,10 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
         try:
             model = pin.buildModelFromMJCF(str(file))
         except IndexError as error:  # pinocchio looks up a class, mesh or material that is not there
-            problem = "a mesh, class or material that the shapes use is not found; give every body an <inertial>"
-            raise RobotFileError(str(path), [problem]) from error
+            raise RobotFileError(
+                str(path), "shape_parts_missing", "a mesh, class or material that the shapes use is not found",
+                "give every body an <inertial>",
+            ) from error  # fmt: skip
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise RobotFileError(
@@ -380,17 +385,17 @@ def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, 
     return facts, composites
 
 
-def _gravity(path: Path, root: Element, notes: list[str]) -> tuple[float, ...]:
+def _gravity(path: Path, root: Element, notes: list[Message]) -> tuple[float, ...]:
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     for option in root.findall("option"):
         try:
             gravity = numbers(option, "gravity", gravity)
             if any(flag.get("gravity") == "disable" for flag in option.findall("flag")):
                 notes.append(Message(
-                    "gravity_switched_off", "the file switches gravity off; load_robot(gravity=...) or --gravity "
-                    "0,0,-9.81 gives one",
+                    "gravity_switched_off", "the file switches gravity off", "{gravity} gives one",
+                    gravity=Option("gravity", (0, 0, -9.81)),
                 ))  # fmt: skip
                 return (0.0, 0.0, 0.0)
         except ValueError as error:
-            raise RobotFileError(str(path), "values_not_numeric", "option: {error}", error=error) from error
+            raise RobotFileError(str(path), "values_not_numeric", "option: {reason}", reason=error) from error
     return gravity

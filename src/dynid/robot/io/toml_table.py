@@ -33,8 +33,8 @@ def read_coupling(sheet: Sheet, k: int, coupling: CouplingTable) -> Coupling:
         _check_moving(sheet, f"{where}, of", name)
     if coupling.passive in coupling.of:
         sheet.problems.append(Message(
-            "joint_coupled_with_itself", "{where}: joint '{passive}' is coupled with itself", "leave it out of 'of'",
-            where=where, passive=coupling.passive,
+            "joint_coupled_with_itself", "{where}: joint '{joint}' is coupled with itself", "leave it out of 'of'",
+            where=where, joint=coupling.passive,
         ))  # fmt: skip
     turns = sheet.joint_type(coupling.passive) == "revolute"
     where += ", offset"
@@ -49,16 +49,16 @@ def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
     for name in closure.frames:
         if name not in sheet.names:
             sheet.problems.append(Message(
-                "unknown_joint", "{where}, frames: there is no joint '{name}'; joints are {names}", where=where,
-                name=name, names=list(sheet.names),
+                "unknown_joint", "{where}, frames: there is no joint '{joint}'; joints are {joints}", where=where,
+                joint=name, joints=list(sheet.names),
             ))  # fmt: skip
     for name in closure.passive:
         _check_moving(sheet, f"{where}, passive", name)
     if len(set(closure.keep)) != len(closure.passive) or len(closure.keep) != len(closure.passive):
         sheet.problems.append(Message(
-            "closure_directions_mismatch", "{where}: keeps {count} directions with {count_2} passive joints",
-            "give as many of one as of the other", where=where, count=len(set(closure.keep)),
-            count_2=len(closure.passive),
+            "closure_directions_mismatch", "{where}: keeps {directions} directions with {passive} passive joints",
+            "give as many of one as of the other", where=where, directions=len(set(closure.keep)),
+            passive=len(closure.passive),
         ))  # fmt: skip
     points = [[sheet.number(f"{where}, points", x).value for x in p] for p in closure.points or [[0.0] * 3] * 2]
     if any(len(point) != 3 for point in points):
@@ -83,7 +83,8 @@ def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequenc
     passive = [c.passive for c in couplings] + [name for c in closures for name in c.passive]
     for name in dict.fromkeys(n for n in passive if passive.count(n) > 1):
         sheet.problems.append(Message(
-            "joint_passive_twice", "joint '{name}' is made passive twice; one coupling or closure is enough", name=name,
+            "joint_passive_twice", "joint '{joint}' is made passive twice", "one coupling or closure is enough",
+            joint=name,
         ))  # fmt: skip
     moving = [n for n, joint in zip(sheet.names, sheet.table.joint, strict=True) if joint.type != "fixed"]
     if moving and set(moving) <= set(passive):
@@ -98,20 +99,20 @@ def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequenc
                 todo += coupled.get(other, [])
         if name in seen and name not in coupled[name]:
             sheet.problems.append(Message(
-                "coupling_cycle", "coupling: joint '{name}' depends on itself through {seen}", name=name,
-                seen=sorted(seen - {name}),
+                "coupling_cycle", "coupling: joint '{joint}' depends on itself through {through}", joint=name,
+                through=sorted(seen - {name}),
             ))  # fmt: skip
 
 
 def _check_moving(sheet: Sheet, where: str, name: str) -> None:
     if name not in sheet.names:
         sheet.problems.append(Message(
-            "unknown_joint", "{where}: there is no joint '{name}'; joints are {names}", where=where, name=name,
-            names=list(sheet.names),
+            "unknown_joint", "{where}: there is no joint '{joint}'; joints are {joints}", where=where, joint=name,
+            joints=list(sheet.names),
         ))  # fmt: skip
     elif sheet.table.joint[sheet.names.index(name)].type == "fixed":
         sheet.problems.append(Message(
-            "fixed_joint_coupled", "{where}: joint '{name}' is fixed and cannot be coupled", where=where, name=name,
+            "fixed_joint_coupled", "{where}: joint '{joint}' is fixed and cannot be coupled", where=where, joint=name,
         ))  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def build_robot(data: object, *, file: str, name: str, snap: bool) -> Robot:
 class _Builder(Sheet):
     """Turns a checked table into a Robot, collecting the mistakes that only the whole table shows."""
 
-    def build(self, name: str) -> Robot | list[str]:
+    def build(self, name: str) -> Robot | list[Message]:
         table = self.table
         self._check_names()
         parents = [self._parent(j, joint) for j, joint in enumerate(table.joint)]
@@ -166,8 +167,8 @@ class _Builder(Sheet):
         nominal = read_unknown(table, self.names, parents, self.problems)
         for unknown in sorted(set(table.link) - set(self.names)):
             self.problems.append(Message(
-                "unknown_joint", "link.{unknown}: no joint has this name; joints are {names}", unknown=unknown,
-                names=list(self.names),
+                "unknown_joint", "link.{joint}: no joint has this name; joints are {joints}", joint=unknown,
+                joints=list(self.names),
             ))  # fmt: skip
         if all(joint.type == "fixed" for joint in table.joint):
             self.problems.append(Message(
@@ -216,8 +217,8 @@ class _Builder(Sheet):
             strangers = [name for name in (column.joint, of) if name not in active]
             if strangers:
                 self.problems.append(Message(
-                    "unknown_joint", "column {k}: no active joint '{strangers}'; they are {active}", k=k,
-                    strangers=strangers[0], active=list(active),
+                    "unknown_joint", "column {number}: no active joint '{joint}'; they are {joints}", number=k,
+                    joint=strangers[0], joints=list(active),
                 ))  # fmt: skip
                 continue
             turns = self.table.joint[self.names.index(of)].type == "revolute"
@@ -229,11 +230,11 @@ class _Builder(Sheet):
                     )
                 )
             except DynidError as error:
-                self.problems.append(Message("column_table_invalid", "column {k}: {error}", k=k, error=error))
+                self.problems.append(error.message.about(f"column {k}"))
         names = [column.name for column in columns]
         for name in dict.fromkeys(n for n in names if names.count(n) > 1):
             self.problems.append(Message(
-                "column_name_twice", "column: two columns are named '{name}'", "give each its own name", name=name,
+                "column_name_twice", "column: two columns are named '{column}'", "give each its own name", column=name,
             ))  # fmt: skip
         return tuple(columns)
 
@@ -244,19 +245,19 @@ class _Builder(Sheet):
         for rotor in self.table.sensor.rotor:
             if rotor.joint not in active:
                 self.problems.append(Message(
-                    "unknown_joint", "sensor.rotor: no active joint '{joint}'; they are {active}", joint=rotor.joint,
-                    active=list(active),
+                    "unknown_joint", "sensor.rotor: no active joint '{joint}'; they are {joints}", joint=rotor.joint,
+                    joints=list(active),
                 ))  # fmt: skip
         try:
             return sensor_of(self.table.sensor, degrees=self.table.angles == "deg")
         except DynidError as error:
-            self.problems.append(Message("sensor_table_invalid", "sensor: {error}", error=error))
+            self.problems.append(error.message.about("sensor"))
             return None
 
     def _check_names(self) -> None:
         for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):
             self.problems.append(Message(
-                "joint_name_twice", "joint: two joints are named '{name}'", "give each its own name", name=name,
+                "joint_name_twice", "joint: two joints are named '{joint}'", "give each its own name", joint=name,
             ))  # fmt: skip
 
     def _check_symbol(self, symbol: str) -> None:
@@ -282,8 +283,8 @@ class _Builder(Sheet):
                 parent = self.names.index(name)
             case other:
                 self.problems.append(Message(
-                    "unknown_joint", "{where}: there is no joint {other!r}", "use 0 for the base, 1 to {count}, or a "
-                    "name", where=where, other=other, count=len(self.names),
+                    "unknown_joint", "{where}: there is no joint {joint!r}", "use 0 for the base, 1 to {count}, or a "
+                    "name", where=where, joint=other, count=len(self.names),
                 ))  # fmt: skip
                 return -1
         if parent == j:
@@ -303,8 +304,8 @@ class _Builder(Sheet):
                 cycle = " -> ".join(self.names[i] for i in reversed([*seen, j]))
                 if j == min(seen):
                     self.problems.append(Message(
-                        "joint_cycle", "joint {j} ('{names}'), parent: the joints form a cycle {cycle}", j=j + 1,
-                        names=self.names[j], cycle=cycle,
+                        "joint_cycle", "joint {number} ('{joint}'), parent: the joints form a cycle {cycle}",
+                        number=j + 1, joint=self.names[j], cycle=cycle,
                     ))  # fmt: skip
 
     def _limits(self, j: int, joint: JointTable) -> JointLimits:
@@ -318,14 +319,14 @@ class _Builder(Sheet):
             ))  # fmt: skip
         if joint.type == "revolute" and math.isfinite(upper) and max(-lower, upper) > LARGEST_TURN:
             self.problems.append(Message(
-                "angle_looks_like_degrees", "{where}.position: {lower:g} rad is surely meant in degrees",
-                "write angles = \"deg\"", where=where, lower=max(-lower, upper),
+                "angle_looks_like_degrees", "{where}.position: {angle:g} rad is surely meant in degrees",
+                "write angles = \"deg\"", where=where, angle=max(-lower, upper),
             ))  # fmt: skip
         for name in ("velocity", "acceleration", "effort"):
             value = getattr(limits, name)
             if value is not None and value <= 0.0:
                 self.problems.append(Message(
-                    "limit_not_positive", "{where}.{name}: must be positive, got {value:g}", where=where, name=name,
+                    "limit_not_positive", "{where}.{limit}: must be positive, got {value:g}", where=where, limit=name,
                     value=value,
                 ))  # fmt: skip
         return JointLimits(

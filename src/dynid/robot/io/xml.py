@@ -41,7 +41,7 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     try:
         element = parse(path, parser).getroot()
     except ParseError as error:
-        raise RobotFileError(str(path), "not_xml", "not an XML file: {error}", error=error) from error
+        raise RobotFileError(str(path), "not_xml", "not an XML file: {reason}", reason=error) from error
     except DefusedXmlException as error:
         raise RobotFileError(
             str(path), "document_type_not_allowed", "document types and entities are not read",
@@ -49,25 +49,24 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
         ) from error  # fmt: skip
     except (UnicodeError, LookupError, ValueError) as error:
         raise RobotFileError(
-            str(path), "unsupported_text_encoding", "the text cannot be decoded: {error}", error=error,
+            str(path), "unsupported_text_encoding", "the text cannot be decoded: {reason}", reason=error,
         ) from error  # fmt: skip
     except OSError as error:
         raise RobotFileError(
-            str(path), "file_unreadable", "cannot be read: {strerror}", strerror=error.strerror or error,
+            str(path), "file_unreadable", "cannot be read: {reason}", reason=error.strerror or error,
         ) from error  # fmt: skip
     if element is None or element.tag not in (root, also):
         tag = "nothing" if element is None else f"<{element.tag}>"
         raise RobotFileError(
-            str(path), "wrong_root_element", "expected <{root}>, found {tag}; {remedy}", root=root, tag=tag,
-            remedy=remedy,
+            str(path), "wrong_root_element", "expected <{expected}>, found {found}", remedy, expected=root, found=tag,
         )  # fmt: skip
     level, depth = [element], 0
     while level:
         level, depth = [child for parent in level for child in parent], depth + 1
     if depth > _DEEPEST:
         raise RobotFileError(
-            str(path), "nesting_too_deep", "elements are nested {depth} deep, more than {DEEPEST}; no robot is",
-            depth=depth, DEEPEST=_DEEPEST,
+            str(path), "nesting_too_deep", "elements are nested {depth} deep, more than {limit}",
+            depth=depth, limit=_DEEPEST,
         )  # fmt: skip
     return element
 
