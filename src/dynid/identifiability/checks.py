@@ -41,8 +41,8 @@ def find_doubts(
         strongest = None if accepted.all() else names[columns[int(np.argmax(dropped))]]
         compared = "{kept} was kept" if strongest is None else "{kept} was kept and {dropped} as dependent"
         warnings.append(Message(
-            "rank_gap_small", "the gap between kept and dropped columns is only {gap:.2g}: " + compared + ", but this may "
-            "be rounding; axes almost parallel or almost meeting do this.",
+            "rank_gap_small", "the gap between kept and dropped columns is only {gap:.2g}: " + compared
+            + ", but this may be rounding; axes almost parallel or almost meeting do this.",
             "Compare with an exact method (nullspace for open trees, exact for closed loops)", gap=result.gap,
             kept=weakest, dropped=strongest,
         ))  # fmt: skip

@@ -17,8 +17,8 @@ from dynid.cli.terminal import escaped, spoken
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, limits_of
 from dynid.logs.read import read_log
-from dynid.report.excitation import nominal_values, write_page
 from dynid.messages import Message
+from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
 from dynid.viewer.server import Path as JointPath
