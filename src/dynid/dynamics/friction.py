@@ -101,7 +101,7 @@ def find_block(name: str) -> FrictionBlock:
         return FrictionBlock((f"Fs{match[1]}",), "N m", "N", None, f"stop operator of {match[1]} rad")
     if name not in FRICTION:
         raise ModelError(
-            "unknown_friction_block", "there is no friction block '{block}'; blocks are {blocks}, stop1e-4, "
+            "unknown_friction_block", "there is no friction block '{block}'", "blocks are {blocks}, stop1e-4, "
             "stop1e-3, ...", block=name, blocks=list(FRICTION),
         )  # fmt: skip
     return FRICTION[name]

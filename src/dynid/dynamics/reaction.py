@@ -33,8 +33,8 @@ class Reaction:
         """Six, or the sensor's; a floating base has nothing to stand on."""
         if robot.floating:
             raise ModelError(
-                "floating_base", "'{robot}' has a floating base and no reactions; the torque model gives the wrench on "
-                "it", robot=robot.name,
+                "floating_base", "'{robot}' has a floating base and no reactions", "the torque model gives the wrench "
+                "on it", robot=robot.name,
             )  # fmt: skip
         return BASE_CHANNELS if robot.sensor is None else robot.sensor.channels
 

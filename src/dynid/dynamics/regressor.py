@@ -47,7 +47,7 @@ def find_model(name: str) -> MeasurementModel:
     """Return the model of this name."""
     if name not in MODELS:
         raise ModelError(
-            "unknown_model", "there is no model '{model}'; models are {models}", model=name, models=list(MODELS),
+            "unknown_model", "there is no model '{model}'", "models are {models}", model=name, models=list(MODELS),
         )  # fmt: skip
     return MODELS[name]
 

@@ -218,6 +218,6 @@ def find_criterion(
             )  # fmt: skip
         return Scaling(*weights, mask)
     raise ExcitationError(
-        "unknown_criterion", "there is no criterion '{criterion}'; criteria are {criteria}", criterion=name,
+        "unknown_criterion", "there is no criterion '{criterion}'", "criteria are {criteria}", criterion=name,
         criteria=list(NAMES),
     )  # fmt: skip

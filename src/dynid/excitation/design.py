@@ -136,11 +136,11 @@ def _check_request(
 ) -> None:
     if shape not in ("fourier", "points"):
         raise ExcitationError(
-            "unknown_shape", "there is no shape '{shape}'; shapes are fourier and points", shape=shape,
+            "unknown_shape", "there is no shape '{shape}'", "shapes are fourier and points", shape=shape,
         )  # fmt: skip
     if criterion not in NAMES:
         raise ExcitationError(
-            "unknown_criterion", "there is no criterion '{criterion}'; criteria are {criteria}", criterion=criterion,
+            "unknown_criterion", "there is no criterion '{criterion}'", "criteria are {criteria}", criterion=criterion,
             criteria=list(NAMES),
         )  # fmt: skip
     if duration is not None and not (np.isfinite(duration) and duration > 0.0):

@@ -432,8 +432,8 @@ def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
     if room.min() < ROOM * box.reach[int(np.argmin(room))]:
         name = names[int(np.argmin(room))]
         raise ExcitationError(
-            "rest_pose_at_limit", "the rest pose has joint '{joint}' at its position limit; a motion needs some room "
-            "there", joint=name,
+            "rest_pose_at_limit", "the rest pose has joint '{joint}' at its position limit", "a motion needs some "
+            "room there", joint=name,
         )  # fmt: skip
 
 

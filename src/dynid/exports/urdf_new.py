@@ -48,7 +48,7 @@ def urdf_notes(robot: Robot) -> tuple[Message, ...]:
     rotors = [robot.links[k].joint for k in robot.active_links if robot.links[k].rotor != 0.0]
     if rotors:
         notes.append(Message(
-            "format_without_rotor_inertia", "a URDF has no rotor inertias; Ia of {joints} must be added where it is "
+            "format_without_rotor_inertia", "a URDF has no rotor inertias", "Ia of {joints} must be added where it is "
             "used", joints=list(rotors),
         ))  # fmt: skip
     return tuple(notes)

@@ -56,7 +56,7 @@ def base_parameters(
     method = method or "qr"
     if method not in finders:
         raise ModelError(
-            "unknown_method", "there is no method '{method}'; methods are {methods}", method=method,
+            "unknown_method", "there is no method '{method}'", "methods are {methods}", method=method,
             methods=list(METHODS),
         )  # fmt: skip
     return _with_doubts(finders[method](question))

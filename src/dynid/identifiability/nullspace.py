@@ -333,7 +333,7 @@ def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
     unknown = [name for name in channels or () if name not in CHANNELS]
     if unknown:
         raise ModelError(
-            "unknown_channel", "there is no channel {given}; channels are {channels}", given=list(unknown),
+            "unknown_channel", "there is no channel {given}", "channels are {channels}", given=list(unknown),
             channels=list(CHANNELS),
         )  # fmt: skip
     measured = CHANNELS if channels is None else tuple(name for name in CHANNELS if name in channels)
@@ -343,7 +343,7 @@ def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
         return Sight(torques=True, gravity=False)
     if model not in ("reaction", "torque+reaction"):
         raise ModelError(
-            "method_without_model", "the method nullspace does not know the model '{model}'; it knows {models}, "
+            "method_without_model", "the method nullspace does not know the model '{model}'", "it knows {models}, "
             "momentum, reaction and torque+reaction", model=model, models=list(TORQUE_LIKE),
         )  # fmt: skip
     if robot.floating:

@@ -140,7 +140,7 @@ def _label(robot: Robot, name: str) -> str:
     found = [link for link in robot.links if name in (link.name, link.joint)]
     if not found or is_massless(found[0]):
         raise PhysicalError(
-            "unknown_link", "there is no link '{link}' with mass; links are {links}", link=name,
+            "unknown_link", "there is no link '{link}' with mass", "links are {links}", link=name,
             links=[x.name for x in robot.links],
         )  # fmt: skip
     return found[0].label
@@ -150,7 +150,7 @@ def _place(name: str, place: Mapping[str, int]) -> int:
     if name not in place:
         near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
         raise PhysicalError(
-            "unknown_parameter", "there is no parameter '{parameter}' here to be bounded; near it are {near}",
+            "unknown_parameter", "there is no parameter '{parameter}' here to be bounded", "near it are {near}",
             parameter=name, near=list(near),
         )  # fmt: skip
     return place[name]

@@ -180,7 +180,7 @@ def _checked(problem: Problem, x: Array) -> Array:
     if smallest < 0.5 * MARGIN or excess > 1e-6:
         raise PhysicalError(
             "body_search_outside_bounds", "the search for real bodies ended outside its bounds (eigenvalue "
-            "{eigenvalue:.2g}, excess {excess:.2g}); the data or the prior may be of extreme scale",
+            "{eigenvalue:.2g}, excess {excess:.2g})", "the data or the prior may be of extreme scale",
             eigenvalue=smallest, excess=excess,
         )  # fmt: skip
     return x

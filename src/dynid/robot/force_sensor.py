@@ -171,7 +171,7 @@ def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
         name = name.replace("C", "M", 1) if name.startswith("C") else name
         if name not in CHANNELS:
             raise DynidError(
-                "unknown_channel", "there is no channel '{channel}' of a force sensor; channels are {channels}",
+                "unknown_channel", "there is no channel '{channel}' of a force sensor", "channels are {channels}",
                 channel=given, channels=list(CHANNELS),
             )  # fmt: skip
         names.append(name)

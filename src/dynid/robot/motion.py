@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import MotionError
+from dynid.messages import Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -123,6 +124,6 @@ def check_motion(robot: Robot, motion: Motion) -> None:
         )  # fmt: skip
     if not robot.floating and motion.base_pose is not None:
         raise MotionError(
-            "unexpected_base_motion", "the motion moves the base, but '{robot}' was loaded without floating_base=True",
-            robot=robot.name,
+            "unexpected_base_motion", "the motion moves the base, but '{robot}' was loaded without {floating_base}",
+            robot=robot.name, floating_base=Option("floating_base", True),
         )  # fmt: skip

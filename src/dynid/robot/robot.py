@@ -178,7 +178,7 @@ class Robot:
         strangers = [r.joint for r in self.sensor.rotors if r.joint not in self.joint_names] if self.sensor else []
         if strangers:
             raise DynidError(
-                "unknown_joint", "the force sensor names the rotor of joint '{joint}'; joints are {joints}",
+                "unknown_joint", "the force sensor names the rotor of joint '{joint}'", "joints are {joints}",
                 joint=strangers[0], joints=list(self.joint_names),
             )  # fmt: skip
         self._take_rotors()

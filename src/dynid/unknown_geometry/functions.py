@@ -188,7 +188,7 @@ class FunctionTables:
         """
         if kind not in _MODES:
             raise ModelError(
-                "unknown_rows", "there are no rows '{rows}'; there are {kinds}", rows=kind, kinds=list(_MODES),
+                "unknown_rows", "there are no rows '{rows}'", "there are {kinds}", rows=kind, kinds=list(_MODES),
             )  # fmt: skip
         if motion.q.shape[1] != self.n:
             raise ModelError(

@@ -49,7 +49,7 @@ def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
     for name in closure.frames:
         if name not in sheet.names:
             sheet.problems.append(Message(
-                "unknown_joint", "{where}, frames: there is no joint '{joint}'; joints are {joints}", where=where,
+                "unknown_joint", "{where}, frames: there is no joint '{joint}'", "joints are {joints}", where=where,
                 joint=name, joints=list(sheet.names),
             ))  # fmt: skip
     for name in closure.passive:
@@ -107,7 +107,7 @@ def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequenc
 def _check_moving(sheet: Sheet, where: str, name: str) -> None:
     if name not in sheet.names:
         sheet.problems.append(Message(
-            "unknown_joint", "{where}: there is no joint '{joint}'; joints are {joints}", where=where, joint=name,
+            "unknown_joint", "{where}: there is no joint '{joint}'", "joints are {joints}", where=where, joint=name,
             joints=list(sheet.names),
         ))  # fmt: skip
     elif sheet.table.joint[sheet.names.index(name)].type == "fixed":
@@ -167,7 +167,7 @@ class _Builder(Sheet):
         nominal = read_unknown(table, self.names, parents, self.problems)
         for unknown in sorted(set(table.link) - set(self.names)):
             self.problems.append(Message(
-                "unknown_joint", "link.{joint}: no joint has this name; joints are {joints}", joint=unknown,
+                "unknown_joint", "link.{joint}: no joint has this name", "joints are {joints}", joint=unknown,
                 joints=list(self.names),
             ))  # fmt: skip
         if all(joint.type == "fixed" for joint in table.joint):
@@ -217,7 +217,7 @@ class _Builder(Sheet):
             strangers = [name for name in (column.joint, of) if name not in active]
             if strangers:
                 self.problems.append(Message(
-                    "unknown_joint", "column {number}: no active joint '{joint}'; they are {joints}", number=k,
+                    "unknown_joint", "column {number}: no active joint '{joint}'", "they are {joints}", number=k,
                     joint=strangers[0], joints=list(active),
                 ))  # fmt: skip
                 continue
@@ -245,7 +245,7 @@ class _Builder(Sheet):
         for rotor in self.table.sensor.rotor:
             if rotor.joint not in active:
                 self.problems.append(Message(
-                    "unknown_joint", "sensor.rotor: no active joint '{joint}'; they are {joints}", joint=rotor.joint,
+                    "unknown_joint", "sensor.rotor: no active joint '{joint}'", "they are {joints}", joint=rotor.joint,
                     joints=list(active),
                 ))  # fmt: skip
         try:
