@@ -141,8 +141,8 @@ class Message(str):
     @classmethod
     def load(cls, data: str | Mapping[str, Any]) -> Self:
         """Return a message from `record`, or from a sentence of an old file, which has no code."""
-        if isinstance(data, Message):
-            return cls._made(data, data.code, data.facts, data.what, data.remedy, data.for_command_line)
+        if isinstance(data, cls):
+            return data
         if isinstance(data, str):
             return cls._made(data, "", {}, data, "", data)
         keys = ("text", "code", "remedy")

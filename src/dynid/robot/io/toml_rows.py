@@ -83,8 +83,8 @@ def _read_inertia(where: str, table: LinkTable, problems: list[Message]) -> Arra
         if value is not None:
             if table.mass is not None:
                 problems.append(Message(
-                    "parameters_given_twice", "{where}: {parameter} beside mass, com and inertia", "give one of the "
-                    "two", where=where, parameter=symbol,
+                    "parameters_given_twice", "{where}: {parameter} beside mass, com and inertia",
+                    "give either, not both", where=where, parameter=symbol,
                 ))  # fmt: skip
             inertia[i] = value
     if inertia[9] < 0.0:
