@@ -17,7 +17,16 @@ from pydantic import BaseModel, ValidationError
 
 import dynid
 from dynid import errors
-from dynid.errors import DynidError, ExpressionError, LogError, LoopError, RobotFileError, UnknownRobotError
+from dynid.errors import (
+    DeadPointError,
+    DynidError,
+    ExpressionError,
+    LogError,
+    LoopError,
+    RobotFileError,
+    SingularPathError,
+    UnknownRobotError,
+)
 from dynid.messages import ANYTHING, Message, Option, Wording, messages_in, spoken
 
 SOURCE = Path(dynid.__file__).parent
@@ -172,11 +181,13 @@ def made(kind: type[DynidError]) -> DynidError:
     special: dict[type[DynidError], DynidError] = {
         UnknownRobotError: UnknownRobotError("armm", ("arm", "leg"), " (did you mean 'arm'?)"),
         LoopError: LoopError(3, 0.1, "a-b", 0.5),
+        SingularPathError: SingularPathError(3, "a-b"),
+        DeadPointError: DeadPointError(3, "a-b", 0.5),
     }
     place = place_of_code(kind)
     if place is None:
-        return special.get(kind) or kind(3, "a-b", 0.5)  # type: ignore[arg-type]
-    return kind(*["x.csv"] * place, "some_code", "{n} is odd", "take {option}", n=3, option=Option("snap", False))  # type: ignore[arg-type]
+        return special[kind]
+    return kind(*["x.csv"] * place, "some_code", "{n} is odd", "take {option}", n=3, option=Option("snap", False))  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("kind", error_classes())
@@ -221,7 +232,8 @@ def test_an_error_takes_over_the_message_of_another() -> None:
 
 def calls() -> Iterator[tuple[str, ast.Call, int]]:
     """Every call of an error class or of Message with a code: where, the call, and which argument is the code."""
-    known: dict[str, int | None] = {"Message": 0} | {kind.__name__: place_of_code(kind) for kind in error_classes()}
+    known = {kind.__name__: place_of_code(kind) for kind in error_classes()}
+    known["Message"] = 0
     for path in sorted(SOURCE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
