@@ -1,8 +1,8 @@
 """What dynid says: notes, warnings and errors as values, rendered here for Python, the command line and JSON.
 
 A `Message` is a sentence with a code that scripts can act on, the facts behind it, and a remedy. Its text is made from
-templates: `{name}` stands for a fact. A fact that is an `Option` or a `Wording` reads differently in Python and on the
-command line.
+templates: `{name}` stands for a fact, `{names:20}` for at most 20 of a list, in quotes. A fact that is an `Option` or a
+`Wording` reads differently in Python and on the command line.
 """
 
 from __future__ import annotations
@@ -184,7 +184,14 @@ class _Filler(string.Formatter):
                 return str(value) if self.front == "python" else value.for_command_line
             case list() | tuple() | set() | frozenset() if not format_spec:
                 return ", ".join(self.format_field(part, "") for part in value)
+            case list() | tuple():
+                return _shortened(value, int(format_spec))
         return format(value, format_spec)
+
+
+def _shortened(names: Sequence[object], limit: int) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(f"'{name}'" for name in names[:limit]) + more if names else "nothing"
 
 
 def _fill(template: str, facts: Mapping[str, Any], front: Front) -> str:
