@@ -115,7 +115,10 @@ class Findings:
                 "positions (a rounded clock): spread evenly up to the next stamp",
                 _counted(self.spread_times),
             ),
-            (self.out_of_order, "rows_out_of_order", "{rows} out of order: sorted by time", _counted(self.out_of_order)),
+            (
+                self.out_of_order, "rows_out_of_order", "{rows} out of order: sorted by time",
+                _counted(self.out_of_order),
+            ),
             (
                 self.late, "rows_too_late", "{rows} out of order by too much to be sorted: left out",
                 _counted(self.late),

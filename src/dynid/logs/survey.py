@@ -259,7 +259,8 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
             more = [f"... ({len(others)} in all)"] if len(others) > 20 else []
             raise LogError(
                 log.name, "missing_measured_channel", "it has no {quantity}",
-                "name the columns with {columns}" + beside, quantity="joint torques" if missing[0] == "tau" else "forces on the base", channel=missing[0],
+                "name the columns with {columns}" + beside, channel=missing[0],
+                quantity="joint torques" if missing[0] == "tau" else "forces on the base",
                 columns=Option("columns", {missing[0]: [ANYTHING]}), others=[*others[:20], *more],
             )  # fmt: skip
         good = finite(samples)

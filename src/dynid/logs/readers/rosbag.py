@@ -200,7 +200,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _damaged(path: Path, error: Exception) -> LogError:
-    reason = str(error).partition("\n")[0].replace(str(path), path.name)[:160]
+    reason = str(error).partition("\n")[0][:160]
     return LogError(
         str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
         content_hint=content_hint(path) if path.is_file() else '',
