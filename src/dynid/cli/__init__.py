@@ -70,8 +70,6 @@ class _Interrupts:
 
 def _failed(error: Exception) -> int:
     """Say in a line or two what is wrong with the input, the options or the machine; anything else is a defect."""
-    from click.exceptions import ClickException, NoArgsIsHelpError
-
     from dynid.cli.terminal import discard, is_standard_output, write_json
     from dynid.messages import Message
 
@@ -87,11 +85,12 @@ def _failed(error: Exception) -> int:
         case MemoryError():
             what, remedy = "there is not enough memory ({reason})", "give a shorter log, or parts of it"
             message = Message("out_of_memory", what, remedy, reason=str(error))
-        case NoArgsIsHelpError():
-            _complain(error.format_message())
-            return code
-        case ClickException():
-            message = Message("wrong_usage", "{reason} (see --help)", reason=str(error.format_message()))
+        case _ if hasattr(error, "format_message"):  # of click, which typer may bring along as its own
+            reason = str(error.format_message())
+            if type(error).__name__ == "NoArgsIsHelpError":
+                _complain(reason)
+                return code
+            message = Message("wrong_usage", "{reason} (see --help)", reason=reason)
         case _:
             import traceback
 
