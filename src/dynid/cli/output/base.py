@@ -117,7 +117,8 @@ def comparison_table(compared: Comparison) -> Table:
 def disagreements(compared: Comparison) -> tuple[Message, ...]:
     """The verdict as a warning, where methods disagree; and what each method warned of."""
     sets = {frozenset(found.names) for found in compared.results.values()}
-    warnings = [compared.verdict] if len(sets) > 1 else []
+    verdict = Message("methods_disagree", "{verdict}", verdict=compared.verdict)
+    warnings = [verdict] if len(sets) > 1 else []
     for name, found in compared.results.items():
         warnings += [warning.about(name) for warning in found.warnings]
     return tuple(warnings)

@@ -233,7 +233,7 @@ def report_identified(
     physical: PhysicalParameters | None = None,
     files: Sequence[Path] = (),
     warnings: Sequence[Message] = (),
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """Write the report right after an identification, its logs at hand, and return its own warnings.
 
     files: further inputs; warnings: of what else was done.
