@@ -306,7 +306,7 @@ def _no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError:
                 column = "the column of {channel} of {empty}, which is empty"
                 facts = {"channel": name, "empty": [who[j] for j in gone]}
                 break
-    return LogError(log.name, "no_complete_row", "every row has a missing value", f"leave out {column}", **facts)
+    return LogError(log.name, "no_complete_row", "every row has a missing value", "leave out " + column, **facts)
 
 
 def _in_order(log: Log, samples: Samples) -> Samples:
