@@ -151,8 +151,8 @@ def _numbers(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], .
     if array.shape not in shapes or not np.isfinite(array).all():
         matrix = " or a ({n}, {n}) matrix" if len(shapes) == 3 else ""
         raise LogError(
-            log, "invalid_gain_or_gear", "{key} must be a finite number, {n} numbers" + matrix + ", got {value!r}", key=key,
-            n=n, value=str(value)[:60],
+            log, "invalid_gain_or_gear", "{key} must be a finite number, {n} numbers" + matrix + ", got {value!r}",
+            key=key, n=n, value=str(value)[:60],
         )  # fmt: skip
     return array
 
