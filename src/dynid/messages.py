@@ -1,8 +1,8 @@
 """What dynid says: notes, warnings and errors as values, rendered here for Python, the command line and JSON.
 
 A `Message` is a sentence with a code that scripts can act on, the facts behind it, and a remedy. Its text is made from
-templates: `{name}` stands for a fact. A fact that is an `Option` or a `Wording` reads differently in Python and on the
-command line.
+templates: `{name}` stands for a fact, `{names:20}` for at most 20 of a list, in quotes. A fact that is an `Option` or a
+`Wording` reads differently in Python and on the command line.
 """
 
 from __future__ import annotations
@@ -97,18 +97,21 @@ class Message(str):
     what: str
     remedy: str
     for_command_line: str
+    _spoken_remedy: str
 
     def __new__(cls, code: str, what: str, remedy: str = "", /, **facts: Any) -> Self:
         """Fill the templates."""
         facts = {name: _fact(value) for name, value in facts.items()}
         texts = [(_fill(what, facts, front), _fill(remedy, facts, front)) for front in ("python", "command line")]
         (said, advice), spoken = texts
-        return cls._made(_join(said, advice), code, facts, said, advice, _join(*spoken))
+        return cls._made(_join(said, advice), code, facts, said, advice, _join(*spoken), spoken[1])
 
     @classmethod
-    def _made(cls, text: str, code: str, facts: Mapping[str, Any], what: str, remedy: str, spoken: str) -> Self:
+    def _made(cls, text: str, code: str, facts: Mapping[str, Any], what: str, remedy: str, *spoken: str) -> Self:
+        """spoken: the text for the command line, and the remedy there if it is another."""
         self = super().__new__(cls, text)
-        self.code, self.facts, self.what, self.remedy, self.for_command_line = code, dict(facts), what, remedy, spoken
+        self.code, self.facts, self.what, self.remedy = code, dict(facts), what, remedy
+        self.for_command_line, self._spoken_remedy = (*spoken, remedy)[:2]
         return self
 
     @classmethod
@@ -120,7 +123,8 @@ class Message(str):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel between processes and survive a copy."""
-        return _restored, (str(self), self.code, self.facts, self.what, self.remedy, self.for_command_line)
+        spoken = self.for_command_line, self._spoken_remedy
+        return _restored, (str(self), self.code, self.facts, self.what, self.remedy, *spoken)
 
     def __str__(self) -> str:
         """Return a plain string: what is made from a message is none."""
@@ -130,12 +134,14 @@ class Message(str):
         """Return the same message with what it is about in front: `log.csv: ...`."""
         texts = (f"{subject}: {text}" for text in (self, self.what, self.for_command_line))
         whole, what, spoken = texts
-        return self._made(whole, self.code, self.facts, what, self.remedy, spoken)
+        return self._made(whole, self.code, self.facts, what, self.remedy, spoken, self._spoken_remedy)
 
-    def record(self) -> dict[str, Any]:
-        """Return it for JSON: code, text, facts, remedy."""
-        facts = {name: _plain(value) for name, value in self.facts.items()}
+    def record(self, front: Front | None = None) -> dict[str, Any]:
+        """Return it for JSON: code, text, facts, remedy; in the words of one front, or of both."""
+        facts = {name: _plain(value, front or "python") for name, value in self.facts.items()}
         data: dict[str, Any] = {"code": self.code, "text": str(self), "facts": facts, "remedy": self.remedy}
+        if front == "command line":
+            return data | {"text": self.for_command_line, "remedy": self._spoken_remedy}
         return data if self.for_command_line == self else data | {"command_line": self.for_command_line}
 
     @classmethod
@@ -205,7 +211,14 @@ class _Filler(string.Formatter):
                 return str(value)  # the shape of an array
             case list() | tuple() | set() | frozenset() if not format_spec:
                 return ", ".join(self.format_field(part, "") for part in value)
+            case list() | tuple():
+                return _shortened(value, int(format_spec))
         return format(value, format_spec)
+
+
+def _shortened(names: Sequence[object], limit: int) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(f"'{name}'" for name in names[:limit]) + more if names else "nothing"
 
 
 def _fill(template: str, facts: Mapping[str, Any], front: Front) -> str:
@@ -252,18 +265,18 @@ def _fact(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, front: Front = "python") -> Any:
     match value:
         case float() if not math.isfinite(value):
             return None  # JSON has no such numbers
         case bool() | int() | float() | None:
             return value
         case str():
-            return str(value)
+            return spoken(value) if front == "command line" else str(value)
         case Mapping():
-            return {str(key): _plain(part) for key, part in value.items()}
+            return {str(key): _plain(part, front) for key, part in value.items()}
         case Option() | Wording():
-            return str(value)
+            return value.render(front)
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    return [_plain(part) for part in value] if isinstance(value, Iterable) else str(value)
+        return _plain(value.tolist(), front)
+    return [_plain(part, front) for part in value] if isinstance(value, Iterable) else str(value)

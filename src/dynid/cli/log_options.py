@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -250,7 +249,7 @@ def parse_gear(text: str | None, n: int) -> GearLike | None:
         rows = [[float(word) for word in re.split(r"[,;\s]+", line.strip())] for line in lines]
     except (OSError, ValueError) as error:
         raise DynidError(
-            "values_not_numeric", "--gear {text}: not a file of numbers: {error}", text=text, error=error,
+            "values_not_numeric", "--gear {text}: not a file of numbers: {reason}", text=text, reason=str(error),
         ) from error  # fmt: skip
     if len(rows) != n or any(len(row) != n for row in rows):
         raise DynidError(
@@ -258,12 +257,3 @@ def parse_gear(text: str | None, n: int) -> GearLike | None:
             text=text, n=n,
         )  # fmt: skip
     return rows
-
-
-@contextmanager
-def spoken_for_the_command_line() -> Iterator[None]:
-    """Remedies in the words of the command line: `--column q=...` where Python says `columns={'q': ...}`."""
-    try:
-        yield
-    except LogError as error:
-        raise LogError(error.log, terminal.spoken(error.problem)) from error

@@ -18,9 +18,9 @@ def c_prefix(name: str) -> str:
     return word if word and not word[0].isdigit() else f"robot_{word}".rstrip("_")
 
 
-def c_comment(text: str) -> str:
+def c_comment(comment: str) -> str:
     """Return text that cannot end a comment, start a new line, or make a trigraph."""
-    return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", text)
+    return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", comment)
 
 
 def unique(names: Iterable[str]) -> list[str]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from dynid.errors import LogError
 from dynid.logs.column_names import LABELS, Meaning, Names, reaction_channels, tokens_of
-from dynid.logs.readers.table import Field, shortened
+from dynid.logs.readers.table import Field
+from dynid.messages import ANYTHING, Option, Wording
 from dynid.robot.robot import Robot
 
+OPTION = Wording("columns", "--column")
 KEYS = ("t", "q", "v", "a", "tau", "reaction")
 _SINGLE = re.compile(r"^(?P<channel>q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
 _SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
@@ -36,7 +38,7 @@ class Mapped:
 def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
     """Return the place that a name in a mapping means: a column, `array`, `array[:, 2]` or `array[2, :]`."""
     if not isinstance(name, str):
-        raise LogError(log, "column_name_not_text", "columns must map to names of columns, got {name!r}", name=name)
+        raise LogError(log, "column_name_not_text", "columns must map to names of columns, got {value!r}", value=name)
     dotted = name.strip("/").replace("/", ".")
     for spelling in (name, dotted):
         if spelling in fields:
@@ -49,14 +51,14 @@ def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
         if len(shape) == 2 and index < shape[axis]:
             return Place(part["name"], index)
     raise LogError(
-        log, "unknown_column", "columns names '{name}', which is not in the file; found {shortened}", name=name,
-        shortened=shortened(list(fields)),
+        log, "unknown_column", "{option} names '{column}', which is not in the file; found {found:20}", column=name,
+        option=OPTION, found=list(fields),
     )  # fmt: skip
 
 
 def _usable(log: str, found: Field) -> Field:
     if found.problem:
-        raise LogError(log, "column_unusable", "'{name}' {problem}", name=found.name, problem=found.problem)
+        raise LogError(log, "column_unusable", "'{column}' {reason}", column=found.name, reason=found.problem)
     return found
 
 
@@ -90,8 +92,8 @@ def _several(
     count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
     if len(names) != count:
         raise LogError(
-            log, "column_count_mismatch", "columns gives {count} columns for {key}, which needs {count_2}",
-            count=len(names), key=key, count_2=count,
+            log, "column_count_mismatch", "{option} gives {given} columns for {channel}, which needs {needed}",
+            option=OPTION, given=len(names), channel=key, needed=count,
         )  # fmt: skip
     return tuple(find_place(log, name, fields) for name in names)
 
@@ -104,10 +106,9 @@ def _slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
         text = match["number"] or match["name"]
         if text.isdigit() and 1 <= int(text) <= robot.n:
             return match["channel"], int(text) - 1
-    joints = ", ".join(robot.joint_names)
     raise LogError(
-        log, "unknown_column_key", "columns has no key {key!r}", "use {KEYS}, q1 to q{n}, or q.<joint> with the "
-        "joints {joints}", key=key, KEYS=list(KEYS), n=robot.n, joints=joints,
+        log, "unknown_column_key", "{option} has no key {key!r}", "use {keys}, q1 to q{n}, or q.<joint> with the "
+        "joints {joints}", option=OPTION, key=key, keys=KEYS, n=robot.n, joints=robot.joint_names,
     )  # fmt: skip
 
 
@@ -127,8 +128,8 @@ def read_names(log: str, fields: Iterable[str], names: Names, given: str | None)
         times = [entry for entry in fields if _folder(entry, names)]
         if len(times) > 1:
             raise LogError(
-                log, "ambiguous_recording", "there are several recordings in it, with the times {shortened}",
-                "say which with columns={{'t': ...}}", shortened=shortened(times),
+                log, "ambiguous_recording", "there are several recordings in it, with the times {found:20}",
+                "say which with {columns}", found=times, columns=Option("columns", {"t": ANYTHING}),
             )  # fmt: skip
         given = times[0] if times else ""
     folder = _folder(given, names) or given[: len(given) - len(_parts(given)[-1])]

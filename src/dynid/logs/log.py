@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.errors import LogError
 from dynid.logs.stray_times import times_that_belong
+from dynid.messages import Message
 from dynid.robot.transform import Array
 
 # Reading ahead: the next chunks are read by a thread while the last ones are worked on.
@@ -177,19 +178,19 @@ class Log:
             value = getattr(samples, key)
             if value is not None and value.shape != samples.q.shape:
                 raise LogError(
-                    name, "wrong_shape", "{key} has shape {shape}, q has {shape_2}", key=key, shape=value.shape,
-                    shape_2=samples.q.shape,
+                    name, "wrong_shape", "{channel} has shape {shape!s}, q has {q_shape!s}", channel=key,
+                    shape=value.shape, q_shape=samples.q.shape,
                 )  # fmt: skip
         self._fill(ArraySource(name, samples), None, ())
 
     @classmethod
-    def of(cls, source: Source, *, coupling: Array | None = None, notes: tuple[str, ...] = ()) -> Log:
+    def of(cls, source: Source, *, coupling: Array | None = None, notes: tuple[Message, ...] = ()) -> Log:
         """Return a log that reads from a source."""
         log = cls.__new__(cls)
         log._fill(source, coupling, notes)
         return log
 
-    def _fill(self, source: Source, coupling: Array | None, notes: tuple[str, ...]) -> None:
+    def _fill(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
         self.source, self.coupling, self.notes = source, coupling, notes
         self._memory: list[Samples] | None = None
 
@@ -232,7 +233,7 @@ class Log:
         return self.source.whole if isinstance(self.source, _Part) else self.source
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def left_out(self) -> tuple[Message, ...]:
         """What the reader of the file left out, as far as it was read."""
         return tuple(getattr(self._whole, "left_out", ()))
 
@@ -346,13 +347,14 @@ def _checked(name: str, key: str, value: Array, length: int | None, dimensions: 
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise LogError(
-            name, "values_not_numeric", "{key} is not an array of numbers: {error}", key=key, error=error,
+            name, "values_not_numeric", "{channel} is not an array of numbers: {reason}", channel=key,
+            reason=str(error),
         ) from error  # fmt: skip
     if array.ndim != dimensions or (length is not None and len(array) != length):
         wanted = "(N,)" if dimensions == 1 else f"({length}, n)"
         raise LogError(
-            name, "wrong_shape", "{key} must have shape {wanted}, got {shape}", key=key, wanted=wanted,
-            shape=array.shape,
+            name, "wrong_shape", "{channel} must have shape {expected}, got {shape!s}", channel=key,
+            expected=wanted, shape=array.shape,
         )  # fmt: skip
     return array
 

@@ -15,7 +15,7 @@ from dynid.logs.column_names import asked_units, factor, split_unit
 from dynid.logs.columns import Plan, match_columns
 from dynid.logs.log import CHANNELS, Log, Samples
 from dynid.logs.readers.table import Batch, Numbers, Table
-from dynid.messages import Message
+from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import near
@@ -71,7 +71,9 @@ def open_table(path: Path, topic: str | None = None) -> Table:
     try:
         is_folder = path.is_dir()
         if not is_folder and not path.is_file():
-            raise LogError(name, "this is not a file" if path.exists() else f"there is no such file{near(path)}")
+            if path.exists():
+                raise LogError(name, "not_a_file", "this is not a file")
+            raise LogError(name, "file_not_found", "there is no such file{near}", near=near(path))
         if is_folder:
             if not (path / "metadata.yaml").is_file():
                 raise LogError(
@@ -83,19 +85,22 @@ def open_table(path: Path, topic: str | None = None) -> Table:
                 pass
     except OSError as error:
         raise LogError(
-            name, "file_unreadable", "cannot be opened: {strerror}", strerror=error.strerror or error,
+            name, "file_unreadable", "cannot be opened: {reason}", reason=error.strerror or str(error),
         ) from error  # fmt: skip
     suffix = path.suffix.lower()
     if is_folder or suffix in (".db3", ".mcap"):
         return open_bag(path, topic)
     if topic is not None:
-        raise LogError(name, "topic_not_applicable", "topic= is for bags only", "pick columns with columns=")
+        raise LogError(
+            name, "topic_not_applicable", "{topic} is for bags only", "pick columns with {columns}",
+            topic=Option("topic"), columns=Option("columns"),
+        )  # fmt: skip
     inner = Path(path.stem).suffix.lower()
     openers = _openers()
     if suffix not in openers or (suffix == ".gz" and inner not in ("", *TEXT)):
         raise LogError(
-            name, "unsupported_suffix", "the suffix '{inner}' is no known format", "use {FORMATS}",
-            inner=inner + suffix if suffix == '.gz' else suffix, FORMATS=FORMATS,
+            name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
+            suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
         )  # fmt: skip
     return openers[suffix](path)
 
@@ -144,10 +149,10 @@ def _numbers(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], .
         array = np.array(np.nan)
     n = shapes[-1][0]
     if array.shape not in shapes or not np.isfinite(array).all():
-        matrix = f" or a ({n}, {n}) matrix" if len(shapes) == 3 else ""
+        matrix = " or a ({n}, {n}) matrix" if len(shapes) == 3 else ""
         raise LogError(
-            log, "invalid_gain_or_gear", "{key} must be a finite number, {n} numbers{matrix}, got {value!r}", key=key,
-            n=n, matrix=matrix, value=str(value)[:60],
+            log, "invalid_gain_or_gear", "{key} must be a finite number, {n} numbers" + matrix + ", got {value!r}",
+            key=key, n=n, value=str(value)[:60],
         )  # fmt: skip
     return array
 
@@ -165,8 +170,8 @@ def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmiss
         if not np.diag(ratios).all():
             place = int(np.flatnonzero(np.diag(ratios) == 0)[0]) + 1
             raise LogError(
-                log, "gear_ratio_zero", "gear has a zero ratio on the diagonal, at joint {place}; motor k must move "
-                "joint k", place=place,
+                log, "gear_ratio_zero", "gear has a zero ratio on the diagonal, at joint {number}; motor k must move "
+                "joint k", number=place,
             )  # fmt: skip
         scaled = ratios / np.diag(ratios)[:, None]
         if np.linalg.cond(scaled) > 1e12:
@@ -222,8 +227,10 @@ class FileSource:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
         now = find_stamp(Path(self.name))
         if now != self.stamp:
-            changed = "the file has changed since it was opened; read it again once it is complete"
-            raise LogError(self.name, changed if now else "cannot be opened: No such file or directory any more")
+            if not now:
+                raise LogError(self.name, "file_gone", "cannot be opened: No such file or directory any more")
+            what, remedy = "the file has changed since it was opened", "read it again once it is complete"
+            raise LogError(self.name, "file_changed", what, remedy)
 
     @property
     def name(self) -> str:
@@ -246,7 +253,7 @@ class FileSource:
         )
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def left_out(self) -> tuple[Message, ...]:
         """What the reader could not use, as far as the file was read."""
         return tuple(getattr(self.table, "left_out", ()))
 
@@ -335,7 +342,7 @@ def _integers(stamps: Numbers) -> Numbers:
     return stamps.astype(np.int64)
 
 
-def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, int | float | None, tuple[str, ...]]:
+def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, int | float | None, tuple[Message, ...]]:
     """Return the unit of time, the stamp to count from (None: 0), and notes: asked for, in the header, or by size.
 
     The first rows decide, not the first alone, which may be unset or wrong. Raises where there is not one sample.
@@ -347,14 +354,16 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, in
     if plan.nanoseconds is not None:
         return "ns", first, ()
     size = abs(float(first))
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     unit = asked or plan.t_unit
     if asked is None and split_unit(plan.t.field)[1] not in (None, "s"):
-        notes = (f"the time '{plan.t.field}' is in {plan.t_unit}",)
+        what = "the time '{column}' is in {unit}"
+        notes = (Message("time_unit_from_column_name", what, column=plan.t.field, unit=plan.t_unit),)
     if unit is None:
         unit = next((word for word, least in EPOCHS if size > least), "s")
         if unit != "s":
-            notes = (f"the time '{plan.t.field}' is in {unit} since 1970, by its size; t counts from the first sample",)
+            what = "the time '{column}' is in {unit} since 1970, by its size; t counts from the first sample"
+            notes = (Message("time_since_1970", what, column=plan.t.field, unit=unit),)
     return unit, first if unit != "s" and size > EPOCHS[-1][1] else None, notes
 
 
@@ -372,7 +381,10 @@ UnitsLike = str | Sequence[str]
 GearLike = float | Sequence[float] | Sequence[Sequence[float]] | Array
 
 
-IN_CURRENT = "tau is a current, used as it is: parameters come in units of current; gain= gives Nm per A"
+IN_CURRENT = Message(
+    "torques_in_current", "tau is a current, used as it is: parameters come in units of current",
+    "{gain} gives Nm per A", gain=Option("gain"),
+)  # fmt: skip
 """Note on a log without torques."""
 
 
@@ -417,10 +429,12 @@ def read_log(
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 
 
-def _factors(name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, Array | None], list[str]]:
+def _factors(
+    name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Array | None], list[Message]]:
     """Return factors to SI per channel, None where all are 1: units asked for, else those of the header."""
     factors: dict[str, Array | None] = {}
-    notes: list[str] = []
+    notes: list[Message] = []
     for channel, places in plan.channels.items():
         header = plan.units[channel]
         if channel in asked:
@@ -433,13 +447,13 @@ def _factors(name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]) -> tup
             said = list(dict.fromkeys(unit for unit in header if unit is not None))
             if said:
                 notes.append(Message(
-                    "unit_from_column_names", "{channel} is in {said}, by the names of its columns", channel=channel,
-                    said=list(said),
+                    "unit_from_column_names", "{channel} is in {units}, by the names of its columns", channel=channel,
+                    units=said,
                 ))  # fmt: skip
         factors[channel] = None if all(value == 1.0 for value in values) else np.array(values)
     if unknown := set(asked) - set(plan.channels) - {"t"}:
         raise LogError(
-            name, "units_without_channel", "units are given for {unknown}, which the file does not have",
-            unknown=sorted(unknown),
+            name, "units_without_channel", "units are given for {channels}, which the file does not have",
+            channels=sorted(unknown),
         )  # fmt: skip
     return factors, notes

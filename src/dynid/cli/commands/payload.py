@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SnapOption
-from dynid.errors import DynidError, IdentificationError
+from dynid.errors import DynidError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,24 +68,23 @@ def payload(
     _check_files(robot, loaded, unloaded, gear, json)
     known = log_options.load(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
-    with log_options.spoken_for_the_command_line(), _spoken():
-        if _are_results(loaded, unloaded):
-            reading = {
-                "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
-                "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
-                "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
-            }  # fmt: skip
-            terminal.refuse_idle(reading, "is about logs; the results were made with settings of their own")
-            found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
-        else:
-            reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
-            with identification.progress(screen) as tell:
-                found = identify_payload(
-                    known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
-                    friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
-                    joints=None if joints is None else [name for name in joints.split(",") if name],
-                    offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
-                )  # fmt: skip
+    if _are_results(loaded, unloaded):
+        reading = {
+            "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
+            "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
+            "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
+        }  # fmt: skip
+        terminal.refuse_idle(reading, "is about logs; the results were made with settings of their own")
+        found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
+    else:
+        reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
+        with identification.progress(screen) as tell:
+            found = identify_payload(
+                known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
+                friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
+                joints=None if joints is None else [name for name in joints.split(",") if name],
+                offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+            )  # fmt: skip
     outputs = terminal.Outputs()
     outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
@@ -135,14 +132,13 @@ def gains(
     parameters = load_parameters(mass, centre, about)
     known = log_options.load(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
-    with log_options.spoken_for_the_command_line(), _spoken():
-        reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
-        with identification.progress(screen) as tell:
-            found = identify_gains(
-                known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
-                link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
-                offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
-            )  # fmt: skip
+    reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
+    with identification.progress(screen) as tell:
+        found = identify_gains(
+            known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
+            link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
+            offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+        )  # fmt: skip
     outputs = terminal.Outputs()
     outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
@@ -151,10 +147,8 @@ def gains(
 
 
 def _finish(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
-    from dynid.cli import terminal
-
     outputs.show(screen)
-    outputs.finish([terminal.spoken(warning) for warning in found.warnings])
+    outputs.finish(found.warnings)
 
 
 def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None) -> None:
@@ -189,8 +183,8 @@ def _result(word: str, robot: Robot) -> Identification:
     result = Identification.load(Path(word))
     if result.robot.parameter_names != robot.parameter_names:
         raise DynidError(
-            "result_of_other_robot", "{word}: this result is of '{name}', not of '{name_2}'", word=word,
-            name=result.robot.name, name_2=robot.name,
+            "result_of_other_robot", "{word}: this result is of '{other}', not of '{robot}'", word=word,
+            other=result.robot.name, robot=robot.name,
         )  # fmt: skip
     return result
 
@@ -205,14 +199,3 @@ def _numbers(text: str, option: str, what: str, count: int) -> list[float]:
             what=what,
         )  # fmt: skip
     return numbers
-
-
-@contextmanager
-def _spoken() -> Iterator[None]:
-    """Remedies in the words of the command line."""
-    from dynid.cli import terminal
-
-    try:
-        yield
-    except IdentificationError as error:
-        raise IdentificationError(terminal.spoken(str(error))) from error

@@ -10,6 +10,7 @@ import typer
 
 from dynid.cli.options import JsonOption, LockOption, complete_robot
 from dynid.errors import DynidError
+from dynid.messages import Message
 
 
 def physical(
@@ -139,7 +140,7 @@ def export(
     for line in done.operations.lines() if done.operations else ():
         screen.print(terminal.escaped(line), highlight=False)
     for note in done.notes:
-        screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
+        terminal.show_note(note, screen)
     outputs.finish(warnings)
 
 
@@ -221,20 +222,19 @@ def report(
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.console(json)
     common = {"command": comparison.command_line(), "inputs": results}
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Message, ...] = ()
     if len(found) > 1:
         names = comparison.names_of(results)
         doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
-        with log_options.spoken_for_the_command_line():
-            reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
-            logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
-            with identification.progress(screen) as tell:
-                doubts = write_report(
-                    found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
-                    **common,  # type: ignore[arg-type]
-                )  # fmt: skip
+        reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
+        logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
+        with identification.progress(screen) as tell:
+            doubts = write_report(
+                found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
+                **common,  # type: ignore[arg-type]
+            )  # fmt: skip
     outputs = terminal.Outputs()
     warnings = [*comparison.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts]
     warnings = list(dict.fromkeys(warnings))
@@ -244,9 +244,9 @@ def report(
         lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
     )
     for name, result in zip(names, found, strict=True):
-        identification.line(screen, f"{name}: {result.verdict}", style="bold")
+        terminal.line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
-        identification.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
+        terminal.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
     screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
     outputs.finish(warnings)
 
@@ -265,7 +265,7 @@ def demo(
     Example: dynid demo panda
     """
     from dynid.cli import terminal
-    from dynid.cli.output.identification import line, progress
+    from dynid.cli.output.identification import progress
     from dynid.demo.job import MainJob
     from dynid.robot.load import load_robot
 
@@ -275,10 +275,10 @@ def demo(
     terminal.show_notes(job.robot, screen)
     with progress(screen, "demo") as tell:
         for done, text in job.run():
-            line(screen, text)
+            terminal.line(screen, text)
             if tell:
                 tell("demo", done)
     outputs.put_json(json, lambda: job.facts)
     outputs.failed += job.failures
     terminal.show_summary(job.summary, screen)
-    outputs.finish([terminal.spoken(warning) for warning in job.warnings])
+    outputs.finish(job.warnings)

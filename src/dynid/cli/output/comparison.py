@@ -13,12 +13,13 @@ import numpy as np
 
 from dynid.cli import terminal
 from dynid.cli.output import identification
-from dynid.cli.terminal import escaped, spoken
+from dynid.cli.terminal import escaped
 from dynid.errors import DynidError
 from dynid.estimation.compare import SHARE, Comparison, Way, compare_ways
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_back
 from dynid.logs.log import Log
+from dynid.messages import Message, spoken
 from dynid.physical.parameters import PhysicalParameters
 
 if TYPE_CHECKING:
@@ -74,14 +75,14 @@ def run(
     terminal.show_notes(robot, screen)
     show(compared, screen, every=every)
     outputs.show(screen)
-    outputs.finish([] if compared.best is not None else [spoken(compared.advice)])
+    outputs.finish([] if compared.best is not None else [compared.advice])
 
 
 def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
     """Print the ways, the parameters about which they differ most, and which way to trust."""
     identification.show_data(compared.reference.found, screen)
     screen.print(ways_table(compared))
-    say = identification.line
+    say = terminal.line
     say(
         screen,
         f"NRMSE: mean error of the joint torques on {compared.source}, alike for all ways; deviation: median sigma "
@@ -89,7 +90,7 @@ def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
         f"{compared.reference.name}",
     )
     for way in compared.refused:
-        say(screen, f"{way.name} refused: {way.refusal}")
+        say(screen, f"{way.name} refused: {spoken(way.refusal or '')}")
     if compared.interrupted:
         say(screen, "interrupted: the ways that are missing were not tried")
     names = shown_parameters(compared, every)
@@ -231,8 +232,8 @@ def report_identified(
     *,
     physical: PhysicalParameters | None = None,
     files: Sequence[Path] = (),
-    warnings: Sequence[str] = (),
-) -> tuple[str, ...]:
+    warnings: Sequence[Message] = (),
+) -> tuple[Message, ...]:
     """Write the report right after an identification, its logs at hand, and return its own warnings.
 
     files: further inputs; warnings: of what else was done.
@@ -263,8 +264,8 @@ def with_command(result: Identification) -> Identification:
     return replace(result, origin=replace(result.origin, command=command_line()))
 
 
-def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[str]:
+def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:
     """Warnings of all results; of several, each with its name."""
     if len(results) == 1:
-        return [terminal.spoken(w) for w in results[0].warnings]
-    return [f"{n}: {terminal.spoken(w)}" for n, r in zip(names, results, strict=True) for w in r.warnings]
+        return list(results[0].warnings)
+    return [w.about(n) for n, r in zip(names, results, strict=True) for w in r.warnings]

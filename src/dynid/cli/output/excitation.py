@@ -13,7 +13,7 @@ import numpy as np
 
 from dynid.cli.log_options import parse_columns
 from dynid.cli.output.recordings import read_motion
-from dynid.cli.terminal import escaped, spoken
+from dynid.cli.terminal import escaped, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, limits_of
 from dynid.logs.read import read_log
@@ -187,20 +187,17 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
     """
     if robot.floating:
         raise DynidError(
-            "floating_base", "'{name}' floats; a moving base is not shown; {FIX_THE_BASE}", name=robot.name,
-            FIX_THE_BASE=FIX_THE_BASE,
+            "floating_base", "'{robot}' floats; a moving base is not shown", "{fix}", robot=robot.name,
+            fix=FIX_THE_BASE,
         )  # fmt: skip
-    try:
-        if file.suffix.lower() in (".json", ".yaml", ".yml"):
-            motion = read_motion(file, robot)
-            return path_of(robot, motion.t, motion.q)
-        log = read_log(file, robot, columns=parse_columns(column) or None)
-    except LogError as error:
-        raise LogError(error.log, spoken(error.problem)) from error
+    if file.suffix.lower() in (".json", ".yaml", ".yml"):
+        motion = read_motion(file, robot)
+        return path_of(robot, motion.t, motion.q)
+    log = read_log(file, robot, columns=parse_columns(column) or None)
     try:
         return path_of(robot, log.t, log.q)
     except DynidError as error:
-        raise LogError(log.name, str(error)) from error
+        raise LogError(log.name, error.message) from error
 
 
 def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
@@ -211,16 +208,16 @@ def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tupl
     return read_shapes(file, robot, lock)
 
 
-def show_notes(notes: Sequence[str], screen: Console) -> None:
+def show_notes(notes: Sequence[Message], screen: Console) -> None:
     """Print why meshes are not drawn."""
     for note in notes[:SHOWN]:
-        screen.print(f"note: {escaped(note)}", highlight=False, soft_wrap=True)
+        show_note(note, screen)
     if len(notes) > SHOWN:
         screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for such reasons", highlight=False)
 
 
 def view_facts(
-    robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[str], address: str
+    robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[Message], address: str
 ) -> dict[str, object]:
     """What is shown, for machines."""
     return {

@@ -61,7 +61,7 @@ def read_motion(path: Path, robot: Robot) -> Motion:
     try:
         return Motion(*arrays)
     except MotionError as error:
-        raise LogError(str(path), str(error)) from error
+        raise LogError(str(path), error.message) from error
 
 
 def _parsed(name: str, text: str, suffix: str) -> Any:
@@ -124,8 +124,8 @@ def _from_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Array, 
             times.append(float(stamp["sec"]) + 1e-9 * float(stamp["nanosec"]))
         except KeyError as error:
             raise LogError(
-                name, "trajectory_point_incomplete", "point {k} has no {args}; a motion needs all of {KEYS}", k=k,
-                args=error.args[0], KEYS=list(_KEYS),
+                name, "trajectory_point_incomplete", "point {k} has no {missing}; a motion needs all of {keys}", k=k,
+                missing=error.args[0], keys=list(_KEYS),
             ) from None  # fmt: skip
         except (TypeError, ValueError) as error:
             raise LogError(
@@ -216,7 +216,7 @@ def _write(path: Path, columns: Mapping[str, Array]) -> None:
     import polars as pl
 
     if polars_lost_its_threads():
-        raise DynidError("process_needs_spawn", "{path}: {NEEDS_SPAWN}", path=path, NEEDS_SPAWN=NEEDS_SPAWN)
+        raise DynidError(NEEDS_SPAWN.about(str(path)))
     frame = pl.DataFrame(dict(columns))
     if path.suffix.lower() == ".parquet":
         try:

@@ -109,7 +109,7 @@ class Header:
     decimal_comma: bool = False
     quoted: bool = False
     stamps: frozenset[int] = frozenset()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
 
 def is_number(text: str) -> bool:
@@ -150,10 +150,11 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
     first = _decode(log, lines[skipped])
     delimiter = find_delimiter(first)
     columns = split_line(first, delimiter)
-    used, notes = skipped + 1, []
+    used, notes = skipped + 1, list[Message]()
     if all(is_number(name) for name in columns):
         columns = _commented_header(log, lines[:skipped], len(columns))
-        used, notes = skipped, ["the header is the last line of comment before the numbers"]
+        used = skipped
+        notes.append(Message("header_in_comment", "the header is the last line of comment before the numbers"))
     _check_unique(log, columns)
     sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
     comma = delimiter == ";" and b"," in sample and b"." not in sample
@@ -246,7 +247,7 @@ class TextTable:
 
     path: Path
     header: Header
-    left_out: list[str] = field(default_factory=list, compare=False)
+    left_out: list[Message] = field(default_factory=list, compare=False)
 
     @property
     def name(self) -> str:
@@ -259,7 +260,7 @@ class TextTable:
         return tuple(Field(name) for name in self.header.columns if name)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Message, ...]:
         """What the header needed."""
         return self.header.notes
 
@@ -314,7 +315,8 @@ class TextTable:
         if len(cells) == count and not is_cut and not is_short:
             return block
         line = self.first_line(size, number) + block.count(NEWLINE)
-        self.left_out[:] = [f"line {line}, the last one, is incomplete (cut off while writing?): left out"]
+        what = "line {line}, the last one, is incomplete (cut off while writing?): left out"
+        self.left_out[:] = [Message("last_line_incomplete", what, line=line)]
         return before + newline
 
 
@@ -341,7 +343,7 @@ def _damaged(log: str, error: Exception, hint: str = "") -> LogError:
         return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):
         return LogError(log, "gzip_damaged", "the gzip data are cut off or damaged", "copy the file again")
-    return LogError(log, "file_unreadable", "cannot be read: {error}", error=error)
+    return LogError(log, "file_unreadable", "cannot be read: {reason}", reason=str(error))
 
 
 def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tuple[bytes, bool]]:
@@ -477,8 +479,8 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
         line = table.first_line(size, number)
         _find_fault(table.name, header, places, line, block)
         raise LogError(
-            table.name, "line_unreadable", "a line after line {line} cannot be read: {error}", line=line - 1,
-            error=error,
+            table.name, "line_unreadable", "a line after line {line} cannot be read: {reason}", line=line - 1,
+            reason=str(error),
         ) from error  # fmt: skip
 
 
@@ -524,24 +526,24 @@ def _find_fault(log: str, header: Header, places: list[int], line: int, block: b
         cells = _cells(raw, header)
         if len(cells) != count:
             raise LogError(
-                log, "cell_count_mismatch", "line {number} has {count} cells, the header has {count_2} columns{guess}",
-                number=number, count=len(cells), count_2=count, guess=_guess(len(cells), count, header.delimiter),
+                log, "cell_count_mismatch", "line {line} has {cells} cells, the header has {columns} columns",
+                _guess(len(cells), count, header.delimiter), line=number, cells=len(cells), columns=count,
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
             if not _is_cell(cell, header):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
-                units = "; if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
-                dates = "; write times as seconds" if _DATE.match(cell) else ""
+                units = "if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
+                dates = "write times as seconds" if _DATE.match(cell) else ""
                 told = units if number == header.lines + 1 and not any(map(is_number, filter(None, cells))) else ""
                 raise LogError(
-                    log, "values_not_numeric", "line {number}, column '{columns}': {shown!r} is not a number{dates}",
-                    number=number, columns=header.columns[place], shown=shown, dates=dates or told,
+                    log, "values_not_numeric", "line {line}, column '{column}': {cell!r} is not a number",
+                    dates or told, line=number, column=header.columns[place], cell=shown,
                 )  # fmt: skip
 
 
 def _guess(cells: int, count: int, delimiter: str) -> str:
     """What may be wrong with a line of too few or too many cells."""
     if delimiter == "," and count < cells <= 2 * count:
-        return "; decimal commas need another mark between the cells, such as ;"
+        return "decimal commas need another mark between the cells, such as ;"
     return ""

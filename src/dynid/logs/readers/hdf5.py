@@ -13,6 +13,7 @@ import numpy as np
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
 from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeezed, why_not_numbers
+from dynid.messages import Message
 
 _MOST_BYTES = 64 << 20
 
@@ -33,7 +34,7 @@ class Hdf5Table:
     path: Path
     fields: tuple[Field, ...]
     stored: dict[str, Stored]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:
@@ -140,7 +141,7 @@ class MatTable:
 
     path: Path
     arrays: Mapping[str, Numbers]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
 from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeezed, why_not_numbers
+from dynid.messages import Message
 
 # Rows read at once, whatever is asked for: a small compressed file can claim any shape.
 _MOST_BYTES = 64 << 20
@@ -39,7 +40,7 @@ class NpzTable:
     path: Path
     members: dict[str, Member]
     words: dict[str, tuple[str, ...]]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:

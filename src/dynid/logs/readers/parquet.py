@@ -12,6 +12,7 @@ from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
+from dynid.messages import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +24,7 @@ class ParquetTable:
 
     path: Path
     fields: tuple[Field, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:
