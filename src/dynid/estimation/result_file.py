@@ -253,8 +253,8 @@ def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
             del waiting[name]
     has_shares = len(r.lost_shares) > 0
     return tuple(
-        Lost(*item, tuple(own) if has_shares or item[1] == NO_EFFECT else None)
-        for item, own in zip(r.lost, shares, strict=True)
+        Lost(name, seen, Message.load(remedy), tuple(own) if has_shares or seen == NO_EFFECT else None)
+        for (name, seen, remedy), own in zip(r.lost, shares, strict=True)
     )
 
 

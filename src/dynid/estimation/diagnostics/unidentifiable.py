@@ -30,7 +30,7 @@ class Lost:
 
     name: str
     seen: str
-    remedy: str
+    remedy: Message
     shares: tuple[tuple[str, float], ...] | None = ()
 
     @property

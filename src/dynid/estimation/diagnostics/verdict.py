@@ -337,10 +337,11 @@ def _doubtful_data(evidence: Evidence) -> list[Doubt]:
     if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
         doubts.append(_doubt(
             "torques_delayed", "torques seem to be recorded {ms:.2g} ms (+- {sigma_ms:.1g}) {when} the "
-            "positions{still}", "identify again with {delay} and compare the validation error",
+            "positions{still}", "identify again with {option} and compare the validation error",
             seconds=delay.seconds, ms=1e3 * abs(delay.seconds), sigma_ms=1e3 * delay.sigma,
             when="after" if delay.seconds > 0.0 else "before", still=" still" if evidence.used_delay else "",
-            delay=Option("delay", round(evidence.used_delay + delay.seconds, 4)),
+            delay=evidence.used_delay + delay.seconds,
+            option=Option("delay", round(evidence.used_delay + delay.seconds, 4)),
         ))  # fmt: skip
     return doubts
 
