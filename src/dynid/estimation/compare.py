@@ -243,8 +243,10 @@ def _why(best: Way, finished: Sequence[Way]) -> Message:
         return Message("only_trusted_way", text + "that of the only way that can be trusted", **facts)
     if first is best:
         rivals = sum(way.error <= max(TIE * best.error, best.error + NOTHING) for way in allowed) - 1
-        others = f" ({{rivals}} more {'is' if rivals == 1 else 'are'} as good, its deviations are no larger)"
-        return Message("smallest_error", f"{text}the smallest{others if rivals else ''}", rivals=rivals, **facts)
+        text += "the smallest"
+        if rivals:
+            text += " ({rivals} more " + ("is" if rivals == 1 else "are") + " as good, its deviations are no larger)"
+        return Message("smallest_error", text, rivals=rivals, **facts)
     text += "as good as the smallest ({smallest:.4f}, {other})"
     facts |= {"smallest": first.error, "other": first.name}
     if first.estimator == "ridge":
@@ -261,7 +263,7 @@ def _about(best: Way) -> list[Message]:
     if coloured:
         what = "the jackknife's deviations allow for it" if result.groups else "its deviations are too small"
         told.append(Message(
-            "residuals_coloured", f"its residuals are coloured ({{some}}): {what}", channels=coloured,
+            "residuals_coloured", "its residuals are coloured ({some}): " + what, channels=coloured,
             some=coloured[:8], jackknife=bool(result.groups),
         ))  # fmt: skip
     if best.estimator == "ridge":
@@ -285,7 +287,7 @@ def _doubts(best: Way, ways: Sequence[Way]) -> list[Message]:
         codes = [way.refusal.code for way in refused if way.refusal is not None]
         rank = ", a joint alone lacks rank" if LACKS_RANK in codes else ""
         told.append(Message(
-            "recursion_refused", f"the recursion refused ({{joined}}){rank}", ways=[way.name for way in refused],
+            "recursion_refused", "the recursion refused ({joined})" + rank, ways=[way.name for way in refused],
             joined=" and ".join(way.name for way in refused), codes=codes,
         ))  # fmt: skip
     others = [way for way in ways if way.result is not None and way is not best and way.estimator != "huber"]

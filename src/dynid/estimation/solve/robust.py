@@ -445,6 +445,10 @@ def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[Message, .
             first=[(logs[log].name, start, stop, [names[j] for j in sorted(joints)])
                    for log, start, stop, joints in tally.first],
         ))  # fmt: skip
-    data = "judged in the same way: errors are those of the good rows" if judged else "taken as recorded"
-    told.append(Message("validation_judged" if judged else "validation_not_judged", f"validation data were {data}"))
+    if judged:
+        told.append(Message(
+            "validation_judged", "validation data were judged in the same way: errors are those of the good rows"
+        ))  # fmt: skip
+    else:
+        told.append(Message("validation_not_judged", "validation data were taken as recorded"))
     return tuple(told)
