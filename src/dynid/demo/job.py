@@ -22,6 +22,7 @@ from dynid.exports.export import export
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.logs.log import Log
 from dynid.logs.simulate import simulate
+from dynid.messages import Message, Wording
 from dynid.physical.find import physical_parameters
 from dynid.physical.parameters import PhysicalParameters
 from dynid.report.excitation import write_page
@@ -129,8 +130,8 @@ class MainJob:
         self.robot, self.folder, self.seed = robot, folder, seed
         self.facts: dict[str, object] = {"robot": robot.name, "joints": robot.n, "seed": seed}
         self.summary: list[tuple[str, str]] = []
-        self.warnings: tuple[str, ...] = ()
-        self.failures: list[str] = []
+        self.warnings: tuple[Message, ...] = ()
+        self.failures: list[Message] = []
 
     def run(self) -> Iterator[tuple[float, str]]:
         """Do it; yield the share that is done, and what is done now or was found."""
@@ -157,7 +158,7 @@ class MainJob:
         try:
             write(self._path(name))
         except DynidError as error:
-            self.failures.append(str(error))
+            self.failures.append(error.message)
 
     def _know(self) -> str:
         """What can be identified at all."""
@@ -279,7 +280,7 @@ class MainJob:
                 reasons.append(str(error))
             except DynidError as error:
                 reasons.append(str(error))
-                self.failures.append(str(error))
+                self.failures.append(error.message)
             else:
                 return done.path, str(done.verification)
         return None, f"no model for simulators was written: {reasons[-1]}"
@@ -291,12 +292,13 @@ def _make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise DynidError(
-            "folder_not_creatable", "--out {folder}: cannot make this folder ({strerror})", "choose another",
-            folder=folder, strerror=error.strerror,
+            "folder_not_creatable", "{out}: cannot make this folder ({reason})", "choose another",
+            out=Wording(str(folder), f"--out {folder}"), folder=folder, reason=error.strerror,
         ) from error  # fmt: skip
     if not os.access(folder, os.W_OK):
         raise DynidError(
-            "folder_unwritable", "--out {folder}: no permission to write there", "choose another folder", folder=folder,
+            "folder_unwritable", "{out}: no permission to write there", "choose another folder",
+            out=Wording(str(folder), f"--out {folder}"), folder=folder,
         )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from dynid.estimation.inference.selection import Trial
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import LEAD
 from dynid.logs.log import ArraySource, Log
+from dynid.messages import Message
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -142,10 +143,10 @@ class Identification:
     essential_values: Array
     lost: tuple[Lost, ...]
     checks: tuple[ChannelCheck, ...]
-    findings: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
+    findings: tuple[tuple[str, tuple[Message, ...]], ...]
+    notes: tuple[Message, ...]
     verdict: Verdict
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
     factors: tuple[tuple[ChannelFactor, ...], ...]
     version: str
     origin: Origin = UNKNOWN_ORIGIN
@@ -170,7 +171,7 @@ class Identification:
     @cached_property
     def joined(self) -> dict[str, dict[str, float]]:
         """Of every lost parameter: those of `names` with which it forms sums, each with its factor."""
-        direct = {item.name: dict(item.shares) for item in self.lost}
+        direct = {item.name: dict(item.shares or ()) for item in self.lost}
 
         def resolved(name: str) -> dict[str, float]:
             total: dict[str, float] = {}

@@ -21,6 +21,7 @@ from dynid.estimation.solve.robust import Judge, tell
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
 from dynid.logs.read import read_log
+from dynid.messages import ANYTHING, Message, Option
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import put_on_plate
 from dynid.robot.joint_column import JointColumn
@@ -79,7 +80,7 @@ def identify(
     if wishes.robust and measure.has_reactions:
         raise IdentificationError(
             "huber_with_base_forces", "estimator 'huber' judges joint torques alone",
-            "use 'wls' with forces on the base",
+            "use {estimator} with forces on the base", estimator=Option("estimator", "wls"),
         )  # fmt: skip
     method = Method(estimator, dict(known or {}), tuple(tied), offsets_per_log, intervals)
     used, others, name = split_logs(robot, logs, validate)
@@ -90,7 +91,7 @@ def identify(
         )  # fmt: skip
     state = collect(robot, used, wishes, on_progress=on_progress)
     judge, checked, torques = state.judge, None, None
-    trained: tuple[str, ...] = ()
+    trained: tuple[Message, ...] = ()
     alike: Judge | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
         alike = judge.anew() if judge is not None and isinstance(validate, float | int) else None
@@ -147,14 +148,14 @@ def collect_state(
         wishes = replace(wishes, unknown=check_unknown(robot, unknown, measure))
         return collect(robot, used, wishes, on_progress=on_progress)
     if any(own.values()):
-        given = ", ".join(name for name, here in own.items() if here)
+        given = [name for name, here in own.items() if here]
         raise IdentificationError(
             "settings_given_with_like", "like= takes over all settings", "leave out {given}", given=given,
         )  # fmt: skip
     if robot.parameter_names != like.equation.robot.parameter_names:
         raise IdentificationError(
-            "state_of_other_robot", "the state is one of '{name}', not of '{name_2}'", name=like.equation.robot.name,
-            name_2=robot.name,
+            "state_of_other_robot", "the state is one of '{other_robot}', not of '{robot}'", robot=robot.name,
+            other_robot=like.equation.robot.name,
         )  # fmt: skip
     rows = collect_torques_like(like, used)
     found = collect_like(like, used, on_progress=on_progress, validate=False)
@@ -189,8 +190,8 @@ def _on_plate(robot: Robot, measure: Measure, sensor: ForceSensor | str | Path |
         for name, given in (("sensor", sensor is not None), ("partial", partial)):
             if given:
                 raise IdentificationError(
-                    "model_without_base_forces", "model '{model}' uses no force plate; {name}= goes with reaction "
-                    "models", model=measure.model, name=name,
+                    "model_without_base_forces", "model '{model}' uses no force plate; {option} goes with reaction "
+                    "models", model=measure.model, option=Option(name, True if name == "partial" else ANYTHING),
                 )  # fmt: skip
         return robot
     if sensor is not None and not robot.floating:
@@ -209,8 +210,8 @@ def check_unknown(robot: Robot, unknown: Sequence[str] | None, measure: Measure)
     words = (unknown,) if isinstance(unknown, str) else tuple(unknown)
     if words and (measure.has_reactions or measure.model == "energy"):
         raise IdentificationError(
-            "model_needs_geometry", "model '{model}' needs the geometry; with {words} unknown use torque, power or "
-            "momentum", model=measure.model, words=list(words),
+            "model_needs_geometry", "model '{model}' needs the geometry, of which {unknown} is unknown", "use torque, "
+            "power or momentum", model=measure.model, unknown=words,
         )  # fmt: skip
     return words or None
 
@@ -228,20 +229,20 @@ def check_wishes(
     """What was asked for, checked."""
     if robot.floating:
         raise IdentificationError(
-            "floating_base", "'{name}' floats; logs of joint torques are identified on a fixed base; {FIX_THE_BASE}",
-            name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+            "floating_base", "'{robot}' floats; logs of joint torques are identified on a fixed base", "{fix}",
+            robot=robot.name, fix=FIX_THE_BASE,
         )  # fmt: skip
     blocks: tuple[str, ...] | None
     if not measure.has_torques:
         if friction != "auto" and tuple(friction):
             raise IdentificationError(
                 "friction_with_reaction_model", "the base does not feel friction:",
-                "leave friction out with model='reaction'",
+                "leave friction out with {model}", model=Option("model", "reaction"),
             )  # fmt: skip
         if columns:
             raise IdentificationError(
                 "columns_with_reaction_model", "columns are torques of joints:",
-                "leave columns out with model='reaction'",
+                "leave columns out with {model}", model=Option("model", "reaction"),
             )  # fmt: skip
         blocks = ()
     elif friction == "auto":
@@ -263,12 +264,12 @@ def check_wishes(
     chosen = tuple(range(robot.n)) if joints is None else _joints(robot, joints)
     if (measure.is_scalar or measure.has_reactions) and len(chosen) < robot.n:
         raise IdentificationError(
-            "joints_with_summed_model", "model '{model}' adds up all joints; joints= goes with torque and momentum",
-            model=measure.model,
+            "joints_with_summed_model", "model '{model}' adds up all joints; {option} goes with torque and momentum",
+            model=measure.model, option=Option("joints"),
         )  # fmt: skip
     own = (*robot.columns, *columns) if measure.has_torques else ()
     if len({column.name for column in own}) < len(own):
-        raise IdentificationError("column_name_twice", "two columns have the same name")
+        raise IdentificationError("column_name_twice", "two columns have the same name", "rename one")
     names = [robot.joint_names[j] for j in chosen]
     own = tuple(column for column in own if column.joint in names or column.joint not in robot.joint_names)
     return Wishes(blocks, rotor_inertia, cutoff, delay, chosen, own, measure)
@@ -277,9 +278,9 @@ def check_wishes(
 def _joints(robot: Robot, joints: Sequence[str]) -> tuple[int, ...]:
     unknown = [str(name) for name in joints if str(name) not in robot.joint_names]
     if unknown or not joints:
-        what = f"no joint '{unknown[0]}'" if unknown else "no joint named"
         raise IdentificationError(
-            "unknown_joint", "{what}; joints are {joint_names}", what=what, joint_names=list(robot.joint_names),
+            "unknown_joint", ("no joint '{unknown[0]}'" if unknown else "no joint named") + "; joints are {joints}",
+            unknown=unknown, joints=list(robot.joint_names),
         )  # fmt: skip
     wanted = {str(name) for name in joints}
     return tuple(j for j, name in enumerate(robot.joint_names) if name in wanted)

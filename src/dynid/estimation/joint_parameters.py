@@ -15,6 +15,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.identifiability.base_reactions import SensorRelation, relate_sensors, sufficient_channels
 from dynid.identifiability.parameters import BaseParameters
+from dynid.messages import Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -62,7 +63,8 @@ class JointParameters:
         if np.isnan(self.values).any():
             lost = [name for name, x in zip(self.names, self.values, strict=True) if np.isnan(x)]
             raise IdentificationError(
-                "torque_parameters_lost", "torques need {lost}, which the data did not show", lost=list(lost),
+                "torque_parameters_lost", "torques need {parameters}, which the data did not show",
+                "record a motion that shows them", parameters=lost,
             )  # fmt: skip
         W = regressor(self.robot, motion, rotor_inertia=False)
         tau = (W.matrix[:, list(self.base.kept)] @ self.values).reshape(len(motion.t), -1)
@@ -92,9 +94,9 @@ def refuse_hidden(robot: Robot) -> None:
     """Raise where a declared rotor shows in the forces on the base and its inertia is not declared."""
     if robot.sensor is not None and robot.sensor.hidden:
         raise IdentificationError(
-            "rotor_inertia_undeclared", "the rotor inertia of joint {hidden} is unknown and its gear ratio is not 1: "
+            "rotor_inertia_undeclared", "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: "
             "torques need ratio^2 J, the base feels ratio J in sums with the links",
-            "declare `inertia` of these rotors", hidden=list(robot.sensor.hidden),
+            "declare `inertia` of these rotors", joints=list(robot.sensor.hidden),
         )  # fmt: skip
 
 
@@ -105,9 +107,10 @@ def refuse_lost(robot: Robot, relation: SensorRelation) -> None:
         sets = sufficient_channels(robot)
         some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")
         raise IdentificationError(
-            "channels_insufficient", "the channels {channels} cannot tell {lost} of the joint torques; the smallest "
-            "sets that would do: {some} (partial=True estimates what these channels show)",
-            channels=relation.reaction.question.channels or (), lost=list(relation.lost), some=some,
+            "channels_insufficient", "the channels {channels} cannot tell {parameters} of the joint torques; the "
+            "smallest sets that would do: {some}", "{partial} estimates what these channels show",
+            channels=relation.reaction.question.channels or (), parameters=list(relation.lost), some=some, sets=sets,
+            partial=Option("partial", True),
         )  # fmt: skip
 
 

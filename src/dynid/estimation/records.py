@@ -14,6 +14,7 @@ from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.measurement import Measure
+from dynid.messages import Message
 from dynid.robot.record import ColumnRecord, rebuild_column, record_column
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -67,39 +68,40 @@ def read_json(path: Path, form: str, version: int, remedy: str) -> dict[str, Any
     try:
         if path.stat().st_size > LARGEST:
             raise IdentificationError(
-                "file_too_large", "{path}: larger than {LARGEST} MB, which no such file is", path=path,
-                LARGEST=LARGEST // 1000000,
+                "file_too_large", "{path}: larger than {largest_mb} MB, which no such file is", path=path,
+                largest_mb=LARGEST // 1000000,
             )  # fmt: skip
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise IdentificationError(
-            "file_unreadable", "{path}: cannot be read: {strerror}", path=path, strerror=error.strerror or error,
+            "file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=error.strerror or str(error),
         ) from error  # fmt: skip
     except (ValueError, RecursionError) as error:
         raise IdentificationError(
-            "not_json", "{path}: this is no JSON file ({error})", path=path, error=error,
+            "not_json", "{path}: this is no JSON file ({reason})", path=path, reason=str(error),
         ) from error  # fmt: skip
     if not isinstance(data, dict) or data.get("format") != form:
         raise IdentificationError(
-            "wrong_record_format", "{path}: this is no file of the format '{form}'; {remedy}", path=path, form=form,
-            remedy=remedy,
+            "wrong_record_format", "{path}: this is no file of the format '{format}'", "{how}", path=path, format=form,
+            how=remedy,
         )  # fmt: skip
     if data.get("version") != version:
         found = str(data.get("version"))[:20]
         raise IdentificationError(
-            "record_version_unsupported", "{path}: the file has version {found}, this dynid reads version {version}",
-            "update dynid", path=path, found=found, version=version,
+            "record_version_unsupported", "{path}: the file has version {version}, this dynid reads version "
+            "{supported}", "update dynid", path=path, version=found, supported=version,
         )  # fmt: skip
     return data
 
 
-def describe_damage(error: Exception, inside: str = "") -> str:
-    """Say in words what is wrong with a file's content; inside: where in the file the record stands."""
+def describe_damage(error: Exception, inside: str = "") -> Message:
+    """Say what is wrong with a file's content; inside: where in the file the record stands."""
     if not isinstance(error, ValidationError):
-        return f"the file is damaged: {error}"
+        cause = error.code if isinstance(error, DynidError) else type(error).__name__
+        return Message("file_damaged", "the file is damaged: {reason}", reason=str(error), cause=cause)
     first = error.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(p) for p in first["loc"])
-    return f"{inside}{place}: {first['msg']}; the file is damaged"
+    place = inside + ".".join(str(p) for p in first["loc"])
+    return Message("file_damaged", "{place}: {reason}; the file is damaged", place=place, reason=first["msg"])
 
 
 def record_array(x: Array) -> ArrayRecord:
@@ -112,7 +114,8 @@ def read_numbers(record: ArrayRecord, *shape: int) -> Array:
     """Numbers of an array that must have this shape."""
     if tuple(record.shape) != shape:
         raise IdentificationError(
-            "wrong_shape", "an array has shape {shape}, not {shape_2}", shape=tuple(record.shape), shape_2=shape,
+            "wrong_shape", "an array has shape {shape!s}, not {expected_shape!s}", shape=tuple(record.shape),
+            expected_shape=shape,
         )  # fmt: skip
     raw = base64.b64decode(record.float64, validate=True)
     return np.frombuffer(raw, dtype="<f8").astype(np.float64).reshape(shape)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
-from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.diagnostics.unidentifiable import NO_EFFECT, Lost
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Bounds, Identification, Origin
 from dynid.estimation.inference.score import Score
@@ -34,6 +34,7 @@ from dynid.estimation.records import (
     record_factor,
 )
 from dynid.estimation.regression.equation import Equation
+from dynid.messages import Message
 from dynid.robot.record import FileRecord, RobotRecord, rebuild_files, rebuild_robot, record_files, record_robot
 from dynid.storage.files import write_text
 
@@ -133,9 +134,7 @@ def read_identification(path: Path) -> Identification:
     try:
         return rebuild_identification(IdentificationRecord.model_validate(data))
     except DAMAGE as error:
-        raise IdentificationError(
-            "file_damaged", "{path}: {describe_damage}", path=path, describe_damage=describe_damage(error),
-        ) from error  # fmt: skip
+        raise IdentificationError(describe_damage(error).about(str(path))) from error
 
 
 def record_identification(x: Identification) -> IdentificationRecord:
@@ -177,7 +176,7 @@ def record_identification(x: Identification) -> IdentificationRecord:
         essential=list(x.essential),
         essential_values=record_array(x.essential_values),
         lost=[(item.name, item.seen, item.remedy) for item in x.lost],
-        lost_shares=[list(item.shares) for item in x.lost],
+        lost_shares=_record_shares(x.lost),
         checks=[(c.channel, c.colour, c.velocity, c.position) for c in x.checks],
         findings=[(name, list(sentences)) for name, sentences in x.findings],
         notes=list(x.notes),
@@ -230,10 +229,10 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
         essential_values=read_numbers(r.essential_values, p),
         lost=_rebuild_lost(r),
         checks=tuple(ChannelCheck(*check) for check in r.checks),
-        findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
-        notes=tuple(r.notes),
-        verdict=Verdict(r.verdict[0], tuple(r.verdict[1]), r.verdict[2]),
-        warnings=tuple(r.warnings),
+        findings=tuple((name, tuple(map(Message.load, sentences))) for name, sentences in r.findings),
+        notes=tuple(map(Message.load, r.notes)),
+        verdict=Verdict(r.verdict[0], tuple(map(Message.load, r.verdict[1])), Message.load(r.verdict[2])),
+        warnings=tuple(map(Message.load, r.warnings)),
         factors=factors,
         version=r.dynid,
         origin=Origin(r.origin.command, rebuild_files(r.origin.inputs), tuple(r.origin.versions)),
@@ -252,7 +251,17 @@ def _rebuild_lost(r: IdentificationRecord) -> tuple[Lost, ...]:
             raise IdentificationError("record_lost_shares_cyclic", "lost_shares of lost parameters lead in a circle")
         for name in found:
             del waiting[name]
-    return tuple(Lost(*item, tuple(own)) for item, own in zip(r.lost, shares, strict=True))
+    has_shares = len(r.lost_shares) > 0
+    return tuple(
+        Lost(name, seen, Message.load(remedy), tuple(own) if has_shares or seen == NO_EFFECT else None)
+        for (name, seen, remedy), own in zip(r.lost, shares, strict=True)
+    )
+
+
+def _record_shares(lost: tuple[Lost, ...]) -> list[list[tuple[str, float]]]:
+    """Shares of all, or of none where a file of old did not say."""
+    shares = [item.shares for item in lost]
+    return [list(own or ()) for own in shares] if None not in shares else []
 
 
 def _record_score(x: Score) -> ScoreRecord:
@@ -278,15 +287,15 @@ def _check_names(r: IdentificationRecord, equation: Equation) -> None:
     foreign = [name for name in names if name not in columns and name.rpartition("@")[0] not in columns]
     if foreign or len(set(names)) < len(names):
         raise IdentificationError(
-            "record_parameters_mismatch", "parameter '{foreign}' is not one of the equation's, or named twice",
-            foreign=(foreign or names)[0],
+            "record_parameters_mismatch", "parameter '{parameter}' is not one of the equation's, or named twice",
+            parameter=(foreign or names)[0],
         )  # fmt: skip
     if not set(r.essential) <= set(names):
         raise IdentificationError("record_essentials_mismatch", "essential parameters are not among the parameters")
     if r.model != equation.measure.model:
         raise IdentificationError(
-            "record_model_mismatch", "model '{model}' is not the equation's '{model_2}'", model=r.model,
-            model_2=equation.measure.model,
+            "record_model_mismatch", "model '{model}' is not the equation's '{expected_model}'", model=r.model,
+            expected_model=equation.measure.model,
         )  # fmt: skip
     if not r.factors or any(len(of_log) != len(equation.channels) for of_log in r.factors):
         raise IdentificationError("record_factors_missing", "factors must be given for every log and channel")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import IdentificationError
+from dynid.messages import Message
 from dynid.payload.payload import numbers
 from dynid.robot.transform import Array
 
@@ -36,9 +37,9 @@ class Gains:
     friction: tuple[str, ...]
     cutoff: float | None
     nrmse: Array
-    findings: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    findings: tuple[tuple[str, tuple[Message, ...]], ...]
+    notes: tuple[Message, ...]
+    warnings: tuple[Message, ...]
 
     @property
     def intervals(self) -> Array:
@@ -50,8 +51,8 @@ class Gains:
         """Gain of one joint."""
         if name not in self.names:
             raise IdentificationError(
-                "unknown_joint", "there is no joint '{name}' in these gains; joints are {names}", name=name,
-                names=list(self.names),
+                "unknown_joint", "there is no joint '{joint}' in these gains; joints are {joints}", joint=name,
+                joints=list(self.names),
             )  # fmt: skip
         return float(self.values[self.names.index(name)])
 

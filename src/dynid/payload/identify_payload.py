@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.diagnostics.verdict import USABLE_MEAN
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, USABLE_MEAN
 from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, check_wishes
 from dynid.estimation.inference.jackknife import gain_shifts, jackknife
@@ -17,14 +17,13 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, solve
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
+from dynid.messages import Message
 from dynid.payload.payload import Payload
 from dynid.payload.regrouping import composed, read_payload
 from dynid.payload.two_runs import TwoRuns, collect_two_runs, widened, written
 from dynid.robot.inertia import SYMBOLS, UNITS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-
-FEW_BLOCKS = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
 
 
 @one_blas_thread
@@ -96,7 +95,7 @@ def identify_payload(
         nrmse=nrmse,
         findings=runs.findings,
         notes=runs.notes(),
-        doubts=(*map(str, runs.state.repeats), *doubts(nrmse, jackknifed=deviations is not None)),
+        doubts=(*(repeat.message for repeat in runs.state.repeats), *doubts(nrmse, jackknifed=deviations is not None)),
     )
 
 
@@ -112,15 +111,15 @@ def errors(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
         return np.asarray(np.sqrt(squares / spread))
 
 
-def doubts(nrmse: Array, *, jackknifed: bool) -> tuple[str, ...]:
+def doubts(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     """Reasons not to believe a result."""
     told = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
     if len(finite) and finite.mean() > USABLE_MEAN:
-        told.append(
-            f"the residual is as large as {100.0 * finite.mean():.0f} % of the signal: is this the right robot, are "
-            "units, signs and the order of joints right?"
-        )
+        told.append(Message(
+            "torques_not_explained", "the residual is as large as {percent:.0f} % of the signal: is this the right "
+            "robot, are units, signs and the order of joints right?", percent=100.0 * float(finite.mean()),
+        ))  # fmt: skip
     return tuple(told)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.transform import Array
 
@@ -43,9 +44,9 @@ class Payload:
     cutoff: float | None
     channels: tuple[str, ...]
     nrmse: Array
-    findings: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
-    doubts: tuple[str, ...]
+    findings: tuple[tuple[str, tuple[Message, ...]], ...]
+    notes: tuple[Message, ...]
+    doubts: tuple[Message, ...]
 
     @property
     def sigma(self) -> Array:
@@ -126,52 +127,57 @@ class Payload:
         return _matrix(self._body[1][4:])
 
     @cached_property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """What must be read."""
         return (*self.unknown, *self._not_a_body(), *self.doubts)
 
     @property
-    def unknown(self) -> tuple[str, ...]:
+    def unknown(self) -> tuple[Message, ...]:
         """What cannot be known of the payload, in words; parameters of the same fate share a sentence."""
         alike: dict[tuple[str, str], list[str]] = {}
         for item in self.lost:
-            alike.setdefault((item.seen.removeprefix("it has "), item.remedy), []).append(item.name)
+            alike.setdefault((item.seen if item.shares else "no effect on them", item.remedy), []).append(item.name)
+        what = "{parameters} of the payload cannot be known from these data ({seen})"
         return tuple(
-            f"{', '.join(names)} of the payload cannot be known from these data ({why}); {remedy}"
+            Message("payload_unidentifiable", what, "{advice}", parameters=names, seen=why, advice=remedy)
             for (why, remedy), names in alike.items()
         )
 
-    def _not_a_body(self) -> tuple[str, ...]:
+    def _not_a_body(self) -> tuple[Message, ...]:
         """Say in words why no body can have these values, where they are wrong by more than their intervals."""
         p, half = self.parameters, self.quantile * np.sqrt(np.diag(self.parameter_covariance))
         told = [
-            f"the payload's {what} is negative ({p[k]:.4g} +- {half[k]:.2g}): no body has it; were the logs mixed up, "
-            "or torques of the wrong sign?"
+            Message(
+                "payload_negative", "the payload's {quantity} is negative ({value:.4g} +- {half_width:.2g}): no body "
+                "has it; were the logs mixed up, or torques of the wrong sign?", quantity=what, value=float(p[k]),
+                half_width=float(half[k]),
+            )
             for k, what in ((9, "mass"), (0, "XX"), (3, "YY"), (5, "ZZ"))
             if p[k] + half[k] < -CERTAIN
-        ]
+        ]  # fmt: skip
         M = p[9]
         if np.isfinite(M) and not self.has_mass and not told:
-            told.append(
-                f"the payload's mass ({M:.3g} +- {half[9]:.2g} kg) cannot be told from none: its centre is not known"
-            )
+            told.append(Message(
+                "payload_mass_insignificant", "the payload's mass ({mass:.3g} +- {half_width:.2g} kg) cannot be "
+                "distinguished from zero: its centre is not known", mass=float(M), half_width=float(half[9]),
+            ))  # fmt: skip
         if told or not np.isfinite(self.inertia).all():
             return tuple(told)
         excess, deviation = _triangle(p, self.parameter_covariance)
         if excess + self.quantile * deviation < -CERTAIN:
-            told.append(
-                f"no body has the payload's inertia: its largest principal moment exceeds the sum of the two others by "
-                f"{-2.0 * excess:.2g} +- {2.0 * self.quantile * deviation:.1g} kg m^2"
-            )
+            told.append(Message(
+                "payload_inertia_impossible", "no body has the payload's inertia: its largest principal moment exceeds "
+                "the sum of the two others by {excess:.2g} +- {half_width:.1g} kg m^2", excess=-2.0 * excess,
+                half_width=2.0 * self.quantile * deviation,
+            ))  # fmt: skip
         return tuple(told)
 
     def value(self, name: str) -> float:
         """Value of one parameter or sum."""
         if name not in self.names:
-            told = ", ".join(self.names)
             raise IdentificationError(
-                "payload_parameter_undetermined", "the data do not tell '{name}' of the payload; they tell {told}",
-                name=name, told=told,
+                "payload_parameter_undetermined", "the data do not tell '{parameter}' of the payload; they tell "
+                "{parameters}", parameter=name, parameters=list(self.names),
             )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
@@ -279,7 +285,8 @@ def check_load(parameters: object) -> Array:
     p = _numbers("parameters", parameters, (10,))
     if p[9] <= 0.0:
         raise IdentificationError(
-            "payload_mass_not_positive", "the mass of the payload must be positive, got {p:.6g} kg", p=p[9],
+            "payload_mass_not_positive", "the mass of the payload must be positive, got {mass:.6g} kg",
+            mass=float(p[9]),
         )  # fmt: skip
     P = pseudo_inertia(p)
     if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
@@ -299,7 +306,7 @@ def _numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
         counts = " or ".join(" x ".join(map(str, shape)) or "one" for shape in shapes)
         got = str(value)[:60]
         raise IdentificationError(
-            "invalid_payload_values", "{what} of the payload:", "give finite numbers ({counts} of them), got {got!r}",
-            what=what, counts=counts, got=got,
+            "invalid_payload_values", "{quantity} of the payload: got {got!r}",
+            "give finite numbers ({counts} of them)", quantity=what, counts=counts, got=got,
         )  # fmt: skip
     return x

@@ -9,6 +9,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.identifiability.numeric import find_by_qr
+from dynid.messages import Message, Wording
 from dynid.payload.payload import Payload
 from dynid.payload.regrouping import read_payload
 from dynid.payload.two_runs import find_carrier, zeros_of
@@ -31,8 +32,8 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     logs = {file.sha256 for file in unloaded.origin.inputs}
     if loaded.origin.inputs and logs.issuperset(file.sha256 for file in loaded.origin.inputs):
         raise IdentificationError(
-            "loaded_equals_unloaded", "both results are from the same logs; a run with the payload and one without "
-            "are needed",
+            "loaded_equals_unloaded", "both results are from the same logs",
+            "use a run with the payload and one without",
         )  # fmt: skip
     carrier = find_carrier(robot, link)
     label = robot.links[carrier].label
@@ -70,16 +71,23 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     to_base = np.column_stack([M, np.zeros((len(M), len(runs)))])
     reading = read_payload(names, regrouping, loaded.equation, to_base, M @ E, None)
     lost = tuple(item for item in reading.lost if item.name not in zeros)
-    told = [
-        f"taken to be 0 of the payload, because '{robot.name}' says so of link {robot.links[carrier].name}: "
-        f"{', '.join(zeros)}; identify_payload finds them from the logs"
-    ] if zeros else []  # fmt: skip
+    told = [Message(
+        "payload_zeros_assumed", "taken to be 0 of the payload, because '{robot}' says so of link {link}: {parameters}",
+        "{command} finds them from the logs", robot=robot.name, link=robot.links[carrier].name, parameters=zeros,
+        command=Wording("identify_payload", "dynid payload"),
+    )] if zeros else []  # fmt: skip
     few = [result for result in (loaded, unloaded) if not result.groups]
     if few:
-        told.append("a result has textbook deviations, which are too small where residuals are coloured")
+        told.append(Message(
+            "textbook_deviations", "a result has textbook deviations, which are too small where residuals are coloured",
+            "record longer",
+        ))  # fmt: skip
     for which, result in (("with", loaded), ("without", unloaded)):
         if result.verdict.level == "do not trust":
-            told.append(f"the result {which} the payload is not to be trusted: {result.verdict.reasons[0]}")
+            told.append(Message(
+                "untrusted_result", "the result {which} the payload is not to be trusted: {reason}", which=which,
+                reason=result.verdict.reasons[0],
+            ))  # fmt: skip
     return Payload(
         robot=robot.name,
         link=robot.links[carrier].name,
@@ -111,8 +119,9 @@ def _check_same(one: Robot, other: Robot) -> None:
         same = same and np.allclose(a.placement.translation, b.placement.translation, atol=1e-9)
     if not same:
         raise IdentificationError(
-            "results_of_different_robots", "the results are of different robots ('{name}' with the payload, "
-            "'{name_2}' without it)", "identify both with the same robot file", name=one.name, name_2=other.name,
+            "results_of_different_robots", "the results are of different robots ('{robot}' with the payload, "
+            "'{other_robot}' without it)", "identify both with the same robot file", robot=one.name,
+            other_robot=other.name,
         )  # fmt: skip
 
 
@@ -124,10 +133,10 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     base, names = result.equation.base, set(result.equation.base.names)
     chosen = [k for k, name in enumerate(result.names) if name in names]
     for item in result.lost:
-        if not item.shares and not item.seen.startswith("it has no effect"):
+        if item.shares is None:
             raise IdentificationError(
-                "result_lacks_lost_shares", "this result does not say what it holds of '{name}', which was lost",
-                "identify again with this version of dynid", name=item.name,
+                "result_lacks_lost_shares", "this result does not say what it holds of '{parameter}', which was lost",
+                "identify again with this version of dynid", parameter=item.name,
             )  # fmt: skip
 
     def held(name: str) -> Array:

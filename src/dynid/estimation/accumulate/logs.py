@@ -23,6 +23,7 @@ from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log
 from dynid.logs.read import IN_CURRENT
 from dynid.logs.survey import ROWS, Survey, survey
+from dynid.messages import Message, Option
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -205,18 +206,24 @@ def collect_like(
     return gather(state.equation, tuple(logs), surveys, treatments, block=length, on_samples=told, judge=judge)
 
 
-def without_known(gathered: Gathered, state: State) -> tuple[Gathered, tuple[str, ...]]:
+def without_known(gathered: Gathered, state: State) -> tuple[Gathered, tuple[Message, ...]]:
     """Leave out what a state was made from, and say so; all, where most of it was."""
     unseen, repeats = without_repeats(gathered, state.findings)
+    known = "{part} does not count as validation: the parameters were identified from these samples"
     told = [
-        f"{repeat.part} does not count as validation: the parameters were identified from these samples"
-        + ("" if repeat.name == repeat.other else f", which {repeat.other} holds")
+        Message(
+            "validation_data_already_used", known + ("" if repeat.name == repeat.other else ", which {other} holds"),
+            part=repeat.part, log=repeat.name, other=repeat.other, share=repeat.share,
+        )
         for repeat in repeats
         if repeat.of < 0
-    ]
+    ]  # fmt: skip
     if told and 2 * len(unseen.blocks) < len(gathered.blocks):
         unseen = Gathered((), (), (), ())
-        told.append("held-out stretches of the logs validate instead; validate on another recording")
+        told.append(Message(
+            "validation_on_held_out_parts", "held-out stretches of the logs validate instead",
+            "validate on another recording",
+        ))  # fmt: skip
     return unseen, tuple(told)
 
 
@@ -231,7 +238,7 @@ def choose_treatments(
             if cutoff >= 0.5 * s.rate:
                 raise IdentificationError(
                     "cutoff_above_nyquist", "a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of "
-                    "{rate:.4g} Hz", cutoff=cutoff, rate=s.rate,
+                    "{rate:.4g} Hz", "give a lower one", cutoff=cutoff, rate=s.rate,
                 )  # fmt: skip
     elif not all(choice.series for choice in choices):
         return tuple(_unfiltered(s, wishes.delay) for s in surveys), choices[0].reason
@@ -303,7 +310,8 @@ def _with_window(measure: Measure, choices: Sequence[Choice], treatments: tuple[
     if not all(choice.series for choice in choices):
         raise IdentificationError(
             "model_needs_time_order", "model '{model}' integrates over time, but rows are postures in no order of time",
-            "use model='torque' or 'power'", model=measure.model,
+            "use {torque} or {power}", model=measure.model, torque=Option("model", "torque"),
+            power=Option("model", "power"),
         )  # fmt: skip
     if measure.window is None:
         band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
@@ -342,11 +350,14 @@ def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
     if not couplings:
         return None
     if len(couplings) != len(logs) or any(not np.allclose(c, couplings[0]) for c in couplings):
-        raise LogError(logs[0].name, "transmissions_differ", "the logs come with different transmissions (gear)")
+        raise LogError(
+            logs[0].name, "transmissions_differ", "the logs come with different transmissions", "give all the same "
+            "{gear}", gear=Option("gear"),
+        )  # fmt: skip
     if couplings[0].shape != (robot.n, robot.n):
         raise LogError(
-            logs[0].name, "wrong_shape", "its transmission has shape {shape}, not ({n}, {n})", shape=couplings[0].shape,
-            n=robot.n,
+            logs[0].name, "wrong_shape", "its transmission has shape {shape!s}, not ({n}, {n})",
+            shape=couplings[0].shape, n=robot.n,
         )  # fmt: skip
     return couplings[0]
 

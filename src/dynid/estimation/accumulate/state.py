@@ -35,6 +35,7 @@ from dynid.estimation.solve.robust import Judge
 from dynid.logs.content import Content
 from dynid.logs.cutoff import LoopNoise
 from dynid.logs.findings import Findings
+from dynid.messages import Message
 from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
 from dynid.storage.files import write_text
 
@@ -117,13 +118,13 @@ def merge_states(states: list[State]) -> State:
         if other.equation.names != first.equation.names or not alike:
             raise IdentificationError(
                 "states_not_mergeable", "only states of the same robot, columns, cut-off, delay and model can be "
-                "merged",
+                "merged", "collect the others with like=",
             )  # fmt: skip
         a, b = first.equation.rigid, other.equation.rigid
         if (a is None) != (b is None) or (a is not None and b is not None and not np.array_equal(a, b)):
             raise IdentificationError(
                 "states_first_estimate_differs", "states to be merged must share the first estimate behind the load "
-                "friction",
+                "friction", "collect the others with like=",
             )  # fmt: skip
     blocks: list[Block] = []
     kept: list[Rows] = []
@@ -268,12 +269,10 @@ def read_state(path: Path) -> State:
             raise IdentificationError("record_blocks_mismatch", "blocks and logs do not belong together")
         contents = [None if f.content is None else _rebuild_content(f.content) for f in record.findings]
     except DAMAGE as error:
-        raise IdentificationError(
-            "file_damaged", "{path}: {describe_damage}", path=path, describe_damage=describe_damage(error),
-        ) from error  # fmt: skip
+        raise IdentificationError(describe_damage(error).about(str(path))) from error
     findings = tuple(
         Findings(
-            f.log, f.rate, samples=f.samples, notes=list(f.sentences),
+            f.log, f.rate, samples=f.samples, notes=[Message.load(sentence) for sentence in f.sentences],
             lowest=tuple(f.lowest), highest=tuple(f.highest), mean=tuple(f.mean), content=content,
         )
         for f, content in zip(record.findings, contents, strict=True)

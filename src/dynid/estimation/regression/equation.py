@@ -277,13 +277,13 @@ class Equation(Layout):
             for joint in (column.joint, column.of):
                 if joint not in robot.joint_names:
                     raise IdentificationError(
-                        "unknown_joint", "column '{name}' speaks of joint '{joint}'; joints are {joint_names}",
-                        name=column.name, joint=joint, joint_names=list(robot.joint_names),
+                        "unknown_joint", "column '{column}' speaks of joint '{joint}'; joints are {joints}",
+                        column=column.name, joint=joint, joints=list(robot.joint_names),
                     )  # fmt: skip
             if column.name in taken:
                 raise IdentificationError(
-                    "column_named_as_parameter", "column '{name}' has the name of another parameter", "rename it",
-                    name=column.name,
+                    "column_named_as_parameter", "column '{column}' has the name of another parameter", "rename it",
+                    column=column.name,
                 )  # fmt: skip
         joints = tuple(range(robot.n)) if joints is None else joints
         transmission = np.eye(robot.n) if transmission is None else transmission

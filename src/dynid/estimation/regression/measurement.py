@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from dynid.errors import IdentificationError
 from dynid.estimation.regression.quadrature import POINTS, QUADRATURES
 from dynid.logs.filtering import Treatment
+from dynid.messages import Option
 
 MEASURES = ("torque", "power", "energy", "momentum", "reaction", "torque+reaction")
 
@@ -37,13 +38,13 @@ class Measure:
     def __post_init__(self) -> None:
         if self.model not in MEASURES:
             raise IdentificationError(
-                "unknown_model", "there is no model '{model}'; models are {MEASURES}", model=self.model,
-                MEASURES=list(MEASURES),
+                "unknown_model", "there is no model '{model}'; models are {models}", model=self.model,
+                models=list(MEASURES),
             )  # fmt: skip
         if self.quadrature not in QUADRATURES:
             raise IdentificationError(
-                "unknown_quadrature", "there is no quadrature '{quadrature}'; quadratures are {QUADRATURES}",
-                quadrature=self.quadrature, QUADRATURES=list(QUADRATURES),
+                "unknown_quadrature", "there is no quadrature '{quadrature}'; quadratures are {quadratures}",
+                quadrature=self.quadrature, quadratures=list(QUADRATURES),
             )  # fmt: skip
         if self.window is not None and not 0.0 < self.window < float("inf"):
             raise IdentificationError(
@@ -111,8 +112,8 @@ def refuse_idle_offsets(offsets_per_log: bool, friction: tuple[str, ...]) -> Non
     """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
     if offsets_per_log and "offset" not in friction:
         raise IdentificationError(
-            "log_offsets_without_offset", "offsets_per_log= goes with the friction block 'offset', which is not used "
-            "here",
+            "log_offsets_without_offset", "{option} goes with the friction block 'offset', which is not used here",
+            option=Option("offsets_per_log", True),
         )  # fmt: skip
 
 
@@ -129,8 +130,8 @@ class Method:
     def __post_init__(self) -> None:
         if self.estimator not in ESTIMATORS:
             raise IdentificationError(
-                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {ESTIMATORS}",
-                estimator=self.estimator, ESTIMATORS=list(ESTIMATORS),
+                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {estimators}",
+                estimator=self.estimator, estimators=list(ESTIMATORS),
             )  # fmt: skip
         if self.intervals not in ("jackknife", "white"):
             raise IdentificationError(

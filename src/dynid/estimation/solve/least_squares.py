@@ -16,6 +16,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
+from dynid.messages import Message
 from dynid.robot.transform import Array
 
 Factors = dict[int, tuple[ChannelFactor, ...]]
@@ -286,7 +287,7 @@ def constraints_of(
     known: Mapping[str, float],
     tied: Sequence[tuple[str, str]],
     declared: Mapping[str, float],
-) -> tuple[Constraints | None, tuple[str, ...]]:
+) -> tuple[Constraints | None, tuple[Message, ...]]:
     """Equations of the unknowns, and notes on what says nothing about them; declared: known where nothing else is said.
 
     Everything is first written on standard parameters X (and friction). Data see XB = M X only, so a statement
@@ -319,9 +320,12 @@ def constraints_of(
     return _visible(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in tied)])
 
 
-def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[str, ...]]:
+def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[Message, ...]]:
+    what = (
+        "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
+    )
     silent = tuple(
-        f"'{text}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
+        Message("constraint_without_effect", what, constraint=text)
         for text, row in zip(spoken, C, strict=True)
         if text and not _in_row_space(row, M)
     )
@@ -344,7 +348,8 @@ def _place(name: str, everything: list[str]) -> int:
     if name not in everything:
         near = difflib.get_close_matches(name, everything, n=3) or everything[:8]
         raise IdentificationError(
-            "unknown_parameter", "there is no parameter '{name}' here; near it are {near}", name=name, near=list(near),
+            "unknown_parameter", "there is no parameter '{parameter}' here; near it are {near}", parameter=name,
+            near=near,
         )  # fmt: skip
     return everything.index(name)
 
@@ -356,7 +361,7 @@ def _finite(name: str, value: float) -> float:
         number = np.nan
     if not np.isfinite(number):
         raise IdentificationError(
-            "known_value_not_finite", "the known value of '{name}' must be a finite number, got {value!r}", name=name,
-            value=value,
+            "known_value_not_finite", "the known value of '{parameter}' must be a finite number, got {value!r}",
+            parameter=name, value=value,
         )  # fmt: skip
     return number

@@ -27,6 +27,7 @@ from dynid.logs.findings import Findings
 from dynid.logs.log import Log
 from dynid.logs.segments import Window
 from dynid.logs.survey import Survey
+from dynid.messages import Message, Option
 from dynid.robot.transform import Array
 
 # Raw torques beside a reference: wrong samples are replaced, stretches in which the robot touches something are seen.
@@ -326,7 +327,7 @@ def find_judge(
     if not pieces.kept:
         raise LogError(
             logs[0].name, "log_short_for_outliers", "it is too short to tell outliers from what is right",
-            "use estimator='wls'",
+            "use {estimator}", estimator=Option("estimator", "wls"),
         )  # fmt: skip
     values = _fit(reference, pieces.kept)
     return replace(empty, values=values, limits=_limits(reference, values, pieces.kept, reach), tally=none)
@@ -415,19 +416,22 @@ def _limits(
     return tuple(limits)
 
 
-def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[str, ...]:
-    """What was put aside, in words; judged: of the validation data too."""
+def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[Message, ...]:
+    """What was put aside; judged: of the validation data too."""
     tally, names = judge.tally, judge.equation.robot.joint_names
     told = []
     for channel in judge.equation.torque_channels:
         j = channel.joint
-        share = 100.0 * tally.bad[j] / max(tally.samples, 1)
-        told.append(
-            f"joint '{names[j]}': {int(tally.bad[j]):,} of {tally.samples:,} torques ({share:.1f} %) put aside as "
-            f"outliers, {int(tally.left_out[j]):,} rows left out"
-        )
+        told.append(Message(
+            "outliers_dropped", "joint '{joint}': {outliers:,} of {samples:,} torques ({percent:.1f} %) dropped as "
+            "outliers, {rows:,} rows left out", joint=names[j], outliers=int(tally.bad[j]), samples=tally.samples,
+            percent=float(100.0 * tally.bad[j] / max(tally.samples, 1)), rows=int(tally.left_out[j]),
+        ))  # fmt: skip
     if tally.glitches:
-        told.append(f"{tally.glitches:,} samples with a position that jumps away and back: made continuous")
+        told.append(Message(
+            "position_glitches", "{samples:,} samples with a position that jumps away and back: made continuous",
+            samples=tally.glitches,
+        ))  # fmt: skip
     if tally.contacts:
         where = "; ".join(
             f"{f'{logs[log].name}, ' if len(logs) > 1 else ''}{start:.2f} to {stop:.2f} s "
@@ -435,7 +439,16 @@ def tell(judge: Judge, logs: Sequence[Log], *, judged: bool) -> tuple[str, ...]:
             for log, start, stop, joints in tally.first
         )
         more = f", and {tally.contacts - len(tally.first)} more" if tally.contacts > len(tally.first) else ""
-        told.append(f"contacts, or torques that are wrong for longer, seen {tally.contacts} times: {where}{more}")
-    data = "judged in the same way: errors are those of the good rows" if judged else "taken as recorded"
-    told.append(f"validation data were {data}")
+        told.append(Message(
+            "contacts", "contacts, or torques that are wrong for longer, seen {count} times: {where}{more}",
+            count=tally.contacts, where=where, more=more,
+            first=[(logs[log].name, start, stop, [names[j] for j in sorted(joints)])
+                   for log, start, stop, joints in tally.first],
+        ))  # fmt: skip
+    if judged:
+        told.append(Message(
+            "validation_judged", "validation data were judged in the same way: errors are those of the good rows"
+        ))  # fmt: skip
+    else:
+        told.append(Message("validation_not_judged", "validation data were taken as recorded"))
     return tuple(told)

@@ -115,8 +115,8 @@ class Sequential:
         q, v, a, tau = (np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau))
         if not q.shape == v.shape == a.shape == tau.shape == (len(q), self.robot.n):
             raise IdentificationError(
-                "wrong_shape", "samples of {n} joints disagree: q {shape}, v {shape_2}, a {shape_3}, tau {shape_4}",
-                n=self.robot.n, shape=q.shape, shape_2=v.shape, shape_3=a.shape, shape_4=tau.shape,
+                "wrong_shape", "samples of {n} joints disagree: q {q!s}, v {v!s}, a {a!s}, tau {tau!s}",
+                n=self.robot.n, q=q.shape, v=v.shape, a=a.shape, tau=tau.shape,
             )  # fmt: skip
         self._take(q, v, a, tau)
 
@@ -129,8 +129,8 @@ class Sequential:
         self._solution = None
         if taken < len(q):
             raise IdentificationError(
-                "sample_not_finite", "sample {count} is not finite; the samples before it were taken, it was not:",
-                "leave it out", count=self.count,
+                "sample_not_finite", "sample {sample} is not finite; the samples before it were taken, it was not:",
+                "leave it out", sample=self.count,
             )  # fmt: skip
 
     @property
@@ -181,21 +181,21 @@ def _checked(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[
     if robot.floating or robot.closures or robot.couplings:
         what = "floats" if robot.floating else "has closed loops or coupled joints"
         raise IdentificationError(
-            "needs_open_fixed_robot", "'{name}' {what}; sample by sample goes on open robots with a fixed base",
-            name=robot.name, what=what,
+            "needs_open_fixed_robot", "'{robot}' {what}; sample by sample goes on open robots with a fixed base",
+            robot=robot.name, what=what,
         )  # fmt: skip
     if robot.columns:
         raise IdentificationError(
-            "columns_not_sequential", "'{name}' has columns of its own ({name_2}):", "use identify", name=robot.name,
-            name_2=robot.columns[0].name,
+            "columns_not_sequential", "'{robot}' has columns of its own ({column}):", "use identify", robot=robot.name,
+            column=robot.columns[0].name,
         )  # fmt: skip
     blocks = (friction,) if isinstance(friction, str) else tuple(friction)
     for name in blocks:
         find_block(name)
         if name not in CODES:
             raise IdentificationError(
-                "friction_block_not_sequential", "friction block '{name}' needs more than one sample; sample by "
-                "sample there are {CODES}", name=name, CODES=list(CODES),
+                "friction_block_not_sequential", "friction block '{block}' needs more than one sample; sample by "
+                "sample there are {blocks}", block=name, blocks=list(CODES),
             )  # fmt: skip
     if len(set(blocks)) < len(blocks):
         raise IdentificationError(
@@ -233,8 +233,8 @@ def _prior_rows(
     unknown = [name for name in known if name not in names]
     if unknown:
         raise IdentificationError(
-            "unknown_parameter", "the prior speaks of '{unknown}'; parameters are {names}", unknown=unknown[0],
-            names=list(names),
+            "unknown_parameter", "the prior speaks of '{parameter}'; parameters are {parameters}",
+            parameter=unknown[0], parameters=list(names),
         )  # fmt: skip
     if isinstance(prior, Identification):
         values = prior.values
