@@ -28,9 +28,12 @@ LIMITS = {
 }
 
 MESSAGE = r"(?:warning|note|message|sentence|refusal|reason|remedy|doubt|finding|error|complaint|advice)s?"
+TEXT = rf"(?:{MESSAGE}|text|words|said|told)"
 LOOKS_INTO_MESSAGE = re.compile(
-    rf"[\"'] (?:not )?in str\({MESSAGE}\)|\b{MESSAGE}(?:\.text)?\.(?:startswith|endswith|partition|split|replace)\("
-    rf"|[\"'] (?:not )?in {MESSAGE}\b(?!\w|\.|\()|\bre\.\w+\([^)]*\b{MESSAGE}\b|\.sub\([^)]*\b{MESSAGE}\b"
+    rf"[\"'] (?:not )?in (?:str\({MESSAGE}\)|(?:\w+\.)*{MESSAGE}\b(?!\w|\.|\())"
+    rf"|\b{MESSAGE}(?:\.text|\.what)?(?:\.l?r?strip\(\))?\.(?:startswith|endswith|partition|split|replace|find)\("
+    rf"|str\({MESSAGE}\)(?:\.\w+\([^()]*\)|\[[^]]*\])*\.(?:startswith|endswith|replace|find)\("
+    rf"|\bre\.\w+\(.*\b{MESSAGE}\b|\.sub\(.*\b{TEXT}\)"
 )
 """Code that asks a message for what it says, or rewrites it."""
 

@@ -19,7 +19,7 @@ Files are written before anything is printed. `dynid ... | head` ends the text, 
 the exit code is that of the work. A file is replaced in one step and keeps its permissions; where a link leads to it,
 the link stays, and other hard links keep the old content. Devices and named pipes are written to; folders, sockets,
 disks and read-only files are refused. `--json -` writes to standard output, and the text for people goes to standard
-error.
+error; where the command fails, it writes the error with its code ([formats](formats.md)).
 
 Output is plain when piped. `dynid --install-completion` teaches your shell (bash, zsh, fish) to complete commands,
 options and the names of bundled robots. This page is written by `python tests/commands_page.py`.

@@ -26,6 +26,7 @@ from callers import LIMIT, at_once, blas_threads, thread_count
 from dynid.concurrency import cached_property, flint_precision
 from dynid.dynamics.kernels import threads
 from dynid.errors import LogError, RobotFileError
+from dynid.messages import Message
 from dynid.storage.files import write_text
 from fourier import fourier_motion
 from frictions import PLAIN
@@ -366,7 +367,13 @@ def test_files_written_at_once_leave_the_umask_alone(tmp_path: Path, monkeypatch
     assert len(list(tmp_path.iterdir())) == 8
 
 
-@pytest.mark.parametrize("error", [LogError("a.csv", "is empty"), RobotFileError("a.toml", ["one", "two"])])
+@pytest.mark.parametrize(
+    "error",
+    [
+        LogError("a.csv", "empty_log", "is empty"),
+        RobotFileError("a.toml", [Message("one", "first {k}", k=1), Message("two", "second", "mend it")]),
+    ],
+)
 def test_errors_cross_to_other_processes(error: Exception) -> None:
     """An error that cannot be unpickled stops the pool of `multiprocessing` for ever."""
     again = pickle.loads(pickle.dumps(error))

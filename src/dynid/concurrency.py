@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dynid.messages import Message
+
 
 class ReentrantLock(Protocol):
     """A lock that the thread that holds it may take again."""
@@ -69,9 +71,10 @@ def flint_precision(bits: int) -> Iterator[None]:
         yield
 
 
-NEEDS_SPAWN = (
-    "polars does not work in a process that was forked after its first use; start processes with "
-    'multiprocessing.get_context("spawn")'
+NEEDS_SPAWN = Message(
+    "process_needs_spawn",
+    "polars does not work in a process that was forked after its first use",
+    'start processes with multiprocessing.get_context("spawn")',
 )
 _loaded_before_fork = [False]
 

@@ -1,15 +1,49 @@
-"""What can go wrong on the user's side: one root, children that carry the facts."""
+"""What can go wrong on the user's side: one root, and children by subject.
+
+Every error is a `Message`: `.code` for scripts, `.facts`, `.remedy`; its text says what, where and the remedy. All
+are raised as `Error(code, template of what, template of the remedy, **facts)`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-FIX_THE_BASE = "to fix its base, take the free joint out of the file (MJCF), or load it without floating_base"
+from dynid.messages import Message, Wording
+
+FIX_THE_BASE = Wording(
+    "to fix its base, take the free joint out of the file (MJCF), or load it without floating_base",
+    "to fix its base, take the free joint out of the file (MJCF), or leave out --floating-base",
+)
 """Remedy where a robot floats."""
 
 
 class DynidError(Exception):
     """The root of every error that a user can cause; its text says what, where and the remedy."""
+
+    message: Message
+
+    def __init__(self, code: str | Message, what: str = "", remedy: str = "", /, **facts: Any) -> None:
+        self._say(code if isinstance(code, Message) else Message(code, what, remedy, **facts))
+
+    def _say(self, message: Message) -> None:
+        self.message = message
+        Exception.__init__(self, str(message))
+
+    @property
+    def code(self) -> str:
+        """What it is, for scripts."""
+        return self.message.code
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Numbers, names and options behind the text."""
+        return dict(self.message.facts)
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it; empty where the text says all there is."""
+        return self.message.remedy
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel between processes as it is: children take facts, not the text, so that pickle cannot call them."""
@@ -17,11 +51,20 @@ class DynidError(Exception):
 
 
 class RobotFileError(DynidError):
-    """A robot file has mistakes; all of them are listed, each with its place and remedy."""
+    """A robot file has mistakes; all of them are listed in `.problems`, each with its place and remedy.
 
-    def __init__(self, file: str, problems: Sequence[str]) -> None:
-        self.file, self.problems = file, tuple(problems)
-        super().__init__("\n".join(f"{file}: {problem}" for problem in self.problems))
+    Raised with a list of messages, or with one as `RobotFileError(file, code, what, remedy, **facts)`.
+    """
+
+    def __init__(
+        self, file: str, code: str | Sequence[Message], what: str = "", remedy: str = "", /, **facts: Any
+    ) -> None:
+        self.file = file
+        if isinstance(code, str):
+            code = [code if isinstance(code, Message) else Message(code, what, remedy, **facts)]
+        self.problems = tuple(code)
+        lines = [problem.about(file) for problem in self.problems]
+        self._say(lines[0] if len(lines) == 1 else Message.lines("several_mistakes", lines))
 
 
 class UnknownRobotError(DynidError):
@@ -29,18 +72,22 @@ class UnknownRobotError(DynidError):
 
     def __init__(self, source: str, bundled: Sequence[str], near: str = "") -> None:
         self.source, self.bundled = source, tuple(bundled)
-        others = (
-            "; dynid robots lists the bundled ones" if near else f", and the bundled robots are {', '.join(bundled)}"
-        )
-        super().__init__(f"no robot '{source}': there is no such file{near}{others}")
+        remedy = "dynid robots lists the bundled ones" if near else "the bundled robots are {bundled}"
+        super().__init__(
+            "unknown_robot", "no robot '{source}': there is no such file{near}", remedy,
+            source=source, bundled=self.bundled, near=near,
+        )  # fmt: skip
 
 
 class ExpressionError(DynidError):
-    """A length or angle in a robot file is not an expression in the file's symbols."""
+    """A length or angle in a robot file is not an expression in the file's symbols.
 
-    def __init__(self, text: str, reason: str) -> None:
-        self.text, self.reason = text, reason
-        super().__init__(f"cannot read the expression '{text}': {reason}")
+    Raised as `ExpressionError(text, code, what, remedy, **facts)`.
+    """
+
+    def __init__(self, text: str, code: str, what: str, remedy: str = "", /, **facts: Any) -> None:
+        self.text = text
+        super().__init__(code, "cannot read the expression '{text}': " + what, remedy, text=text, **facts)
 
 
 class MotionError(DynidError):
@@ -56,18 +103,15 @@ class UndecidedError(ModelError):
 
 
 class LoopError(DynidError):
-    """A closed loop cannot be closed at a sample; `where` says so, without a remedy."""
+    """A closed loop cannot be closed at a sample."""
 
     def __init__(self, sample: int, residual: float, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, residual
-        self._say(
-            f"the loop {frames} cannot close at sample {_instant(sample, time)}: {residual:.3g} m or rad are left",
+        super().__init__(
+            "loop_does_not_close", "the loop {frames} cannot close at sample {at}: {residual:.3g} m or rad are left",
             "keep the active joints inside the mechanism's workspace",
-        )
-
-    def _say(self, where: str, remedy: str) -> None:
-        self.where = where
-        DynidError.__init__(self, f"{where}; {remedy}")
+            frames=frames, sample=sample, time=time, residual=residual, at=_instant(sample, time),
+        )  # fmt: skip
 
 
 class SingularPathError(LoopError):
@@ -75,11 +119,12 @@ class SingularPathError(LoopError):
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, 0.0
-        self._say(
-            f"the loop {frames} passes a singular position between its stated assembly and sample "
-            f"{_instant(sample, time)}, beyond which its assembly mode is not determined",
+        DynidError.__init__(
+            self, "singular_path", "the loop {frames} passes a singular position between its stated assembly and "
+            "sample {at}, beyond which its assembly mode is not determined",
             "keep the motion on one side of it, state start and at there, or write a parallelogram as [[coupling]]",
-        )
+            frames=frames, sample=sample, time=time, at=_instant(sample, time),
+        )  # fmt: skip
 
 
 class DeadPointError(LoopError):
@@ -87,11 +132,11 @@ class DeadPointError(LoopError):
 
     def __init__(self, sample: int, frames: str, time: float | None = None) -> None:
         self.sample, self.residual = sample, 0.0
-        self._say(
-            f"the loop {frames} is at a dead point at sample {_instant(sample, time)}: the passive joints' velocities "
-            "are not determined there",
-            "leave such samples out",
-        )
+        DynidError.__init__(
+            self, "dead_point", "the loop {frames} is at a dead point at sample {at}: the passive joints' "
+            "velocities are not determined there", "leave such samples out",
+            frames=frames, sample=sample, time=time, at=_instant(sample, time),
+        )  # fmt: skip
 
 
 def _instant(sample: int, time: float | None) -> str:
@@ -103,11 +148,15 @@ class ExcitationError(DynidError):
 
 
 class LogError(DynidError):
-    """A log cannot be used as it is; says which, what is wrong and the remedy."""
+    """A log cannot be used as it is; says which (`.log`), what is wrong and the remedy (`.problem`).
 
-    def __init__(self, log: str, problem: str) -> None:
-        self.log, self.problem = log, problem
-        super().__init__(f"{log}: {problem}")
+    Raised as `LogError(log, code, what, remedy, **facts)`.
+    """
+
+    def __init__(self, log: str, code: str | Message, what: str = "", remedy: str = "", /, **facts: Any) -> None:
+        self.log = log
+        self.problem = code if isinstance(code, Message) else Message(code, what, remedy, **facts)
+        self._say(self.problem.about(log))
 
 
 class IdentificationError(DynidError):

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from command_line import CommandLine, write_motion, write_simulated
 from dynid import Identification, base_parameters, load_robot, read_log
 from dynid.cli.log_options import split_range
-from dynid.cli.terminal import spoken
+from dynid.errors import LogError
 from dynid.excitation.excitation import trajectory, yaml_text
 from dynid.robot.motion import Motion
 from robots import smooth_path
@@ -215,18 +215,62 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def cut(log: Path, path: Path, names: str) -> Path:
+    """A log whose header has other names."""
+    path.write_text("\n".join([names, *log.read_text().splitlines()[1:]]) + "\n")
+    return path
+
+
+def test_remedies_name_options(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
+    """Python and the command line get the same code and facts, each in its own words."""
+    header = log.read_text().splitlines()[0]
+    other = cut(log, tmp_path / "other.csv", header.replace("q3", "x"))
+    with pytest.raises(LogError) as caught:
+        read_log(other, load_robot("gautier3"))
+    python = caught.value
+    assert (python.code, python.facts["channel"], python.facts["joints"]) == ("channel_missing_for_joints", "q", ["3"])
+    assert python.remedy == "say which with columns={'q': ...}, or hold them, if they stood still, with lock={'3': 0.0}"
+    done = dynid("identify", "gautier3", other, "--json", "-", code=2)
+    said = json.loads(done.out)["error"]
+    assert said["code"] == python.code
+    assert said["facts"]["found"] == python.facts["found"]
+    assert said["remedy"] == "say which with --column q=NAME,..., or hold them, if they stood still, with --lock 3=0"
+    assert done.err == f"dynid: {said['text']}\n"
+    assert said["text"].endswith(said["remedy"])
+
+
 @pytest.mark.parametrize(
-    ("python", "option"),
+    ("words", "code"),
     [
-        ("say which with columns={'q': ...}", "say which with --column q=NAME,..."),
-        ("columns={'reaction': None} leaves it out", "--column reaction= leaves it out"),
-        ("say units={'q': 'deg'} (--units q=deg) if it is", "say --units q=deg if it is"),
-        ("(perhaps units={'q': 'rad', 'v': 'deg/s'})", "(perhaps --units q=rad,v=deg/s)"),
-        ("use units={'tau': ...} with Nm", "use --units tau=UNIT with Nm"),
-        ("say which with topic=", "say which with --topic"),
-        ("gain= gives Nm per A", "--gain gives Nm per A"),
-        ("delay=0.0120 (--delay) corrects it", "--delay 0.0120 corrects it"),
+        (("identify", "gautier3", "missing.csv", "--json", "-"), "file_not_found"),
+        (("identify", "gautier3", "--json=-"), "wrong_usage"),
+        (("base", "gautier3", "--json", "/dev/stdout", "--nonsense"), "wrong_usage"),
+        (("mdh", "nobody", "--json", "-"), "unknown_robot"),
     ],
 )
-def test_remedies_speak_of_options(python: str, option: str) -> None:
-    assert spoken(python) == option
+def test_failures_are_machine_readable(dynid: CommandLine, words: tuple[str, ...], code: str) -> None:
+    done = dynid(*words, code=2)
+    assert set(json.loads(done.out)) == {"error"}
+    assert set(json.loads(done.out)["error"]) == {"code", "text", "facts", "remedy"}
+    assert (json.loads(done.out)["error"]["code"], done.err.count("\n")) == (code, 1)
+
+
+def test_failures_leave_no_file(dynid: CommandLine, tmp_path: Path) -> None:
+    done = dynid("identify", "gautier3", "missing.csv", "--json", tmp_path / "facts.json", code=2)
+    assert (done.out, list(tmp_path.iterdir())) == ("", [])
+
+
+def test_json_holds_every_message_with_its_code(dynid: CommandLine, log: Path, tmp_path: Path) -> None:
+    header = log.read_text().splitlines()[0]
+    other = cut(log, tmp_path / "other.csv", header.replace("tau", "current"))
+    done = dynid("identify", "gautier3", other, *PLAIN, "--json", tmp_path / "facts.json", code=None)
+    facts = json.loads((tmp_path / "facts.json").read_text())
+    messages = {message["text"]: message for message in facts["messages"]}
+    assert len(messages) == len(facts["messages"]) > 0
+    assert all(set(message) == {"code", "text", "facts", "remedy"} for message in messages.values())
+    assert all(message["code"] for message in messages.values())
+    sentences = [*facts["notes"], *facts["warnings"], *(text for one in facts["logs"] for text in one["findings"])]
+    assert set(sentences) <= set(messages)
+    assert [m["remedy"] for m in messages.values() if m["code"] == "torques_in_current"] == ["--gain gives Nm per A"]
+    assert "--gain gives Nm per A" in done.out
+    assert "gain=" not in done.out + done.err + (tmp_path / "facts.json").read_text()

@@ -15,7 +15,9 @@ from numpy.testing import assert_array_equal
 
 import dynid
 from dynid.errors import DynidError, IdentificationError
+from dynid.estimation.diagnostics.unidentifiable import NO_EFFECT, Unidentifiable
 from dynid.estimation.identification import Identification
+from dynid.messages import Message
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from fourier import fourier_motion
@@ -84,6 +86,26 @@ KINDS = (
     "recipe", "plain", "columns", "ridge", "joints", "offsets", "load", "coupled", "loop", "tree", "short", "standing",
     "noisefree",
 )  # fmt: skip
+
+
+def test_files_of_old_do_not_say_which_share_went_where(tmp_path: Path) -> None:
+    """Written again they still do not; what has no effect has no share anyway."""
+    result, _ = make("standing")
+    name, advice = result.names[0], Message("move_all_joints", "move all joints")
+    joined = Unidentifiable("M1", f"they show {name} + M1 only", advice, ((name, 1.0),))
+    result = result.replace(unidentifiable=(Unidentifiable("M2", NO_EFFECT, advice), joined))
+    result.save(tmp_path / "new.json")
+    data = json.loads((tmp_path / "new.json").read_text())
+    del data["lost_shares"]
+    (tmp_path / "old.json").write_text(json.dumps(data))
+    old = Identification.load(tmp_path / "old.json")
+    old.save(tmp_path / "again.json")
+    for found in (old, Identification.load(tmp_path / "again.json")):
+        unknown = [item.shares is None for item in found.unidentifiable]
+        assert unknown == [item.seen != NO_EFFECT for item in result.unidentifiable]
+    with pytest.raises(IdentificationError, match="identify again") as error:
+        dynid.payload_between(old, old)
+    assert error.value.code == "result_lacks_lost_shares"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -89,7 +89,7 @@ def test_another_seed_gives_the_same_columns() -> None:
 
 
 def test_refusals_name_the_remedy() -> None:
-    with pytest.raises(DynidError, match="use exact"):
+    with pytest.raises(DynidError, match="use method='exact'"):
         find_over_finite_field(load_robot("slider_crank"))
     with pytest.raises(DynidError, match="'energy'"):
         find_over_finite_field(load_robot("puma560"), model="energy")

@@ -35,7 +35,7 @@ def test_without_noise_torques_stay_and_all_links_are_bodies(source: str, seed: 
     assert not found.is_changed
     assert not found.bindings
     assert found.names[: len(robot.parameter_names)] == robot.parameter_names
-    if any("left out" in note for note in found.notes):
+    if any(note.code == "collinear_parameter" for note in found.notes):
         return  # an offset of friction hides in a mass that gravity pulls along its joint: the prior tells them apart
     # sums that the data see are those of the true bodies
     base = result.equation.base
@@ -153,7 +153,7 @@ def test_what_was_lost_in_the_data_is_taken_from_the_prior() -> None:
     result = dynid.identify(blind(robot), log_of(still, tau), friction=PLAIN, intervals="white")
     assert result.unidentifiable
     found = dynid.physical_parameters(result)
-    assert any("lost in the data" in note for note in found.notes)
+    assert "unidentifiable_from_prior" in {note.code for note in found.notes}
     assert_allclose(found.predict(still), tau, atol=1e-6 * np.abs(tau).max())
 
 
@@ -201,8 +201,9 @@ def test_bad_wishes_are_refused_by_name() -> None:
     robot = bodied("puma560", 0)
     result = identified(robot, noise=1.0)
     bad = robot.with_parameters(np.where([n == "M3" for n in robot.parameter_names], -1.0, robot.parameters))
-    with pytest.raises(PhysicalError, match=r"no body can have: 3 \(its mass is -1 kg\)"):
+    with pytest.raises(PhysicalError, match=r"impossible: 3 \(its mass is -1 kg\)") as caught:
         dynid.physical_parameters(result, prior=bad)
+    assert caught.value.code == "prior_not_physical"
     with pytest.raises(PhysicalError, match="'ur10' is not the robot of the result, 'puma560'"):
         dynid.physical_parameters(result, prior="ur10")
     with pytest.raises(PhysicalError, match=r"'panda' .* its parameters are XX1 .. Ia7"):

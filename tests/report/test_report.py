@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 
 from dynid import DynidError, Identification, Log, Motion, Robot, identify, load_robot, simulate, write_report
 from dynid.estimation.identification import UNKNOWN_ORIGIN
+from dynid.messages import Message, Option
 from dynid.report.drawing import draw_robot, middle_posture
 from dynid.report.elements import plot_text, unit, visible
 from dynid.report.page import plotly_script
@@ -194,7 +195,7 @@ def test_names_from_files_are_escaped(tmp_path: Path) -> None:
     links = tuple(
         replace(link, joint=f"{EVIL}{k}", name=f"{EVIL}{k}", label=f"{EVIL}{k}") for k, link in enumerate(robot().links)
     )
-    strange = replace(robot(), links=links, name=EVIL, source=EVIL, notes=(EVIL,))
+    strange = replace(robot(), links=links, name=EVIL, source=EVIL, notes=(Message.load(EVIL),))
     log = recorded(robot(), name=EVIL + "\udcff")  # a byte of a file's name that is no text
     found = identify(strange, log, friction=PLAIN)
     write_report(found, tmp_path / "r.html", logs=log, validate=recorded(robot(), seed=2, name=EVIL), command=EVIL)
@@ -257,18 +258,20 @@ def test_without_logs_the_report_says_so(tmp_path: Path) -> None:
 class Physical:
     names: tuple[str, ...]
     values: Array
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
+    notes: tuple[Message, ...] = ()
 
 
 def test_physical_parameters_stand_beside_nominal_ones(tmp_path: Path) -> None:
     names = (*robot().parameter_names, "Fv1")
-    found = Physical(names, np.append(1.01 * robot().parameters, 3.0), ("a doubt of bodies",), ("a note of bodies",))
+    values = np.append(1.01 * robot().parameters, 3.0)
+    warning = Message("odd", "a warning of <bodies>", "take {option}", option=Option("snap", False))
+    found = Physical(names, values, (warning,), (Message("plain", "a note of bodies"),))
     write_report(result(), tmp_path / "r.html", physical=found)
     page = page_of(tmp_path / "r.html")
     assert "physical" in sections_of(page)
     assert all(name in Reader(page).text for name in robot().parameter_names)
-    assert "a doubt of bodies" in page.partition('id="warnings"')[2]
+    assert "a warning of &lt;bodies&gt;; take snap=False" in page.partition('id="warnings"')[2]
     assert "a note of bodies" in page
     section = page.partition('id="physical"')[2].partition("</section>")[0]
     viscous = dict(robot().links[robot().active_links[0]].friction)["viscous"]

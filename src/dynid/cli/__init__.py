@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from itertools import pairwise
+from pathlib import Path
 
 from dynid.errors import DynidError
 
@@ -68,25 +70,43 @@ class _Interrupts:
 
 def _failed(error: Exception) -> int:
     """Say in a line or two what is wrong with the input, the options or the machine; anything else is a defect."""
-    from dynid.cli.terminal import discard, spoken
+    from dynid.cli.terminal import discard, is_standard_output, write_json
+    from dynid.messages import Message
 
-    if isinstance(error, DynidError):
-        _complain(f"dynid: {spoken(str(error))}")
-    elif isinstance(error, OSError):
-        discard(sys.stdout)
-        _complain(f"dynid: {error.filename or 'standard output'}: {error.strerror or error}")
-    elif isinstance(error, MemoryError):
-        _complain(f"dynid: there is not enough memory ({error}); give a shorter log, or parts of it")
-    elif hasattr(error, "format_message"):
-        message = str(error.format_message())
-        _complain(message if message.lstrip().startswith("Usage") else f"dynid: {message} (see --help)")
-    else:
-        import traceback
+    code = 2
+    match error:
+        case DynidError():
+            message = error.message
+        case OSError():
+            where, reason = error.filename or "standard output", error.strerror or str(error)
+            message = Message("system_error", "{where}: {reason}", where=str(where), reason=reason)
+            if error.filename is None:
+                discard(sys.stdout)
+        case MemoryError():
+            what, remedy = "there is not enough memory ({reason})", "give a shorter log, or parts of it"
+            message = Message("out_of_memory", what, remedy, reason=str(error))
+        case _ if hasattr(error, "format_message"):  # of click, which typer may bring along as its own
+            reason = str(error.format_message())
+            if type(error).__name__ == "NoArgsIsHelpError":
+                _complain(reason)
+                return code
+            message = Message("wrong_usage", "{reason} (see --help)", reason=reason)
+        case _:
+            import traceback
 
-        _complain("".join(traceback.format_exception(error)))
-        _complain("dynid: this is a defect of dynid, and nothing was finished; please report the lines above")
-        return 70
-    return 2
+            _complain("".join(traceback.format_exception(error)))
+            what = "this is a defect of dynid, and nothing was finished"
+            code, message = 70, Message("defect", what, "please report the lines above")
+    _complain(f"dynid: {message.for_command_line}")
+    if any(is_standard_output(place) for place in _json_places(sys.argv)):
+        write_json(Path("-"), {"error": message.record("command line")})
+    return code
+
+
+def _json_places(words: list[str]) -> list[Path]:
+    """Where machine-readable output was asked for; the words may be too wrong for the command line to be parsed."""
+    apart = [place for word, place in pairwise(words) if word == "--json"]
+    return [Path(place) for place in (*apart, *(w.removeprefix("--json=") for w in words if w.startswith("--json=")))]
 
 
 if __name__ == "__main__":

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,7 +35,9 @@ def load(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Ro
     if gravity is not None:
         vector = terminal.parse_numbers(gravity, "--gravity", "three numbers x,y,z in m/s^2")
         if len(vector) != 3:
-            raise DynidError(f"--gravity {gravity}: give three numbers x,y,z in m/s^2")
+            raise DynidError(
+                "invalid_gravity", "--gravity {gravity}:", "give three numbers x,y,z in m/s^2", gravity=gravity,
+            )  # fmt: skip
     return load_robot(robot, gravity=vector, lock=terminal.parse_locks(lock), snap=snap)
 
 
@@ -45,7 +46,7 @@ def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str
     terminal.check_place("--out", out, suffixes=suffixes, keep=keep)
     terminal.check_place("--json", json, keep=keep)
     if out is not None and json is not None and out.resolve() == json.resolve():
-        raise DynidError(f"--out and --json both name {out}; give them different names")
+        raise DynidError("same_output_twice", "--out and --json both name {out}", "give them different names", out=out)
 
 
 def split_range(word: str) -> tuple[str, tuple[str, ...]]:
@@ -70,7 +71,10 @@ def cut(log: Log, text: str) -> Log:
     """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
     match = _RANGE.fullmatch(text)
     if match is None:
-        raise LogError(log.name, f"cannot read the range '{text}'; write FILE@2.5:20 in s, or FILE@0%:65%")
+        raise LogError(
+            log.name, "range_malformed", "cannot read the range '{text}'", "write FILE@2.5:20 in s, or FILE@0%:65%",
+            text=text,
+        )  # fmt: skip
     first, last = log.span
     start, stop = (_instant(log, text, match[side], last - first) for side in ("start", "stop"))
     begins = start is None or start == 0.0
@@ -83,10 +87,13 @@ def _instant(log: Log, text: str, word: str | None, length: float) -> float | No
     value = float(word.rstrip("%"))
     if word.endswith("%"):
         if abs(value) > 100.0:
-            raise LogError(log.name, f"the range '{text}' goes beyond 100 %")
+            raise LogError(log.name, "range_beyond_log", "the range '{text}' goes beyond 100 %", text=text)
         value *= length / 100.0
     if abs(value) > length * (1.0 + 1e-9):
-        raise LogError(log.name, f"the range '{text}' goes beyond the log; it lasts {length:.6g} s")
+        raise LogError(
+            log.name, "range_beyond_log", "the range '{text}' goes beyond the log; it lasts {length:.6g} s", text=text,
+            length=length,
+        )  # fmt: skip
     return value
 
 
@@ -109,7 +116,10 @@ class Reader:
         """Check the options."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
         if gains is not None and len(gains) not in (1, robot.n):
-            raise DynidError(f"--gain {gain}: {len(gains)} numbers for {robot.n} joints; give one, or one per joint")
+            raise DynidError(
+                "joint_count_mismatch", "--gain {gain}: {count} numbers for {n} joints", "give one, or one per joint",
+                gain=gain, count=len(gains), n=robot.n,
+            )  # fmt: skip
         whole = gains[0] if gains is not None and len(gains) == 1 else gains
         return Reader(robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic)
 
@@ -119,7 +129,10 @@ class Reader:
         if name not in self.opened:
             if not Path(name).exists() and "@" in name:
                 tail = name.rpartition("@")[2]
-                raise LogError(name, f"there is no such file, and '{tail}' is no range; write FILE@2.5:20 or FILE@:65%")
+                raise LogError(
+                    name, "file_not_found", "there is no such file, and '{tail}' is no range",
+                    "write FILE@2.5:20 or FILE@:65%", tail=tail,
+                )  # fmt: skip
             self.opened[name] = read_log(
                 name, self.robot, columns=self.columns or None, units=self.units or None, gear=self.gear,
                 gain=self.gain, topic=self.topic,
@@ -134,12 +147,18 @@ def parse_validate(words: Sequence[str], reader: Reader) -> list[Log] | float | 
     """Other logs, or the share of every log to hold out: `35%` or `0.35`."""
     shares = [word for word in words if not Path(word).exists() and re.fullmatch(_NUMBER, word)]
     if shares and len(words) > 1:
-        raise DynidError(f"--validate {shares[0]}: a share to hold out stands alone; it cannot be joined with logs")
+        raise DynidError(
+            "share_mixed_with_logs", "--validate {shares}: a share to hold out stands alone; it cannot be joined with "
+            "logs", shares=shares[0],
+        )  # fmt: skip
     if not shares:
         return [reader.read(word) for word in words] or None
     share = float(shares[0].rstrip("%")) / (100.0 if shares[0].endswith("%") else 1.0)
     if not 0.0 < share < 1.0:
-        raise DynidError(f"--validate {shares[0]}: a share lies between 0 and 1, or between 0% and 100%")
+        raise DynidError(
+            "share_out_of_range", "--validate {shares}: a share lies between 0 and 1, or between 0% and 100%",
+            shares=shares[0],
+        )  # fmt: skip
     return share
 
 
@@ -147,9 +166,9 @@ def parse_friction(text: str) -> str | tuple[str, ...]:
     """The recipe, nothing, or blocks by name."""
     words = tuple(word.strip() for word in text.split(",") if word.strip())
     if not words:
-        raise DynidError("--friction: give auto, none, or blocks such as viscous,coulomb,offset")
+        raise DynidError("option_malformed", "--friction:", "give auto, none, or blocks such as viscous,coulomb,offset")
     if len(words) > 1 and {"auto", "none"} & set(words):
-        raise DynidError(f"--friction {text}: auto and none stand alone")
+        raise DynidError("friction_choice_conflict", "--friction {text}: auto and none stand alone", text=text)
     return "auto" if words == ("auto",) else () if words == ("none",) else words
 
 
@@ -163,9 +182,9 @@ def parse_known(words: Sequence[str]) -> dict[str, float]:
         except ValueError:
             number = np.nan
         if not name or not np.isfinite(number):
-            raise DynidError(f"--known {word}: write NAME=VALUE, such as M6=1.5")
+            raise DynidError("option_malformed", "--known {word}:", "write NAME=VALUE, such as M6=1.5", word=word)
         if name in known:
-            raise DynidError(f"--known {word}: {name} is given twice")
+            raise DynidError("known_parameter_twice", "--known {word}: {name} is given twice", word=word, name=name)
         known[name] = number
     return known
 
@@ -175,7 +194,7 @@ def parse_equal(words: Sequence[str]) -> list[tuple[str, str]]:
     pairs = [tuple(part.strip() for part in word.split("=")) for word in words]
     for word, pair in zip(words, pairs, strict=True):
         if len(pair) != 2 or not all(pair) or pair[0] == pair[1]:
-            raise DynidError(f"--equal {word}: write the names of two parameters, A=B")
+            raise DynidError("option_malformed", "--equal {word}:", "write the names of two parameters, A=B", word=word)
     return [(pair[0], pair[1]) for pair in pairs]
 
 
@@ -185,7 +204,10 @@ def parse_columns(words: Sequence[str]) -> dict[str, str | Sequence[str] | None]
     for word in words:
         key, equals, value = word.partition("=")
         if not key or not equals or key in columns:
-            raise DynidError(f"--column {word}: write CHANNEL=NAME or CHANNEL=NAME,NAME,..., each channel once")
+            raise DynidError(
+                "option_malformed", "--column {word}:", "write CHANNEL=NAME or CHANNEL=NAME,NAME,..., each channel "
+                "once", word=word,
+            )  # fmt: skip
         names = re.split(r",(?![^\[]*\])", value)  # the comma in x[:, 2] belongs to a name
         columns[key] = None if not value else names[0] if len(names) == 1 else names
     return columns
@@ -201,7 +223,10 @@ def parse_units(words: Sequence[str]) -> dict[str, str | Sequence[str]]:
             if equals:
                 last = found.setdefault(key.strip(), [])
             if last is None or not unit.strip() or (equals and last):
-                raise DynidError(f"--units {text}: write CHANNEL=UNIT,CHANNEL=UNIT, such as q=deg,tau=Nmm")
+                raise DynidError(
+                    "option_malformed", "--units {text}:", "write CHANNEL=UNIT,CHANNEL=UNIT, such as q=deg,tau=Nmm",
+                    text=text,
+                )  # fmt: skip
             last.append(unit.strip())
     return {key: units[0] if len(units) == 1 else units for key, units in found.items()}
 
@@ -214,22 +239,21 @@ def parse_gear(text: str | None, n: int) -> GearLike | None:
         what = f"one ratio, {n} of them, or a file with a {n} x {n} matrix"
         numbers = terminal.parse_numbers(text, "--gear", what)
         if len(numbers) not in (1, n):
-            raise DynidError(f"--gear {text}: {len(numbers)} ratios for {n} joints; give one, or one per joint")
+            raise DynidError(
+                "joint_count_mismatch", "--gear {text}: {count} ratios for {n} joints", "give one, or one per joint",
+                text=text, count=len(numbers), n=n,
+            )  # fmt: skip
         return numbers[0] if len(numbers) == 1 else numbers
     try:
         lines = [line for line in Path(text).read_text(encoding="utf-8").splitlines() if line.strip()]
         rows = [[float(word) for word in re.split(r"[,;\s]+", line.strip())] for line in lines]
     except (OSError, ValueError) as error:
-        raise DynidError(f"--gear {text}: not a file of numbers: {error}") from error
+        raise DynidError(
+            "values_not_numeric", "--gear {text}: not a file of numbers: {reason}", text=text, reason=str(error),
+        ) from error  # fmt: skip
     if len(rows) != n or any(len(row) != n for row in rows):
-        raise DynidError(f"--gear {text}: this must be {n} rows of {n} numbers, motor positions = G @ joint positions")
+        raise DynidError(
+            "wrong_shape", "--gear {text}: this must be {n} rows of {n} numbers, motor positions = G @ joint positions",
+            text=text, n=n,
+        )  # fmt: skip
     return rows
-
-
-@contextmanager
-def spoken_for_the_command_line() -> Iterator[None]:
-    """Remedies in the words of the command line: `--column q=...` where Python says `columns={'q': ...}`."""
-    try:
-        yield
-    except LogError as error:
-        raise LogError(error.log, terminal.spoken(error.problem)) from error

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from dynid.errors import DynidError
+from dynid.messages import Message, messages_in, spoken
 from dynid.storage.files import find_descriptor, find_target, write_text
 
 if TYPE_CHECKING:
@@ -24,27 +24,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STANDARD_OUTPUT = Path("-")
-
-_SPEECH = (
-    (r"units=\{[^{}]*\} \((--units [^)]*)\)", r"\1"),
-    (r"units=\{'(\w+)': '([^{}',]*)', '(\w+)': '([^{}',]*)'\}", r"--units \1=\2,\3=\4"),
-    (r"units=\{'(\w+)': [^{}]*\}", r"--units \1=UNIT"),
-    (r"lock=\{[^{}]*\} \((--lock [^)]*)\)", r"\1"),
-    (r"columns=\{'(\w+)': None\}", r"--column \1="),
-    (r"columns=\{'(\w+)': [^{}]*\}", r"--column \1=NAME,..."),
-    (r"\bcolumns=$", "--column"),
-    (r"^columns (?=names|has no|gives)", "--column "),
-    (r"\bjoints=\[\.\.\.\], --joints", "--joints"),
-    (r"\b(gain|topic|link|lock)=(?= |$)", r"--\1"),
-    (r"\boffsets_per_log=(?= )", "--offsets-per-log"),
-    (r"friction=\(\)", "--friction none"),
-    (r"\((gain|gear)=, --\1\)", r"(--\1)"),
-    (r"limits=\{[^{}]*\} \(command line: (--\w+)\)", r"\1"),
-    (r"\bsnap=False\b", "--no-snap"),
-    (r", or use robot\.with_parameters\(values\)", "; dynid demo ROBOT runs the whole job with invented ones"),
-    (r"\bdelay=(\S+) \(--delay\)", r"--delay \1"),
-)
-"""Remedies in Python's words, and in those of the command line."""
 
 
 def console(json: Path | None = None) -> Console:
@@ -65,7 +44,9 @@ def console(json: Path | None = None) -> Console:
                 super().print(*objects, **options)
             except OSError as error:
                 discard(self.file)
-                raise DynidError(f"cannot print: {error.strerror or error}") from error
+                raise DynidError(
+                    "standard_output_unwritable", "cannot print: {reason}", reason=error.strerror or str(error),
+                ) from error  # fmt: skip
 
     aside = is_standard_output(json)
     plain = Screen(stderr=aside)
@@ -100,7 +81,7 @@ class Outputs:
 
     def __init__(self) -> None:
         self.written: list[str] = []
-        self.failed: list[str] = []
+        self.failed: list[Message] = []
 
     def put(self, path: Path | None, write: Callable[[Path], T]) -> T | None:
         """Write a file if one is asked for; a failure is kept for the end."""
@@ -109,7 +90,7 @@ class Outputs:
         try:
             done = write(path)
         except DynidError as error:
-            self.failed.append(str(error))
+            self.failed.append(error.message)
             return None
         if not is_standard_output(path):
             self.written.append(str(path))
@@ -125,13 +106,13 @@ class Outputs:
         if text:
             screen.print(escaped(text), highlight=False, soft_wrap=True)
 
-    def finish(self, warnings: Sequence[str] = ()) -> None:
+    def finish(self, warnings: Sequence[Message] = ()) -> None:
         """Print warnings and failures; leave with exit code 2 if a file could not be written, 1 with warnings."""
         try:
             finish(warnings)
         finally:
-            for text in self.failed:
-                complain(f"dynid: {spoken(text)}")
+            for message in self.failed:
+                complain(f"dynid: {spoken(message)}")
             if self.failed:
                 raise SystemExit(2)
 
@@ -217,26 +198,41 @@ def escaped(text: str) -> str:
 def show_notes(robot: Robot, out: Console) -> None:
     """Print what was noticed while loading."""
     for note in robot.notes:
-        out.print(f"note: {escaped(spoken(note))}", highlight=False, soft_wrap=not out.is_terminal)
+        show_note(note, out)
+
+
+def show_note(note: str, out: Console) -> None:
+    """Print one thing that was noticed, in the words of the command line."""
+    line(out, f"note: {spoken(note)}")
+
+
+def line(out: Console, text: str, style: str | None = None) -> None:
+    """Print one line; a message in the words of the command line."""
+    out.print(escaped(spoken(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
 
 
 def refuse_idle(given: Mapping[str, object], why: str) -> None:
     """Refuse options that would change nothing; given: value by option, None or empty where it was left out."""
     idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
     if idle:
-        raise DynidError(f"{', '.join(idle)}: {why}")
+        raise DynidError("option_not_applicable", "{options}: {why}", options=idle, why=why)
 
 
-def finish(warnings: Sequence[str]) -> None:
+def finish(warnings: Sequence[Message]) -> None:
     """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
     for warning in dict.fromkeys(warnings):
-        complain(f"warning: {warning}")
+        complain(f"warning: {spoken(warning)}")
     if warnings:
         raise SystemExit(1)
 
 
 def write_json(path: Path, data: object) -> None:
-    """Write machine-readable output, `-` being standard output; numbers that are not finite become null."""
+    """Write machine-readable output, `-` being standard output; numbers that are not finite become null.
+
+    An object gets all messages in it once more as `messages`, with code, facts and remedy for scripts.
+    """
+    if isinstance(data, dict) and (found := list(messages_in(data))):
+        data = data | {"messages": [message.record("command line") for message in found]}
     text = json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if path != STANDARD_OUTPUT:
         return write_text(path, text)
@@ -248,13 +244,18 @@ def write_json(path: Path, data: object) -> None:
         discard(sys.stdout)
     except OSError as error:
         discard(sys.stdout)
-        raise DynidError(f"cannot write to standard output: {error.strerror or error}") from error
+        raise DynidError(
+            "standard_output_unwritable", "cannot write to standard output: {reason}",
+            reason=error.strerror or str(error),
+        ) from error  # fmt: skip
 
 
 def _finite(data: object) -> object:
     match data:
         case float():
             return data if math.isfinite(data) else None
+        case Message():
+            return spoken(data)
         case dict():
             return {str(key): _finite(value) for key, value in data.items()}
         case list() | tuple():
@@ -298,7 +299,7 @@ def parse_locks(words: Sequence[str]) -> dict[str, float]:
         except ValueError:
             locks[name] = math.nan
         if not name or not math.isfinite(locks[name]):
-            raise DynidError(f"--lock {word}: write NAME=POSITION, in rad or m")
+            raise DynidError("option_malformed", "--lock {word}:", "write NAME=POSITION, in rad or m", word=word)
     return locks
 
 
@@ -309,7 +310,10 @@ def parse_numbers(text: str, option: str, what: str) -> list[float]:
     except ValueError:
         values = []
     if not values or not all(map(math.isfinite, values)):
-        raise DynidError(f"{option} {text}: give {what}, separated by commas")
+        raise DynidError(
+            "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,
+            what=what,
+        )  # fmt: skip
     return values
 
 
@@ -318,23 +322,31 @@ def check_place(option: str, path: Path | None, *, suffixes: Sequence[str] = (),
     if path is None or (path == STANDARD_OUTPUT and not suffixes):
         return
     if suffixes and path.suffix.lower() not in suffixes:
-        raise DynidError(f"{option} {path}: the name must end in {' or '.join(suffixes)}")
+        raise DynidError(
+            "unsupported_suffix", "{option} {path}: the name must end in {suffixes}", option=option, path=path,
+            suffixes=" or ".join(suffixes),
+        )  # fmt: skip
     try:
         target, found = find_target(path)
     except OSError as error:
-        raise DynidError(f"{option} {path}: {error.strerror or error}") from error
+        raise DynidError(
+            "file_unwritable", "{option} {path}: {reason}", option=option, path=path,
+            reason=error.strerror or str(error),
+        ) from error  # fmt: skip
     if isinstance(target, Path) and (found is None or stat.S_ISREG(found.st_mode)):
         folder = target.parent if path.is_symlink() else path.parent
         if not folder.is_dir():
-            raise DynidError(f"{option} {path}: there is no folder '{folder}'; make it first")
+            raise DynidError(
+                "folder_not_found", "{option} {path}: there is no folder '{folder}'", "make it first", option=option,
+                path=path, folder=folder,
+            )  # fmt: skip
         if not os.access(folder, os.W_OK):
-            raise DynidError(f"{option} {path}: no permission to write in the folder '{folder}'")
+            raise DynidError(
+                "folder_unwritable", "{option} {path}: no permission to write in the folder '{folder}'", option=option,
+                path=path, folder=folder,
+            )  # fmt: skip
     if found is not None and any(other.exists() and os.path.samestat(found, other.stat()) for other in keep):
-        raise DynidError(f"{option} {path}: this is one of the inputs; choose another name")
-
-
-def spoken(text: str) -> str:
-    """Return a remedy in the words of the command line: `--column q=...` for Python's `columns={'q': ...}`."""
-    for pattern, option in _SPEECH:
-        text = re.sub(pattern, option, text)
-    return text
+        raise DynidError(
+            "output_is_input", "{option} {path}: this is one of the inputs", "choose another name", option=option,
+            path=path,
+        )  # fmt: skip

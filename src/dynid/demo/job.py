@@ -22,6 +22,7 @@ from dynid.exports.export import export
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.logs.log import Log
 from dynid.logs.simulate import simulate
+from dynid.messages import Message, Wording
 from dynid.physical.find import physical_parameters
 from dynid.physical.parameters import PhysicalParameters
 from dynid.report.excitation import write_page
@@ -71,7 +72,7 @@ def record(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, str]:
 def _by_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]:
     """Times, positions and torques at the recorded rate; DynidError where MuJoCo cannot be the robot."""
     if find_spec("mujoco") is None:
-        raise DynidError("MuJoCo is not installed")
+        raise DynidError("needs_extra_package", "MuJoCo is not installed")
     import mujoco
 
     with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +84,7 @@ def _by_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]:
     model.dof_solref[:], model.dof_solimp[:] = (2.0 * step, 1.0), (0.95, 0.99, 1e-3, 0.5, 2.0)
     at = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in real.joint_names]
     if model.nv != real.n or min(at) < 0:
-        raise DynidError("MuJoCo has other joints")
+        raise DynidError("joint_names_mismatch", "MuJoCo has other joints")
     order = np.array([model.jnt_dofadr[k] for k in at])
     q, tau = _track(mujoco, model, path, order)
     offsets = np.array([dict(real.links[k].friction).get("offset", 0.0) for k in real.active_links])
@@ -110,7 +111,7 @@ def _track(mujoco: Any, model: Any, path: Motion, order: Array) -> tuple[Array, 
         real.qfrc_applied[order] = held[k]
         mujoco.mj_step(model, real)
     if not np.abs(q - path.q).max() < 0.1:
-        raise DynidError("the simulated robot does not follow")
+        raise DynidError("simulation_does_not_follow", "the simulated robot does not follow")
     tau = held.copy()
     tau[1:] = 0.5 * (held[1:] + held[:-1])
     return q, tau
@@ -129,8 +130,8 @@ class MainJob:
         self.robot, self.folder, self.seed = robot, folder, seed
         self.facts: dict[str, object] = {"robot": robot.name, "joints": robot.n, "seed": seed}
         self.summary: list[tuple[str, str]] = []
-        self.warnings: tuple[str, ...] = ()
-        self.failures: list[str] = []
+        self.warnings: tuple[Message, ...] = ()
+        self.failures: list[Message] = []
 
     def run(self) -> Iterator[tuple[float, str]]:
         """Do it; yield the share that is done, and what is done now or was found."""
@@ -157,7 +158,7 @@ class MainJob:
         try:
             write(self._path(name))
         except DynidError as error:
-            self.failures.append(str(error))
+            self.failures.append(error.message)
 
     def _know(self) -> str:
         """What can be identified at all."""
@@ -279,7 +280,7 @@ class MainJob:
                 reasons.append(str(error))
             except DynidError as error:
                 reasons.append(str(error))
-                self.failures.append(str(error))
+                self.failures.append(error.message)
             else:
                 return done.path, str(done.verification)
         return None, f"no model for simulators was written: {reasons[-1]}"
@@ -290,9 +291,15 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise DynidError(f"--out {folder}: cannot make this folder ({error.strerror}); choose another") from error
+        raise DynidError(
+            "folder_not_creatable", "{out}: cannot make this folder ({reason})", "choose another",
+            out=Wording(str(folder), f"--out {folder}"), folder=folder, reason=error.strerror,
+        ) from error  # fmt: skip
     if not os.access(folder, os.W_OK):
-        raise DynidError(f"--out {folder}: no permission to write there; choose another folder")
+        raise DynidError(
+            "folder_unwritable", "{out}: no permission to write there", "choose another folder",
+            out=Wording(str(folder), f"--out {folder}"), folder=folder,
+        )  # fmt: skip
 
 
 def _percent(share: float) -> str:

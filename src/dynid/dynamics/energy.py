@@ -93,7 +93,9 @@ class Energy:
     def seen(self, motion: Motion) -> Motion:
         """Return the motion as it is; two samples are the least."""
         if len(motion) < 2:
-            raise MotionError("the energy model takes differences between samples and needs at least two")
+            raise MotionError(
+                "too_few_samples", "the energy model takes differences between samples and needs at least two",
+            )  # fmt: skip
         return motion
 
     def rows(self, scene: Scene) -> Array:

@@ -101,8 +101,9 @@ def find_block(name: str) -> FrictionBlock:
         return FrictionBlock((f"Fs{match[1]}",), "N m", "N", None, f"stop operator of {match[1]} rad")
     if name not in FRICTION:
         raise ModelError(
-            f"there is no friction block '{name}'; blocks are {', '.join(FRICTION)}, stop1e-4, stop1e-3, ..."
-        )
+            "unknown_friction_block", "there is no friction block '{block}'", "blocks are {blocks}, stop1e-4, "
+            "stop1e-3, ...", block=name, blocks=list(FRICTION),
+        )  # fmt: skip
     return FRICTION[name]
 
 
@@ -193,7 +194,10 @@ class FrictionShapes:
             block = find_block(name)
             if name == "load":
                 if rigid is None:
-                    raise ModelError("friction block 'load' needs the rigid torque of a first estimate")
+                    raise ModelError(
+                        "load_friction_needs_estimate", "friction block 'load' needs the rigid torque of a first "
+                        "estimate",
+                    )  # fmt: skip
                 out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
             elif name == "lag":
                 out[:, c] = np.gradient(_sign(turned_v), t, axis=0) if len(t) > 1 else 0.0

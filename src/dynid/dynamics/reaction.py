@@ -33,8 +33,9 @@ class Reaction:
         """Six, or the sensor's; a floating base has nothing to stand on."""
         if robot.floating:
             raise ModelError(
-                f"'{robot.name}' has a floating base and no reactions; the torque model gives the wrench on it"
-            )
+                "floating_base", "'{robot}' has a floating base and no reactions", "the torque model gives the wrench "
+                "on it", robot=robot.name,
+            )  # fmt: skip
         return BASE_CHANNELS if robot.sensor is None else robot.sensor.channels
 
     def seen(self, motion: Motion) -> Motion:

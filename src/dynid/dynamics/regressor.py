@@ -46,7 +46,9 @@ class Regressor:
 def find_model(name: str) -> MeasurementModel:
     """Return the model of this name."""
     if name not in MODELS:
-        raise ModelError(f"there is no model '{name}'; models are {', '.join(MODELS)}")
+        raise ModelError(
+            "unknown_model", "there is no model '{model}'", "models are {models}", model=name, models=list(MODELS),
+        )  # fmt: skip
     return MODELS[name]
 
 
@@ -64,7 +66,7 @@ def regressor_chunks(
 ) -> Iterator[Regressor]:
     """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
     if size < 1:
-        raise ModelError(f"a chunk needs at least one sample, got {size}")
+        raise ModelError("chunk_size_not_positive", "a chunk needs at least one sample, got {size}", size=size)
     chosen, stage, blank = _prepare(robot, model, rotor_inertia)
     chosen.seen(motion)
     for start in range(0, max(1, len(motion) - chosen.overlap), size):
@@ -100,7 +102,10 @@ def _checked_weights(scene: Scene, model: MeasurementModel, blank: Regressor, we
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     shape = (len(scene) - model.overlap, len(blank.channels), len(blank.columns))
     if weights.shape != (shape[0] * shape[1], shape[2]):
-        raise ModelError(f"weights must have the matrix's shape {(shape[0] * shape[1], shape[2])}, got {weights.shape}")
+        raise ModelError(
+            "wrong_shape", "weights must have the matrix's shape {expected}, got {shape}",
+            expected=(shape[0] * shape[1], shape[2]), shape=weights.shape,
+        )  # fmt: skip
     if not np.isfinite(weights.sum()):  # an infinity or NaN anywhere shows in the sum
-        raise ModelError("weights must be finite")
+        raise ModelError("weights_not_finite", "weights must be finite")
     return weights.reshape(shape)

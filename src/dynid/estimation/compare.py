@@ -22,10 +22,12 @@ from dynid.estimation.identify import Logs, split_logs
 from dynid.estimation.inference.score import Score, score
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
+from dynid.estimation.solve.recursive import LACKS_RANK
 from dynid.estimation.solve.robust import describe_outliers
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.samples import random_samples
 from dynid.logs.log import Log
+from dynid.messages import Message, Option
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -54,7 +56,7 @@ class EstimatorRun:
     seconds: float
     result: Identification | None = None
     prediction: Score | None = None
-    refusal: str = ""
+    refusal: Message | None = None
 
     @property
     def name(self) -> str:
@@ -65,7 +67,7 @@ class EstimatorRun:
     def found(self) -> Identification:
         """Result of a run that did not refuse."""
         if self.result is None:
-            raise IdentificationError(f"{self.name} refused: {self.refusal}")
+            raise IdentificationError("way_refused", "{way} refused: {refusal}", way=self.name, refusal=self.refusal)
         return self.result
 
     @property
@@ -117,7 +119,7 @@ class Comparison:
 
     runs: tuple[EstimatorRun, ...]
     best: EstimatorRun | None
-    advice: str
+    advice: Message
     source: str
     interrupted: bool = False
 
@@ -141,7 +143,10 @@ class Comparison:
         for run in self.runs:
             if (run.model, run.estimator) == (model, estimator):
                 return run
-        raise IdentificationError(f"{model}, {estimator} is not among the runs that were compared")
+        raise IdentificationError(
+            "unknown_run", "{model}, {estimator} is not among the runs that were compared", model=model,
+            estimator=estimator,
+        )  # fmt: skip
 
     def most_disputed(self, count: int) -> tuple[str, ...]:
         """Base parameters of the reference about which the runs differ most, in its order."""
@@ -188,13 +193,15 @@ AGREES = 0.9
 """Share of base parameters that two runs should have in common."""
 
 
-def advise(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, str]:
-    """The run to trust, None where there is none, and the reasons."""
+def advise(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, Message]:
+    """The run to trust, None where there is none, and the reasons, each a message among the facts of the advice."""
     finished = [run for run in runs if run.result is not None]
     best = choose(finished)
     if best is None:
-        return None, f"trust none of them: {_why_none(finished)}"
-    return best, "; ".join([_why(best, finished), *_about(best), *_caveats(best, runs)])
+        return None, Message("trust_none", "trust none of them: {reason}", reason=_why_none(finished))
+    reasons = [_why(best, finished), *_about(best), *_caveats(best, runs)]
+    text = "; ".join(f"{{reasons[{k}]}}" for k in range(len(reasons)))
+    return best, Message("trust_run", text, model=best.model, estimator=best.estimator, reasons=reasons)
 
 
 def choose(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
@@ -218,50 +225,58 @@ def _is_plain(run: EstimatorRun) -> bool:
     return (run.model, run.estimator) == ("torque", "wls")
 
 
-def _why_none(finished: Sequence[EstimatorRun]) -> str:
+def _why_none(finished: Sequence[EstimatorRun]) -> Message:
     verdict = finished[0].found.verdict
     if verdict.level == "do not trust":
         return verdict.reasons[0]
-    least = min(run.error for run in finished)
-    return (
-        f"on held-out data their torques are off by {100.0 * least:.0f} % of the signal at best, although "
-        f"{finished[0].name} is {verdict.level} where it was fitted: the motions differ too much, or something changed"
-    )
+    return Message(
+        "held_out_torques_off", "on held-out data their torques are off by {percent:.0f} % of the signal at best, "
+        "although {run} is {level} where it was fitted: the motions differ too much, or something changed",
+        percent=100.0 * min(run.error for run in finished), run=finished[0].name, level=verdict.level,
+    )  # fmt: skip
 
 
-def _why(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> str:
+def _why(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Message:
     allowed = [run for run in finished if _allowed(run)]
     first = min(allowed, key=lambda run: run.error)
-    text = f"trust {best.model} by {best.estimator}: its error on held-out torques, NRMSE {best.error:.4f}, is "
+    text = "trust {model} by {estimator}: its error on held-out torques, NRMSE {nrmse:.4f}, is "
+    facts = {"model": best.model, "estimator": best.estimator, "nrmse": best.error}
     if len(allowed) == 1:
-        return text + "that of the only run that can be trusted"
+        return Message("only_trusted_run", text + "that of the only run that can be trusted", **facts)
     if first is best:
         rivals = sum(run.error <= max(TIE * best.error, best.error + NOTHING) for run in allowed) - 1
-        others = f" ({rivals} more {'is' if rivals == 1 else 'are'} as good, its deviations are no larger)"
-        return f"{text}the smallest{others if rivals else ''}"
-    text += f"as good as the smallest ({first.error:.4f}, {first.name})"
+        text += "the smallest"
+        if rivals:
+            text += " ({rivals} more " + ("is" if rivals == 1 else "are") + " as good, its deviations are no larger)"
+        return Message("smallest_error", text, rivals=rivals, **facts)
+    text += "as good as the smallest ({smallest:.4f}, {other})"
+    facts |= {"smallest": first.error, "other": first.name}
     if first.estimator == "ridge":
-        return f"{text}, which leans on nominal values"
+        return Message("tie_with_ridge", text + ", which leans on nominal values", **facts)
     if first.relative_deviation > ALIKE * best.relative_deviation + EXACT:
-        return f"{text} and its deviations are smaller"
-    return f"{text}, and so are its deviations"
+        return Message("tie_with_smaller_deviations", text + " and its deviations are smaller", **facts)
+    return Message("tie_with_plain_way", text + ", and so are its deviations", **facts)
 
 
-def _about(best: EstimatorRun) -> list[str]:
+def _about(best: EstimatorRun) -> list[Message]:
     """What to know of the chosen run."""
     result, remarks = best.found, []
     coloured = [check.channel for check in result.checks if abs(check.colour) > COLOURED]
     if coloured:
         what = "the jackknife's deviations allow for it" if result.groups else "its deviations are too small"
-        remarks.append(f"its residuals are coloured ({', '.join(coloured[:8])}): {what}")
+        remarks.append(Message(
+            "residuals_coloured", "its residuals are coloured ({some}): " + what, channels=coloured,
+            some=coloured[:8], jackknife=bool(result.groups),
+        ))  # fmt: skip
     if best.estimator == "ridge":
-        remarks.append(
-            "its values lean on the nominal ones of the robot file, and its deviations do not say by how much"
-        )
+        remarks.append(Message(
+            "leans_on_nominal_values", "its values lean on the nominal ones of the robot file, and its deviations do "
+            "not say by how much",
+        ))  # fmt: skip
     return remarks
 
 
-def _caveats(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[str]:
+def _caveats(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[Message]:
     """What the other runs say about the data."""
     by_name = {(run.model, run.estimator): run for run in runs}
     wls = by_name.get(("torque", "wls"))
@@ -269,52 +284,60 @@ def _caveats(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[str]:
     if wls is not None and wls.result is not None:
         caveats += _outliers(wls, by_name.get(("torque", "huber")))
         caveats += _noisy_accelerations(wls, by_name.get(("momentum", "wls")))
-    refused = [run for run in runs if run.estimator == "recursive" and run.result is None]
+    refused = [run for run in runs if run.estimator == "recursive" and run.refusal is not None]
     if refused:
-        rank = ", a joint alone lacks rank" if any("2.30" in w.refusal for w in refused) else ""
-        caveats.append(f"the recursion refused ({' and '.join(run.name for run in refused)}){rank}")
+        codes = [run.refusal.code for run in refused if run.refusal is not None]
+        rank = ", a joint alone lacks rank" if LACKS_RANK in codes else ""
+        caveats.append(Message(
+            "recursion_refused", "the recursion refused ({joined})" + rank, runs=[run.name for run in refused],
+            joined=" and ".join(run.name for run in refused), codes=codes,
+        ))  # fmt: skip
     others = [run for run in runs if run.result is not None and run is not best and run.estimator != "huber"]
-    apart = [(run, run.agreement(best)) for run in others]
-    far = [f"{run.name} ({100.0 * share:.0f} %)" for run, share in apart if share < AGREES]
+    apart = {run.name: run.agreement(best) for run in others}
+    far = {name: share for name, share in apart.items() if share < AGREES}
     if far:
-        caveats.append(f"fewer base parameters than {100 * AGREES:.0f} % agree with it in {', '.join(far)}")
+        caveats.append(Message(
+            "runs_disagree", "fewer base parameters than {percent:.0f} % agree with it in {some}", agreement=far,
+            percent=100 * AGREES, some=[f"{name} ({100.0 * share:.0f} %)" for name, share in far.items()],
+        ))  # fmt: skip
     elif len(others) > 1:
-        caveats.append("the others agree with it within their deviations")
+        caveats.append(Message("runs_agree", "the others agree with it within their deviations", agreement=apart))
     return caveats
 
 
-def _outliers(wls: EstimatorRun, huber: EstimatorRun | None) -> list[str]:
+def _outliers(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Message]:
     if huber is None or huber.result is None:
         return []
     distances = np.array(list(huber.apart(wls).values()))
     off, sharper = int((distances > COMBINED).sum()), wls.relative_deviation / max(huber.relative_deviation, 1e-300)
     if off > (1.0 - AGREES) * len(distances):
-        what = f"huber differs from wls in {off} of {len(distances)} base parameters"
+        what = "huber differs from wls in {off} of {count} base parameters"
     elif sharper > SHARPER and wls.relative_deviation > huber.relative_deviation + EXACT:
-        what = f"deviations of huber are {sharper:.1f} times smaller than those of wls"
+        what = "deviations of huber are {sharper:.1f} times smaller than those of wls"
     else:
         return []
+    facts = {"off": off, "count": len(distances), "sharper": sharper}
     if huber.error > max(TIE * wls.error, wls.error + NOTHING):
-        return [f"{what}, but it predicts worse: outliers, or something that the model lacks and huber takes for them"]
-    return [f"{what}: look for outliers and contacts, which held-out data may hold too"]
+        why = ", but it predicts worse: outliers, or something that the model lacks and huber takes for them"
+        return [Message("huber_predicts_worse", what + why, **facts)]
+    return [Message("outliers_likely", what + ": look for outliers and contacts, which held-out data may hold too",
+                    **facts)]  # fmt: skip
 
 
-def _noisy_accelerations(torque: EstimatorRun, momentum: EstimatorRun | None) -> list[str]:
+def _noisy_accelerations(torque: EstimatorRun, momentum: EstimatorRun | None) -> list[Message]:
     if momentum is None or momentum.result is None or not _allowed(momentum):
         return []
     better = torque.error / max(momentum.error, 1e-300)
     sharper = torque.relative_deviation / max(momentum.relative_deviation, 1e-300)
+    why = ": noise of the accelerations is felt, a lower cut-off would spare torque from it"
+    facts = {"momentum": momentum.error, "torque": torque.error, "sharper": sharper}
     if better > TIE and torque.error > momentum.error + NOTHING:
-        return [
-            f"momentum predicts better than torque ({momentum.error:.4f} and {torque.error:.4f}): noise of the "
-            "accelerations is felt, a lower cut-off would spare torque from it"
-        ]
-    if sharper > SHARPER and torque.relative_deviation > momentum.relative_deviation + EXACT:
-        return [
-            f"deviations of momentum are {sharper:.1f} times smaller than those of torque: noise of the accelerations "
-            "is felt, a lower cut-off would spare torque from it"
-        ]
-    return []
+        what = "momentum predicts better than torque ({momentum:.4f} and {torque:.4f})"
+    elif sharper > SHARPER and torque.relative_deviation > momentum.relative_deviation + EXACT:
+        what = "deviations of momentum are {sharper:.1f} times smaller than those of torque"
+    else:
+        return []
+    return [Message("noisy_accelerations", what + why, **facts)]
 
 
 COMPARED = (
@@ -426,7 +449,9 @@ class _Job:
             prediction = self._score(state, result, read.held_out if same else self._held_out(state, on_progress))
         except (DynidError, np.linalg.LinAlgError) as error:
             self.failures.append(error)
-            return EstimatorRun(model, estimator, time.perf_counter() - start, refusal=str(error))
+            failed = Message("equations_not_solvable", "{reason}", reason=str(error))
+            refusal = error.message if isinstance(error, DynidError) else failed
+            return EstimatorRun(model, estimator, time.perf_counter() - start, refusal=refusal)
         return EstimatorRun(model, estimator, seconds, result, prediction)
 
     def _options(self, model: str) -> Options:
@@ -452,7 +477,10 @@ class _Job:
         if estimator != "huber":
             return estimate(state, options, None), state
         if options.offsets_per_log and len(self.used) > 1:
-            raise IdentificationError("estimator 'huber' takes no own offsets per log")
+            raise IdentificationError(
+                "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log",
+                "identify the logs one by one",
+            )  # fmt: skip
         state = collect(self.robot, self.used, options, on_progress=on_progress)
         result = estimate(state, options, None)
         assert state.outliers is not None
@@ -465,7 +493,10 @@ class _Job:
         held_out = collect_like(as_torque, self.others, on_progress=on_progress)
         known = () if self.is_share else without_known(held_out, state)[1]
         if known:
-            raise IdentificationError(f"{known[0]}; give other logs, or a share to hold out (validate=0.25)")
+            raise IdentificationError(
+                known[0].code, "{known}", "give other logs, or a share to hold out ({validate})", known=known[0],
+                validate=Option("validate", SHARE), **known[0].facts,
+            )  # fmt: skip
         return held_out
 
     def _score(self, state: State, result: Identification, held_out: State) -> Score:

@@ -18,7 +18,7 @@ from dynid.estimation.diagnostics.plausibility import find_placement, find_scale
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
-from dynid.estimation.diagnostics.verdict import NOISY, Evidence, Shaken, assess
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, Shaken, assess
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife
@@ -51,6 +51,7 @@ from dynid.estimation.solve.recursive import (
 )
 from dynid.identifiability.relations import Regrouping
 from dynid.logs.read import IN_CURRENT
+from dynid.messages import Message, Option
 from dynid.robot.transform import Array
 from dynid.version import VERSION
 
@@ -84,8 +85,8 @@ class Outcome:
     trials: tuple[Trial, ...]
     unidentifiable: tuple[Unidentifiable, ...]
     sums: set[str]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[Message, ...]
+    warnings: tuple[Message, ...]
     torques: Score | None
     shift: Array
 
@@ -98,14 +99,13 @@ class Outcome:
             *equation.robot.warnings,
             *self._hidden_rotors(),
             *equation.base.warnings,
-            *map(str, state.repeats),
+            *(repeat.message for repeat in state.repeats),
             *self.warnings,
-            *map(str, self.unidentifiable),
+            *(item.message for item in self.unidentifiable),
             *reasons,
         )
         if self.deviations is None and self.options.intervals == "jackknife":
-            few = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
-            warnings = (*warnings, few)
+            warnings = (*warnings, FEW_BLOCKS)
         essential = eliminate(solution, self.inflation, self.groups or 1000)
         found = Estimate(
             equation=equation.with_friction(self.friction),
@@ -145,11 +145,15 @@ class Outcome:
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
         return Identification(found, self.validation, diagnostics, provenance)
 
-    def _hidden_rotors(self) -> list[str]:
+    def _hidden_rotors(self) -> list[Message]:
         """Rotors that the base feels and the rows leave out."""
         equation = self.state.equation
-        joints = ", ".join(equation.sensor.hidden) if equation.base_channels else ""
-        return [f"the rotor inertia of joint {joints} is unknown: its spin is left out of the forces"] if joints else []
+        if not equation.base_channels or not equation.sensor.hidden:
+            return []
+        return [Message(
+            "rotor_spin_left_out", "the rotor inertia of joint {joints} is unknown: its spin is left out of the forces",
+            "declare `inertia` of these rotors", joints=list(equation.sensor.hidden),
+        )]  # fmt: skip
 
     @cached_property
     def kept(self) -> Indices:
@@ -373,9 +377,7 @@ def estimate(
     unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=options.offsets_per_log)
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
-        f"{unknowns.names[k]} is the same as {_names(unknowns, independent, joined[:, k])} on every motion: left out"
-        for k in range(len(unknowns))
-        if k not in independent
+        _collinear(unknowns, k, independent, joined[:, k]) for k in range(len(unknowns)) if k not in independent
     )
     sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
@@ -398,7 +400,10 @@ def estimate(
             )  # fmt: skip
             unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
     if found and levels is not None:
-        raise IdentificationError(f"the recursion needs every joint's own parameters: {found[-1]}")
+        raise IdentificationError(
+            "recursion_parameters_lost", "the recursion needs every joint's own parameters: {reason}", "{advice}",
+            reason=found[-1].message.what, advice=found[-1].remedy, parameter=found[-1].name,
+        )  # fmt: skip
     if by_noise is not None:
         unidentifiable = (*unidentifiable, *found)
         constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
@@ -437,10 +442,14 @@ def estimate(
     ).identification()  # fmt: skip
 
 
-def _names(unknowns: Unknowns, kept: tuple[int, ...], shares: Array) -> str:
-    """Unknowns that a column joins."""
-    some = [unknowns.names[k] for k, share in zip(kept, shares, strict=True) if abs(share) > 1e-9]
-    return " and ".join(some) if some else "nothing"
+def _collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:
+    """Say which unknowns a dropped column joins."""
+    others = [unknowns.names[k] for k, share in zip(kept, shares, strict=True) if abs(share) > 1e-9]
+    what = "{parameter} is collinear with {joined} on every motion; dropped"
+    return Message(
+        "collinear_parameter", what if others else "{parameter} has no effect on any motion; dropped",
+        parameter=unknowns.names[dropped], others=others, joined=" and ".join(others),
+    )  # fmt: skip
 
 
 def _choose(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
@@ -461,7 +470,7 @@ def _declared_rotors(equation: Equation, options: Options) -> dict[str, float]:
 
 def _contradicted(
     state: State, unknowns: Unknowns, factors: Factors, options: Options, declared: Mapping[str, float]
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """Name declared rotors whose Ia the data, left free, find elsewhere: by 5 deviations and a twentieth."""
     own = {name: x for name, x in declared.items() if name in unknowns.names and name not in options.known}
     if not own:
@@ -476,10 +485,11 @@ def _contradicted(
         k = unknowns.names.index(name)
         off = abs(float(free.values[k]) - Ia)
         if off > max(5.0 * sigma[k], 0.05 * Ia):
-            warnings.append(
-                f"{name} = {Ia:.5g} was declared by the rotor's ratio^2 J, but the data alone say {free.values[k]:.5g} "
-                f"(+- {sigma[k]:.1g}); check ratio and inertia of this rotor"
-            )
+            warnings.append(Message(
+                "rotor_inertia_contradicts_data", "{parameter} = {declared:.5g} was declared by the rotor's ratio^2 "
+                "J, but the data alone say {identified:.5g} (+- {sigma:.1g})", "check ratio and inertia of this rotor",
+                parameter=name, declared=Ia, identified=float(free.values[k]), sigma=float(sigma[k]),
+            ))  # fmt: skip
     return tuple(warnings)
 
 
@@ -488,7 +498,10 @@ def _levels(state: State, unknowns: Unknowns, options: Options, constraints: Con
     if options.estimator != "recursive":
         return None
     if constraints is not None and len(constraints.matrix):
-        raise IdentificationError("the recursion takes no known or equal parameters; use estimator='wls'")
+        raise IdentificationError(
+            "recursion_with_constraints", "the recursion takes no known or equal parameters", "use {estimator}",
+            estimator=Option("estimator", "wls"),
+        )  # fmt: skip
     return find_levels(state.equation, unknowns)
 
 
@@ -517,7 +530,7 @@ def _compare_with_batch(
     *,
     options: Options,
     validation: tuple[State, str] | None,
-) -> tuple[str, tuple[str, ...]]:
+) -> tuple[Message, tuple[Message, ...]]:
     """Compare the recursion with joint weighted least squares on the same factors."""
     batch = solve(unknowns, factors)
     spread = jackknife(unknowns, batch, state.blocks) if options.intervals == "jackknife" else None

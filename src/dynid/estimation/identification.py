@@ -26,6 +26,7 @@ from dynid.estimation.records import StoredEquation
 from dynid.estimation.regression.rows import LEAD
 from dynid.estimation.result_file import check_identification, read_layout, write_layout
 from dynid.logs.log import ArraySource, Log
+from dynid.messages import Message
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
@@ -166,12 +167,12 @@ class Diagnostics:
     """
 
     verdict: Annotated[Verdict, ROW]
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
+    warnings: tuple[Message, ...]
+    notes: tuple[Message, ...]
     unidentifiable: tuple[Annotated[Unidentifiable, ROW], ...]
     trials: tuple[Annotated[Trial, ROW], ...]
     checks: tuple[Annotated[ChannelCheck, ROW], ...]
-    findings: tuple[tuple[str, tuple[str, ...]], ...]
+    findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
 
@@ -269,7 +270,7 @@ class Identification:
     @cached_property
     def joined(self) -> dict[str, dict[str, float]]:
         """Of every unidentifiable parameter: those of `names` with which it forms sums, each with its factor."""
-        direct = {item.name: dict(item.shares) for item in self.unidentifiable}
+        direct = {item.name: dict(item.shares or ()) for item in self.unidentifiable}
 
         def resolved(name: str) -> dict[str, float]:
             total: dict[str, float] = {}
@@ -323,7 +324,9 @@ class Identification:
         check_motion(self.robot, motion)
         equation = self.equation
         if not equation.base_channels:
-            raise IdentificationError(f"model '{self.model}' knows no forces on the base")
+            raise IdentificationError(
+                "model_without_base_forces", "model '{model}' knows no forces on the base", model=self.model,
+            )  # fmt: skip
         forces = np.zeros((len(motion), len(equation.base_channels)))
         for start in range(0, len(motion), CHUNK):
             part = slice(start, min(start + CHUNK, len(motion)))
@@ -368,7 +371,7 @@ class Identification:
     def value(self, name: str) -> float:
         """Value of one parameter."""
         if name not in self.names:
-            raise IdentificationError(f"there is no parameter '{name}' in this result")
+            raise IdentificationError("unknown_parameter", "there is no parameter '{name}' in this result", name=name)
         return float(self.values[self.names.index(name)])
 
     def replace(self, **changes: Any) -> Identification:

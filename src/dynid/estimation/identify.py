@@ -18,6 +18,7 @@ from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
 from dynid.logs.read import read_log
+from dynid.messages import Message
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import put_on_plate
 from dynid.robot.joint_column import JointColumn
@@ -82,10 +83,12 @@ def identify(
     used, others, name = split_logs(robot, logs, validate)
     origin = find_origin((*used, *others))
     if options.is_robust and offsets_per_log and len(used) > 1:
-        raise IdentificationError("estimator 'huber' takes no own offsets per log; identify the logs one by one")
+        raise IdentificationError(
+            "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log", "identify the logs one by one",
+        )  # fmt: skip
     state = collect(robot, used, options, on_progress=on_progress)
     outliers, checked, torques = state.outliers, None, None
-    trained: tuple[str, ...] = ()
+    trained: tuple[Message, ...] = ()
     alike: OutlierModel | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
         alike = outliers.restarted() if outliers is not None and isinstance(validate, float | int) else None
@@ -139,9 +142,14 @@ def collect_state(
         return collect(robot, used, options.resolve(robot), on_progress=on_progress)
     given = options.changed()
     if given:
-        raise IdentificationError(f"like= takes over all settings; leave out {', '.join(given)}")
+        raise IdentificationError(
+            "settings_given_with_like", "like= takes over all settings", "leave out {given}", given=given,
+        )  # fmt: skip
     if robot.parameter_names != like.equation.robot.parameter_names:
-        raise IdentificationError(f"the state is one of '{like.equation.robot.name}', not of '{robot.name}'")
+        raise IdentificationError(
+            "state_of_other_robot", "the state is one of '{other_robot}', not of '{robot}'", robot=robot.name,
+            other_robot=like.equation.robot.name,
+        )  # fmt: skip
     rows = collect_torques_like(like, used)
     state = collect_like(like, used, on_progress=on_progress, validate=False).without_repeats()
     return replace(state, torques=() if rows is None else rows.blocks)
@@ -161,9 +169,11 @@ def identify_states(
     """Solve one or several states together: the same result as if their logs had been read at once."""
     several = [states] if isinstance(states, State) else list(states)
     if not several:
-        raise IdentificationError("there is no state to identify from")
+        raise IdentificationError("no_states", "there is no state to identify from")
     if estimator == "huber":
-        raise IdentificationError("estimator 'huber' reads logs twice; identify from logs, not from states")
+        raise IdentificationError(
+            "huber_from_states", "estimator 'huber' reads logs twice", "identify from logs, not from states",
+        )  # fmt: skip
     options = replace(
         several[0].equation.options, estimator=estimator, known=known or {}, equal=equal,
         offsets_per_log=offsets_per_log, intervals=intervals,
@@ -189,7 +199,7 @@ def open_logs(robot: Robot, logs: Logs) -> tuple[Log, ...]:
     """Logs, where files are named opened."""
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     if not several:
-        raise IdentificationError("there is no log to identify from")
+        raise IdentificationError("no_logs", "there is no log to identify from")
     return tuple(log if isinstance(log, Log) else read_log(log, robot) for log in several)
 
 
@@ -207,6 +217,9 @@ def split_logs(robot: Robot, logs: Logs, validate: Logs | float | None) -> tuple
 def hold_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
     """The first part of every log, the rest, and what to call it."""
     if not 0.0 < share < 1.0:
-        raise IdentificationError(f"the share of the logs to hold out must lie between 0 and 1, got {share}")
+        raise IdentificationError(
+            "share_out_of_range", "the share of the logs to hold out must lie between 0 and 1, got {share}",
+            share=share,
+        )  # fmt: skip
     first, rest = tuple(log.part(0.0, 1.0 - share) for log in logs), tuple(log.part(1.0 - share) for log in logs)
     return first, rest, f"the last {100.0 * share:.3g} % of every log"

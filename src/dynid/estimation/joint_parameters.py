@@ -15,6 +15,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.identifiability.base_reactions import SensorRelation, relate_sensors, sufficient_channels
 from dynid.identifiability.parameters import BaseParameters
+from dynid.messages import Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -61,7 +62,10 @@ class JointParameters:
         """Joint torques (N, n) of the links and of the declared rotors along a motion, without friction."""
         if np.isnan(self.values).any():
             missing = [name for name, x in zip(self.names, self.values, strict=True) if np.isnan(x)]
-            raise IdentificationError(f"torques need {', '.join(missing)}, which the data did not show")
+            raise IdentificationError(
+                "torque_parameters_lost", "torques need {parameters}, which the data did not show",
+                "record a motion that shows them", parameters=missing,
+            )  # fmt: skip
         W = regressor(self.robot, motion, rotor_inertia=False)
         tau = (W.matrix[:, list(self.base.kept)] @ self.values).reshape(len(motion.t), -1)
         for rotor in () if self.robot.sensor is None else self.robot.sensor.spinning:
@@ -74,7 +78,10 @@ class JointParameters:
 def joint_parameters(result: Identification) -> JointParameters:
     """Parameters of the joint torques from a result that used forces on the base."""
     if not result.equation.options.has_reactions:
-        raise IdentificationError(f"model '{result.model}' has torque parameters already; this is for reactions")
+        raise IdentificationError(
+            "model_has_torque_parameters", "model '{model}' has torque parameters already; this is for reactions",
+            model=result.model,
+        )  # fmt: skip
     relation = relate_sensors(result.robot, tared=result.equation.is_tared)
     refuse_unidentifiable(result.robot, relation)
     S, known = _on_result(result, relation)
@@ -87,9 +94,10 @@ def refuse_hidden(robot: Robot) -> None:
     """Raise where a declared rotor shows in the forces on the base and its inertia is not declared."""
     if robot.sensor is not None and robot.sensor.hidden:
         raise IdentificationError(
-            f"the rotor inertia of joint {', '.join(robot.sensor.hidden)} is unknown and its gear ratio is not 1: "
-            "torques need ratio^2 J, the base feels ratio J in sums with the links; declare `inertia` of these rotors"
-        )
+            "rotor_inertia_undeclared", "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: "
+            "torques need ratio^2 J, the base feels ratio J in sums with the links",
+            "declare `inertia` of these rotors", joints=list(robot.sensor.hidden),
+        )  # fmt: skip
 
 
 def refuse_unidentifiable(robot: Robot, relation: SensorRelation) -> None:
@@ -99,10 +107,11 @@ def refuse_unidentifiable(robot: Robot, relation: SensorRelation) -> None:
         sets = sufficient_channels(robot)
         some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")
         raise IdentificationError(
-            f"the channels {', '.join(relation.reaction.question.channels or ())} cannot tell "
-            f"{', '.join(relation.lost)} of the joint torques; the smallest sets that would do: {some} (partial=True "
-            "estimates what these channels show)"
-        )
+            "channels_insufficient", "the channels {channels} cannot tell {parameters} of the joint torques; the "
+            "smallest sets that would do: {some}", "{partial} estimates what these channels show",
+            channels=relation.reaction.question.channels or (), parameters=list(relation.lost), some=some, sets=sets,
+            partial=Option("partial", True),
+        )  # fmt: skip
 
 
 def _on_result(result: Identification, relation: SensorRelation) -> tuple[Array, NDArray[np.bool_]]:

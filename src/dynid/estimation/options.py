@@ -76,48 +76,81 @@ class Options:
         self._check_model()
         self._check_friction()
         if self.cutoff is not None and not (np.isfinite(self.cutoff) and self.cutoff > 0.0):
-            raise IdentificationError(f"the cut-off must be a positive number of Hz, got {self.cutoff}")
+            raise IdentificationError(
+                "cutoff_not_positive", "the cut-off must be a positive number of Hz, got {cutoff}", cutoff=self.cutoff,
+            )  # fmt: skip
         if not np.isfinite(self.delay):
-            raise IdentificationError(f"the delay must be a number of seconds, got {self.delay}")
+            raise IdentificationError(
+                "delay_not_finite", "the delay must be a number of seconds, got {delay}", delay=self.delay,
+            )  # fmt: skip
         if self.estimator not in ESTIMATORS:
             raise IdentificationError(
-                f"there is no estimator '{self.estimator}'; estimators are {', '.join(ESTIMATORS)}"
-            )
+                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {ESTIMATORS}",
+                estimator=self.estimator, ESTIMATORS=list(ESTIMATORS),
+            )  # fmt: skip
         if self.estimator == "huber" and self.has_reactions:
-            raise IdentificationError("estimator 'huber' judges joint torques alone; use 'wls' with forces on the base")
+            raise IdentificationError(
+                "huber_with_base_forces", "estimator 'huber' judges joint torques alone",
+                "use 'wls' with forces on the base",
+            )  # fmt: skip
         if self.intervals not in INTERVALS:
-            raise IdentificationError(f"intervals are 'jackknife' or 'white', not '{self.intervals}'")
+            raise IdentificationError(
+                "unknown_intervals", "intervals are 'jackknife' or 'white', not '{intervals}'",
+                intervals=self.intervals,
+            )  # fmt: skip
 
     def _check_model(self) -> None:
         if self.model not in MODELS:
-            raise IdentificationError(f"there is no model '{self.model}'; models are {', '.join(MODELS)}")
+            raise IdentificationError(
+                "unknown_model", "there is no model '{model}'; models are {MODELS}", model=self.model,
+                MODELS=list(MODELS),
+            )  # fmt: skip
         if self.quadrature not in QUADRATURES:
             raise IdentificationError(
-                f"there is no quadrature '{self.quadrature}'; quadratures are {', '.join(QUADRATURES)}"
-            )
+                "unknown_quadrature", "there is no quadrature '{quadrature}'; quadratures are {QUADRATURES}",
+                quadrature=self.quadrature, QUADRATURES=list(QUADRATURES),
+            )  # fmt: skip
         if self.window is not None and not 0.0 < self.window < float("inf"):
-            raise IdentificationError(f"the window must be a positive number of seconds, got {self.window}")
+            raise IdentificationError(
+                "window_not_positive", "the window must be a positive number of seconds, got {window}",
+                window=self.window,
+            )  # fmt: skip
         if self.window is not None and not self.is_integral:
-            raise IdentificationError(f"model '{self.model}' has no window; models energy and momentum have one")
+            raise IdentificationError(
+                "model_without_window", "model '{model}' has no window; models energy and momentum have one",
+                model=self.model,
+            )  # fmt: skip
         if self.quadrature != "smooth" and not self.is_integral:
-            raise IdentificationError(f"model '{self.model}' has no quadrature; models energy and momentum have one")
+            raise IdentificationError(
+                "model_without_quadrature", "model '{model}' has no quadrature; models energy and momentum have one",
+                model=self.model,
+            )  # fmt: skip
         for name, given in (("sensor", self.sensor is not None), ("partial", self.partial)):
             if given and not self.has_reactions:
                 raise IdentificationError(
-                    f"model '{self.model}' uses no force plate; {name}= goes with reaction models"
-                )
+                    "model_without_base_forces", "model '{model}' uses no force plate; {name}= goes with reaction "
+                    "models", model=self.model, name=name,
+                )  # fmt: skip
 
     def _check_friction(self) -> None:
         blocks = self.blocks or ()
         if not self.has_torques:
             if blocks:
-                raise IdentificationError("the base does not feel friction: leave friction out with model='reaction'")
+                raise IdentificationError(
+                    "friction_with_reaction_model", "the base does not feel friction:",
+                    "leave friction out with model='reaction'",
+                )  # fmt: skip
             if self.columns:
-                raise IdentificationError("columns are torques of joints: leave columns out with model='reaction'")
+                raise IdentificationError(
+                    "columns_with_reaction_model", "columns are torques of joints:",
+                    "leave columns out with model='reaction'",
+                )  # fmt: skip
         for name in blocks:
             find_block(name)
         if len(set(blocks)) < len(blocks):
-            raise IdentificationError(f"a friction block is named twice: {', '.join(blocks)}")
+            raise IdentificationError(
+                "friction_block_twice", "a friction block is named twice: {blocks}", blocks=list(blocks),
+            )  # fmt: skip
 
     def changed(self) -> tuple[str, ...]:
         """Names of the options that differ from their defaults."""
@@ -128,21 +161,25 @@ class Options:
         """Return the same for one robot: its own columns beside the user's, the joints in use and what is unknown."""
         if robot.floating:
             raise IdentificationError(
-                f"'{robot.name}' floats; logs of joint torques are identified on a fixed base; {FIX_THE_BASE}"
-            )
+                "floating_base", "'{name}' floats; logs of joint torques are identified on a fixed base; "
+                "{FIX_THE_BASE}", name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+            )  # fmt: skip
         names = robot.joint_names if self.joints is None else self._joints(robot)
         if (self.is_scalar or self.has_reactions) and len(names) < robot.n:
-            raise IdentificationError(f"model '{self.model}' adds up all joints; joints= goes with torque and momentum")
+            raise IdentificationError(
+                "joints_with_summed_model", "model '{model}' adds up all joints; joints= goes with torque and momentum",
+                model=self.model,
+            )  # fmt: skip
         columns = (*robot.columns, *self.columns) if self.has_torques else ()
         if len({column.name for column in columns}) < len(columns):
-            raise IdentificationError("two columns have the same name")
+            raise IdentificationError("column_name_twice", "two columns have the same name")
         columns = tuple(column for column in columns if column.joint in names or column.joint not in robot.joint_names)
         unknown = tuple(robot.unknown if self.unknown is None else self.unknown)
         if unknown and (self.has_reactions or self.model == "energy"):
             raise IdentificationError(
-                f"model '{self.model}' needs the geometry; with {', '.join(unknown)} unknown use torque, power or "
-                "momentum"
-            )
+                "model_needs_geometry", "model '{model}' needs the geometry; with {unknown} unknown use torque, power "
+                "or momentum", model=self.model, unknown=list(unknown),
+            )  # fmt: skip
         return replace(self, columns=columns, joints=names, unknown=unknown)
 
     @property
@@ -159,7 +196,9 @@ class Options:
         unknown = [name for name in chosen if name not in robot.joint_names]
         if unknown or not chosen:
             what = f"no joint '{unknown[0]}'" if unknown else "no joint named"
-            raise IdentificationError(f"{what}; joints are {', '.join(robot.joint_names)}")
+            raise IdentificationError(
+                "unknown_joint", "{what}; joints are {joint_names}", what=what, joint_names=list(robot.joint_names),
+            )  # fmt: skip
         return tuple(name for name in robot.joint_names if name in chosen)
 
     def joint_indices(self, robot: Robot) -> tuple[int, ...]:
@@ -227,4 +266,7 @@ class Options:
     def refuse_idle_offsets(self, friction: tuple[str, ...]) -> None:
         """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
         if self.offsets_per_log and "offset" not in friction:
-            raise IdentificationError("offsets_per_log= goes with the friction block 'offset', which is not used here")
+            raise IdentificationError(
+                "log_offsets_without_offset", "offsets_per_log= goes with the friction block 'offset', which is not "
+                "used here",
+            )  # fmt: skip

@@ -45,11 +45,11 @@ def rebuild_equation(e: EquationRecord) -> Equation:
     """Build an equation again."""
     robot, n = e.robot, e.robot.n
     if not e.joints or list(e.joints) != sorted(set(e.joints)) or not set(e.joints) <= set(range(n)):
-        raise IdentificationError("equation.joints are not joints of the robot in order")
+        raise IdentificationError("record_joints_mismatch", "equation.joints are not joints of the robot in order")
     check_shape("equation.scale", e.scale, n)
     check_shape("equation.transmission", e.transmission, n, n)
     if (e.scale <= 0.0).any():
-        raise IdentificationError("equation.scale must be positive")
+        raise IdentificationError("record_scale_not_positive", "equation.scale must be positive")
     options = Options(
         model=e.model, window=e.window, quadrature=e.quadrature, unknown=e.unknown or (), rotor_inertia=e.rotor_inertia,
         columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints],
@@ -68,7 +68,7 @@ def robot_inside(data: Data) -> Data:
     """Data of a file, in which the robot stands beside the equation, with the robot in the equation."""
     robot, equation = data.pop("robot", None), data.get("equation")
     if not isinstance(equation, dict) or "robot" in equation:
-        raise IdentificationError("equation must be an object without a robot of its own")
+        raise IdentificationError("record_robot_misplaced", "equation must be an object without a robot of its own")
     return {**data, "equation": {**equation, "robot": robot}}
 
 
@@ -80,4 +80,6 @@ def robot_beside(data: Data) -> Data:
 def check_shape(what: str, array: Array, *shape: int) -> None:
     """Refuse an array of another shape."""
     if array.shape != shape:
-        raise IdentificationError(f"{what} has shape {array.shape}, not {shape}")
+        raise IdentificationError(
+            "wrong_shape", "{what} has shape {shape}, not {shape_2}", what=what, shape=array.shape, shape_2=shape,
+        )  # fmt: skip

@@ -212,6 +212,12 @@ def find_criterion(
         return Scaling(0.0, 1.0, mask)
     if name == "condition+scaling":
         if min(weights) < 0.0 or max(weights) <= 0.0:
-            raise ExcitationError(f"weights of condition and scaling must not be negative nor both zero, got {weights}")
+            raise ExcitationError(
+                "invalid_criterion_weights", "weights of condition and scaling must not be negative nor both zero, "
+                "got {weights!s}", weights=weights,
+            )  # fmt: skip
         return Scaling(*weights, mask)
-    raise ExcitationError(f"there is no criterion '{name}'; criteria are {', '.join(NAMES)}")
+    raise ExcitationError(
+        "unknown_criterion", "there is no criterion '{criterion}'", "criteria are {criteria}", criterion=name,
+        criteria=list(NAMES),
+    )  # fmt: skip

@@ -29,6 +29,7 @@ from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits, middle_and_half
 from dynid.excitation.starts import Candidates, random_points, run_starts
+from dynid.messages import Message, Wording
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -107,13 +108,21 @@ def design_excitation(
             )  # fmt: skip
         except LoopError as error:
             raise ExcitationError(
-                "the position limits allow what a closed loop does not; narrow them (limits={'position': ...}, or in "
-                f"the robot file) to one side of its singular positions: {error.where}"
-            ) from None
+                "limits_cross_singularity", "the position limits allow what a closed loop does not",
+                "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
+                limits=_limit("position"), reason=error.message.what,
+            ) from None  # fmt: skip
     if time_budget is None or prepared < NOTABLE:
         return found
-    said = f"preparing took {prepared:.0f} s beside the time budget (kernels are compiled once on each machine)"
+    said = Message(
+        "preparation_slow", "preparing took {seconds:.0f} s beside the time budget (kernels are compiled once on each "
+        "machine)", seconds=prepared,
+    )  # fmt: skip
     return replace(found, warnings=(*found.warnings, said))
+
+
+def _limit(kind: str) -> Wording:
+    return Wording(f"limits={{'{kind}': ...}}", f"--{kind}")
 
 
 def _check_request(
@@ -126,16 +135,29 @@ def _check_request(
     periods: int,
 ) -> None:
     if shape not in ("fourier", "points"):
-        raise ExcitationError(f"there is no shape '{shape}'; shapes are fourier and points")
+        raise ExcitationError(
+            "unknown_shape", "there is no shape '{shape}'", "shapes are fourier and points", shape=shape,
+        )  # fmt: skip
     if criterion not in NAMES:
-        raise ExcitationError(f"there is no criterion '{criterion}'; criteria are {', '.join(NAMES)}")
+        raise ExcitationError(
+            "unknown_criterion", "there is no criterion '{criterion}'", "criteria are {criteria}", criterion=criterion,
+            criteria=list(NAMES),
+        )  # fmt: skip
     if duration is not None and not (np.isfinite(duration) and duration > 0.0):
-        raise ExcitationError(f"the duration must be a positive number of seconds, got {duration}")
+        raise ExcitationError(
+            "duration_not_positive", "the duration must be a positive number of seconds, got {duration}",
+            duration=duration,
+        )  # fmt: skip
     for name, value in (("harmonics", harmonics), ("starts", 1 if starts is None else starts), ("periods", periods)):
         if value < 1:
-            raise ExcitationError(f"{name} must be at least 1, got {value}")
+            raise ExcitationError(
+                "count_below_one", "{option} must be at least 1, got {value}", option=name, value=value,
+            )  # fmt: skip
     if time_budget is not None and not time_budget > 0.0:
-        raise ExcitationError(f"the time budget must be a positive number of seconds, got {time_budget}")
+        raise ExcitationError(
+            "time_budget_not_positive", "the time budget must be a positive number of seconds, got {time_budget}",
+            time_budget=time_budget,
+        )  # fmt: skip
 
 
 def _refuse_idle(
@@ -156,19 +178,28 @@ def _refuse_idle(
         ):
             if given:
                 raise ExcitationError(
-                    f"{name} belongs to shape 'fourier'; a motion through points takes the time it needs"
-                )
+                    "option_not_applicable", "{option} belongs to shape 'fourier'; a motion through points takes the "
+                    "time it needs", option=name,
+                )  # fmt: skip
     elif points is not None:
-        raise ExcitationError("points belongs to shape 'points'; shape 'fourier' has harmonics and periods")
+        raise ExcitationError(
+            "option_not_applicable", "points belongs to shape 'points'; shape 'fourier' has harmonics and periods",
+        )  # fmt: skip
     if weights != (1.0, 0.0) and criterion != "condition+scaling":
-        raise ExcitationError(f"weights belongs to criterion 'condition+scaling'; criterion '{criterion}' has none")
+        raise ExcitationError(
+            "option_not_applicable", "weights belongs to criterion 'condition+scaling'; criterion '{criterion}' has "
+            "none", criterion=criterion,
+        )  # fmt: skip
 
 
 def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[float] | None) -> None:
     """Points without acceleration limits have no motion that could rest, or whose torques could be limited."""
     for name, given in (("rest", rest is not None), ("limits['effort']", limits is not None and "effort" in limits)):
         if given:
-            raise ExcitationError(f"{name} needs a motion through the points: give limits['acceleration'] too")
+            raise ExcitationError(
+                "missing_acceleration_limits", "{option} needs a motion through the points:",
+                "give {limits} too", option=name, limits=_limit("acceleration"),
+            )  # fmt: skip
 
 
 def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
@@ -176,13 +207,16 @@ def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Ar
         return None
     pose = np.array(rest, dtype=np.float64)
     if pose.shape != (robot.n,) or not np.isfinite(pose).all():
-        raise ExcitationError(f"the rest pose needs {robot.n} finite numbers, got {rest!r}")
+        raise ExcitationError(
+            "invalid_rest_pose", "the rest pose needs {n} finite numbers, got {rest!r}", n=robot.n, rest=rest,
+        )  # fmt: skip
     for j, name in enumerate(robot.joint_names):
         lower, upper = limits.position[j]
         if not lower <= pose[j] <= upper:
             raise ExcitationError(
-                f"the rest pose has joint '{name}' at {pose[j]:g}, outside its limits {lower:g} to {upper:g}"
-            )
+                "rest_pose_outside_limits", "the rest pose has joint '{joint}' at {position:g}, outside its limits "
+                "{lower:g} to {upper:g}", joint=name, position=pose[j], lower=lower, upper=upper,
+            )  # fmt: skip
     return pose
 
 
@@ -193,15 +227,15 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
         swing = min(limits.velocity[j] / w, limits.acceleration[j] / w**2)
         if np.isinf(swing):
             raise ExcitationError(
-                f"joint '{name}' has neither a velocity nor an acceleration limit; "
-                "give limits={'velocity': ...} (command line: --velocity), or put them into the robot file"
-            )
+                "missing_motion_limits", "joint '{joint}' has neither a velocity nor an acceleration limit",
+                "give {limits}, or put them into the robot file", joint=name, limits=_limit("velocity"),
+            )  # fmt: skip
         swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
         if swing < SMALLEST_SWING:
             raise ExcitationError(
-                f"joint '{name}' can swing by {swing:.1g} only at {1 / period:.3g} Hz within its limits; "
-                "choose a longer duration or wider limits"
-            )
+                "swing_too_small", "joint '{joint}' can swing by {swing:.1g} only at {frequency:.3g} Hz within its "
+                "limits", "choose a longer duration or wider limits", joint=name, swing=swing, frequency=1 / period,
+            )  # fmt: skip
 
 
 def _by_fourier(
@@ -223,21 +257,24 @@ def _by_fourier(
     names = rows.robot.joint_names
     _check_swing(limits, period, names)
     _check_still(effort, limits, names)
-    warnings: list[str] = []
+    warnings: list[Message] = []
     problem = FourierProblem(rows, criterion, weights, noise, limits, effort, period, harmonics)
     seeds = [1000 * seed + k for k in range(starts)]
     candidates = run_starts(search_from, problem, seeds, time_budget, on_progress)
     if candidates.interrupted:
-        warnings.append(f"stopped early: the best of {len(candidates.found)} of {starts} starts is given")
+        warnings.append(Message(
+            "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
+            finished=len(candidates.found), starts=starts,
+        ))  # fmt: skip
     checker, word = CollisionChecker.of(rows.robot)
     warnings += [word] if word else []
     first = settle(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
-    refused = ""
+    refused = Message("no_starts", "no start was tried")
     for place, (value, series) in enumerate(candidates.found):
         try:
             shape = _whole_motion(problem, value, series.y, periods, rest)
         except ExcitationError as error:
-            refused = str(error)
+            refused = error.message
             continue
         hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
         if hit is None:
@@ -245,8 +282,13 @@ def _by_fourier(
             return Excitation(
                 rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise
             )
-        refused = f"the robot would collide with itself: {hit}; narrow the position limits"
-    raise ExcitationError(f"none of {len(candidates.found)} starts gives a valid motion: {refused}")
+        refused = Message(
+            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
+        )
+    raise ExcitationError(
+        "no_valid_motion", "none of {starts} starts gives a valid motion: {reason}", "{remedy}",
+        starts=len(candidates.found), reason=refused.what, remedy=refused.remedy,
+    )  # fmt: skip
 
 
 def _check_still(effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> None:
@@ -257,7 +299,10 @@ def _check_still(effort: Effort | None, limits: Limits, names: tuple[str, ...]) 
     still = effort.use(Motion(np.zeros(1), middle, 0.0 * middle, 0.0 * middle))
     if still.max() > 1.0:
         worst = names[int(np.argmax(still))]
-        raise ExcitationError(f"the effort limit of joint '{worst}' cannot even hold the robot still at mid-range")
+        raise ExcitationError(
+            "effort_limit_below_gravity", "the effort limit of joint '{joint}' cannot even hold the robot still at "
+            "mid-range", joint=worst,
+        )  # fmt: skip
 
 
 def _history(criterion: str, seeds: list[int], candidates: Candidates[FoundSeries], place: int) -> SearchHistory:
@@ -280,8 +325,9 @@ def _whole_motion(problem: FourierProblem, value: float, y: Array, periods: int,
         t, basis = problem.instants(round(fine_rate(problem) * problem.period))
         worst = names[int(np.argmax(effort.use(problem.motion(0.02 * y, basis, t))))]
         raise ExcitationError(
-            f"the effort limit of joint '{worst}' stops every motion, even a small one about mid-range"
-        )
+            "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
+            "about mid-range", joint=worst,
+        )  # fmt: skip
 
     def accept(entry: Quintics) -> bool:
         if effort is None:
@@ -310,7 +356,10 @@ def _by_points(
 ) -> Excitation:
     r = points or 2 * len(rows.names)
     if r < len(rows.names):
-        raise ExcitationError(f"{r} rows cannot reveal {len(rows.names)} base parameters; take at least as many points")
+        raise ExcitationError(
+            "too_few_points", "{rows} rows cannot reveal {parameters} base parameters", "take at least as many points",
+            rows=r, parameters=len(rows.names),
+        )  # fmt: skip
     deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
     courses: list[SearchHistory] = []
     shape = design_points(
@@ -319,7 +368,7 @@ def _by_points(
         on_history=courses.append, rest=rest,
     )  # fmt: skip
     stopped = courses[0].stopped or time.monotonic() > deadline
-    warnings = ["stopped early: the best so far is given"] if stopped else []
+    warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.channels)
@@ -334,12 +383,13 @@ def _by_points(
     return Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise)
 
 
-def _check_collisions(robot: Robot, shape: PointsShape) -> list[str]:
+def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:
     """Raise where the motion collides; return a word where that could not be checked."""
     checker, word = CollisionChecker.of(robot)
     hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
     if hit is not None:
         raise ExcitationError(
-            f"the robot would collide with itself: {hit}; narrow the position limits, or try another seed"
-        )
+            "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits, or try "
+            "another seed", hit=hit,
+        )  # fmt: skip
     return [word] if word else []

@@ -15,6 +15,7 @@ from dynid.errors import ExcitationError
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import Shape, use_of_limits
+from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -41,7 +42,7 @@ class Excitation:
     criterion: str
     value: float
     first_value: float
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
     effort: Effort | None = None
     history: SearchHistory | None = None
     noise: Array | None = None
@@ -49,7 +50,9 @@ class Excitation:
     def motion(self, rate: float) -> Motion:
         """Samples at a rate in Hz: entry, exciting part, exit."""
         if not (np.isfinite(rate) and rate > 0.0):
-            raise ExcitationError(f"the rate must be a positive number of Hz, got {rate}")
+            raise ExcitationError(
+                "rate_not_positive", "the rate must be a positive number of Hz, got {rate}", rate=rate,
+            )  # fmt: skip
         return self.shape.motion(rate)
 
     @cached_property
@@ -115,7 +118,10 @@ def check_noise(noise: float | Sequence[float] | Array, channels: int) -> Array:
     if sigma.ndim == 0:
         sigma = np.full(channels, float(sigma))
     if sigma.shape != (channels,) or not (np.isfinite(sigma) & (sigma > 0.0)).all():
-        raise ExcitationError(f"noise must be positive, one number or one for each of the {channels} channels")
+        raise ExcitationError(
+            "invalid_noise", "noise must be positive, one number or one for each of the {channels} channels",
+            channels=channels,
+        )  # fmt: skip
     return sigma
 
 
@@ -125,7 +131,10 @@ def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:
         return robot.limits
     unknown = set(given) - {"position", "velocity", "acceleration", "effort"}
     if unknown:
-        raise ExcitationError(f"limits have position, velocity, acceleration and effort, not '{sorted(unknown)[0]}'")
+        raise ExcitationError(
+            "unknown_limit", "limits have position, velocity, acceleration and effort, not '{limit}'",
+            limit=sorted(unknown)[0],
+        )  # fmt: skip
     n = robot.n
     values: dict[str, Array] = {}
     for key, shape, missing in (
@@ -138,9 +147,14 @@ def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:
             value = np.array(given.get(key, missing), dtype=np.float64)
             value = np.broadcast_to(value, shape) if value.ndim < len(shape) or key != "position" else value
         except (TypeError, ValueError) as error:
-            raise ExcitationError(f"limits: {key} must be numbers of shape {shape}") from error
+            raise ExcitationError(
+                "values_not_numeric", "limits: {limit} must be numbers of shape {expected}", limit=key, expected=shape,
+            ) from error  # fmt: skip
         if value.shape != shape or np.isnan(value).any():
-            raise ExcitationError(f"limits: {key} must be numbers of shape {shape}, got shape {value.shape}")
+            raise ExcitationError(
+                "wrong_shape", "limits: {limit} must be numbers of shape {expected}, got shape {shape}", limit=key,
+                expected=shape, shape=value.shape,
+            )  # fmt: skip
         values[key] = value
     return Limits(**values)
 
@@ -159,7 +173,9 @@ def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
         case ".yaml" | ".yml":
             write_text(path, yaml_text(excitation.motion(rate), names))
         case other:
-            raise ExcitationError(f"cannot write a motion as '{other}'; use .csv, .json or .yaml")
+            raise ExcitationError(
+                "unsupported_suffix", "cannot write a motion as '{suffix}'", "use .csv, .json or .yaml", suffix=other,
+            )  # fmt: skip
 
 
 def csv_text(motion: Motion) -> str:

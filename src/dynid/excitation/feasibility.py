@@ -11,6 +11,7 @@ import numpy as np
 
 from dynid.excitation.quintics import Quintics, Slopes, hermite_values, pull_to_nodes, states_at
 from dynid.excitation.regressor_rows import BaseRows
+from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -101,8 +102,8 @@ class CollisionChecker:
     geometry: Any
 
     @staticmethod
-    def of(robot: Robot) -> tuple[CollisionChecker | None, str | None]:
-        """Return a checker, or a word on why there is none although the file has collision geometry."""
+    def of(robot: Robot) -> tuple[CollisionChecker | None, Message | None]:
+        """Return a checker, or a warning on why there is none although the file has collision geometry."""
         path = Path(robot.source)
         if path.suffix.lower() != ".urdf" or not path.is_file() or robot.couplings:
             return None, None
@@ -116,7 +117,10 @@ class CollisionChecker:
             geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
-            return None, f"self-collision was not checked: {reason}; let ROS_PACKAGE_PATH name the meshes' package"
+            return None, Message(
+                "self_collision_not_checked", "self-collision was not checked: {reason}",
+                "let ROS_PACKAGE_PATH name the meshes' package", reason=reason,
+            )  # fmt: skip
         geometry.addAllCollisionPairs()
         checker = CollisionChecker(robot, model, geometry)
         checker._forget_touching_pairs()

@@ -42,8 +42,9 @@ def find_entry(
                 if accept(entry):
                     return entry
     raise ExcitationError(
-        f"no entry from rest stays inside all limits (joint '{stops}' is nearest to one); choose another rest pose"
-    )
+        "no_entry_from_rest", "no entry from rest stays inside all limits (joint '{joint}' is nearest to one)",
+        "choose another rest pose", joint=stops,
+    )  # fmt: skip
 
 
 def _rest_places(q: Array, v: Array, T: float, limits: Limits) -> list[Array]:
@@ -169,7 +170,7 @@ class FourierShape:
                 refusal = refusal or error
                 continue
             return FourierShape(coefficients, period, periods, phase, entry, back)
-        raise refusal or ExcitationError("there is no instant to enter the motion")
+        raise refusal or ExcitationError("no_entry_instant", "there is no instant to enter the motion")
 
     @property
     def harmonics(self) -> int:

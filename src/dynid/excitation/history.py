@@ -96,16 +96,23 @@ def read_history(path: str | Path) -> SearchHistory | None:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise ExcitationError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise ExcitationError(
+            "file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=error.strerror or error,
+        ) from error  # fmt: skip
     except (ValueError, RecursionError) as error:
-        raise ExcitationError(f"{path}: this is no JSON; use a file of dynid excite --json") from error
+        raise ExcitationError(
+            "not_json", "{path}: this is no JSON", "use a file of dynid excite --json", path=path,
+        ) from error  # fmt: skip
     given = data.get("history") if isinstance(data, Mapping) else None
     if given is None:
         return None
     try:
         return _checked(given)
     except (KeyError, TypeError, ValueError) as error:
-        raise ExcitationError(f"{path}: its history is damaged: {error!r}; run dynid excite --json again") from error
+        raise ExcitationError(
+            "file_damaged", "{path}: its history is damaged: {reason}", "run dynid excite --json again", path=path,
+            reason=repr(error),
+        ) from error  # fmt: skip
 
 
 def _checked(given: Any) -> SearchHistory:

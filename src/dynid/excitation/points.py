@@ -10,6 +10,7 @@ from dynid.errors import ExcitationError
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.shape import Extremes
 from dynid.excitation.starts import Box, slow_walk
+from dynid.messages import Wording
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
@@ -41,7 +42,7 @@ class PointsShape:
         """Samples at a rate in Hz, from rest to rest; the last one is at rest."""
         path = self._path()
         if not (np.isfinite(rate) and rate > 0.0):
-            raise ExcitationError(f"the rate must be positive, got {rate:g} Hz")
+            raise ExcitationError("rate_not_positive", "the rate must be positive, got {rate:g} Hz", rate=rate)
         t = np.arange(int(np.ceil(path.duration * rate - 1e-9)) + 1, dtype=np.float64) / rate
         inside = path.sample(t[t < path.duration])
         rest = (path.q[-1:], path.v[-1:], path.a[-1:])
@@ -68,7 +69,10 @@ class PointsShape:
 
     def _path(self) -> Quintics:
         if self.path is None:
-            raise ExcitationError("a motion through the points needs acceleration limits; give limits['acceleration']")
+            raise ExcitationError(
+                "missing_acceleration_limits", "a motion through the points needs acceleration limits",
+                "give {limits}", limits=Wording("limits['acceleration']", "--acceleration"),
+            )  # fmt: skip
         return self.path
 
 

@@ -17,6 +17,7 @@ from dynid.excitation.quintics import Slopes, find_excess, hermite_values
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
 from dynid.excitation.starts import Box, run_starts
+from dynid.messages import Message, Wording
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array, freeze
 
@@ -348,8 +349,9 @@ def design_points(
     count = (points if rows.model == "energy" else points + 1) * rows.channels
     if count < len(rows.names):
         raise ExcitationError(
-            f"{points} points give {count} rows, too few for {len(rows.names)} base parameters; ask for more points"
-        )
+            "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",
+            "ask for more points", points=points, rows=count, parameters=len(rows.names),
+        )  # fmt: skip
     goal = Goal.of(criterion, weights, rows, count, _per_row(noise, count))
     effort = effort if box.moving else None
     if rest is not None:
@@ -374,8 +376,9 @@ def design_points(
         raise ExcitationError(_stopped_by_effort(search, best.z, effort))
     if best.shape is None or not _reveals(rows, best.shape):
         raise ExcitationError(
-            f"no points found that reveal all {len(rows.names)} base parameters; {box.narrowest(rows.robot)}"
-        )
+            "no_revealing_points", "no points found that reveal all {parameters} base parameters; {narrowest}",
+            parameters=len(rows.names), narrowest=box.narrowest(rows.robot),
+        )  # fmt: skip
     if on_history is not None:
         descents = sorted(
             (found.recorder.descent(found.start, best.value if found is taken else value)
@@ -386,15 +389,16 @@ def design_points(
     return best.shape
 
 
-def _stopped_by_effort(search: Search, z: Array, effort: Effort) -> str:
+def _stopped_by_effort(search: Search, z: Array, effort: Effort) -> Message:
     """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
     holding = effort.holding(search.unknowns.place(z).exciting_motion().q)
     easiest = holding[np.argmin(holding.max(axis=1))]
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
-    return (
-        f"the effort limit of joint '{joint}' stops every motion, even a small one: "
-        f"holding still takes {100 * easiest.max():.3g} % of it in the easiest pose tried"
-    )
+    return Message(
+        "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one: "
+        "holding still takes {percent:.3g} % of it in the easiest pose tried", joint=joint,
+        percent=100 * easiest.max(),
+    )  # fmt: skip
 
 
 def _reveals(rows: BaseRows, shape: PointsShape) -> bool:
@@ -407,14 +411,18 @@ def _reveals(rows: BaseRows, shape: PointsShape) -> bool:
 def _check(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
     """What the points may use; raise ExcitationError where the request makes no sense."""
     if points < 1 or starts < 1:
-        raise ExcitationError(f"points and starts must be at least 1, got {points} and {starts}")
+        raise ExcitationError(
+            "count_below_one", "points and starts must be at least 1, got {points} and {starts}", points=points,
+            starts=starts,
+        )  # fmt: skip
     check_limits(limits, rows.robot.joint_names)
     box = Box.of(rows.robot, limits)
     if rows.model not in WITHOUT_ACCELERATION and not box.moving:
         raise ExcitationError(
-            f"rows of the {rows.model} model need accelerations, which points have only under acceleration limits; "
-            "give limits['acceleration'], or use model 'energy'"
-        )
+            "missing_acceleration_limits", "rows of the {model} model need accelerations, which points have only "
+            "under acceleration limits", "give {limits}, or use model 'energy'", model=rows.model,
+            limits=Wording("limits['acceleration']", "--acceleration"),
+        )  # fmt: skip
     return box
 
 
@@ -423,7 +431,10 @@ def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
     room = box.reach - np.abs(rest - box.middle)
     if room.min() < ROOM * box.reach[int(np.argmin(room))]:
         name = names[int(np.argmin(room))]
-        raise ExcitationError(f"the rest pose has joint '{name}' at its position limit; a motion needs some room there")
+        raise ExcitationError(
+            "rest_pose_at_limit", "the rest pose has joint '{joint}' at its position limit", "a motion needs some "
+            "room there", joint=name,
+        )  # fmt: skip
 
 
 def _per_row(noise: float | Array | None, count: int) -> Array | None:
@@ -432,5 +443,8 @@ def _per_row(noise: float | Array | None, count: int) -> Array | None:
         return None
     values = np.atleast_1d(np.asarray(noise, dtype=np.float64))
     if values.ndim != 1 or count % len(values) or not (np.isfinite(values) & (values > 0.0)).all():
-        raise ExcitationError(f"noise must be positive, one number, one per channel or one per row ({count})")
+        raise ExcitationError(
+            "invalid_noise", "noise must be positive, one number, one per channel or one per row ({rows})",
+            rows=count,
+        )  # fmt: skip
     return freeze(np.tile(values, count // len(values)))

@@ -44,13 +44,17 @@ class BaseRows:
     def of(robot: Robot, *, model: str, rotor_inertia: bool, friction: tuple[str, ...], seed: int = 0) -> BaseRows:
         """Find the base columns and what of them can be nonzero."""
         if model not in MODELS:
-            raise ExcitationError(f"excitation is designed for {', '.join(MODELS)}, not for '{model}'")
+            raise ExcitationError(
+                "model_not_for_excitation", "excitation is designed for {models}, not for '{model}'",
+                models=list(MODELS), model=model,
+            )  # fmt: skip
         if friction and model != "torque":
-            raise ExcitationError("friction and offset columns belong to the torque model")
+            raise ExcitationError("columns_need_torque_model", "friction and offset columns belong to the torque model")
         if robot.floating:
             raise ExcitationError(
-                f"'{robot.name}' floats; a motion of its joints alone is designed on a fixed base; {FIX_THE_BASE}"
-            )
+                "floating_base", "'{robot}' floats; a motion of its joints alone is designed on a fixed base",
+                "{fixed_base}", robot=robot.name, fixed_base=FIX_THE_BASE,
+            )  # fmt: skip
         tared = model == "reaction" and robot.sensor is not None and robot.sensor.is_tared
         base = base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=rotor_inertia))

@@ -66,9 +66,13 @@ def check_limits(limits: Limits, names: tuple[str, ...]) -> None:
         lower, upper = limits.position[j]
         if lower >= upper:
             raise ExcitationError(
-                f"joint '{name}': the lower position limit {lower:g} is not below the upper {upper:g}"
-            )
+                "position_limits_reversed", "joint '{joint}': the lower position limit {lower:g} is not below the "
+                "upper {upper:g}", joint=name, lower=lower, upper=upper,
+            )  # fmt: skip
         for kind in ("velocity", "acceleration", "effort"):
             value = getattr(limits, kind)[j]
             if not value > 0.0:
-                raise ExcitationError(f"joint '{name}': its {kind} limit must be positive, got {value:g}")
+                raise ExcitationError(
+                    "limit_not_positive", "joint '{joint}': its {limit} limit must be positive, got {value:g}",
+                    joint=name, limit=kind, value=value,
+                )  # fmt: skip

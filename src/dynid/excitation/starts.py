@@ -70,7 +70,10 @@ class Box:
 
 def _refuse(robot: Robot, bad: NDArray[np.bool_], reason: str) -> None:
     if bad.any():
-        raise ExcitationError(f"joint '{robot.joint_names[int(np.argmax(bad))]}': {reason}")
+        raise ExcitationError(
+            "missing_joint_limits", "joint '{joint}': {reason}",
+            joint=robot.joint_names[int(np.argmax(bad))], reason=reason,
+        )  # fmt: skip
 
 
 def random_points(limits: Limits, points: int, rng: np.random.Generator) -> tuple[Array, Array]:

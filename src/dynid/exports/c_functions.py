@@ -231,8 +231,9 @@ class Customised:
         """Change the frames; loops that only numbers can close are refused."""
         if subject.robot.closures:
             raise ExportError(
-                f"'{subject.robot.name}' has loops that are closed numerically; C code is for trees and couplings"
-            )
+                "closed_loops", "'{robot}' has loops that are closed numerically; C code is for trees and couplings",
+                robot=subject.robot.name,
+            )  # fmt: skip
         return Customised(subject.robot.to_mdh(), subject.friction)
 
     @cached_property

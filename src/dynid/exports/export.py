@@ -18,7 +18,8 @@ from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import Subject, spin_losses, subject_of
 from dynid.exports.urdf_new import write_urdf
 from dynid.exports.urdf_update import unlike_friction, update_urdf
-from dynid.exports.verify import Verification, verify
+from dynid.exports.verify import Verification, verify_as
+from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
 from dynid.storage.files import written_beside
@@ -35,8 +36,8 @@ class Export:
 
     path: Path
     subject: Subject
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[Message, ...]
+    warnings: tuple[Message, ...]
     verification: Verification
     operations: Operations | None = None
 
@@ -61,20 +62,26 @@ def export(
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ExportError(f"{path}: the name must end in one of {', '.join(SUFFIXES)}")
+        raise ExportError(
+            "unsupported_suffix", "{path}: the name must end in one of {suffixes}", path=path, suffixes=list(SUFFIXES),
+        )  # fmt: skip
     if template is not None and suffix != ".urdf":
-        raise ExportError(f"{path}: a template is for .urdf files")
+        raise ExportError("template_not_applicable", "{path}: a template is for .urdf files", path=path)
     if lock and suffix != ".urdf":
-        raise ExportError(f"{path}: lock= is for the joints of a URDF template; other files hold the robot as it is")
+        raise ExportError(
+            "lock_without_template", "{path}: {lock} is for the joints of a URDF template; other files hold the robot "
+            "as it is", path=path, lock=Option("lock"),
+        )  # fmt: skip
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
         result = physical_parameters(result)
     subject = subject_of(result)
     warnings = subject.losses
     if suffix != ".c" and not subject.friction.is_plain:
-        warnings += (f"friction ({', '.join(subject.friction.blocks)}) is left out; only .c files hold such",)
+        what = "friction ({blocks}) is left out; only .c files hold such"
+        warnings += (Message("friction_left_out", what, blocks=list(subject.friction.blocks)),)
     warnings += spin_losses(subject.robot) if suffix in (".urdf", ".xml", ".c") else ()
     held = lock or {}
-    reason: tuple[str, ...] = ()
+    reason: tuple[Message, ...] = ()
     failure: DynidError | None = None
     for make in _attempts(subject, suffix, template, held):
         try:
@@ -83,7 +90,8 @@ def export(
                 beside.write_bytes(made.data)
                 checked = _verified(path, beside, subject, held)
         except (ExportError, RobotFileError) as error:
-            reason, failure = (f"a new URDF was made: {error}",), error
+            reason = (Message("template_not_usable", "a new URDF was made: {reason}", reason=error),)
+            failure = error
             continue
         return Export(path, subject, (*reason, *made.notes), (*warnings, *made.losses), checked, made.operations)
     assert failure is not None
@@ -94,8 +102,8 @@ class _Made(NamedTuple):
     """Content of a file, notes, warnings of what it does not have, and the operations of C code."""
 
     data: bytes
-    notes: tuple[str, ...] = ()
-    losses: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
+    losses: tuple[Message, ...] = ()
     operations: Operations | None = None
 
 
@@ -104,14 +112,17 @@ def _attempts(
 ) -> list[Callable[[], _Made]]:
     """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
     if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
-        raise ExportError("lock= is for the joints of a URDF template; there is none, so leave it out")
+        raise ExportError(
+            "lock_without_template", "{lock} is for the joints of a URDF template, and there is none", "leave it out",
+            lock=Option("lock"),
+        )  # fmt: skip
     match suffix:
         case ".urdf":
             source = Path(subject.robot.source)
             if template is not None:
                 return [lambda: _updated(subject, Path(template), lock)]
             has_source = source.suffix.lower() == ".urdf" and source.is_file()
-            first = [lambda: _updated(subject, source, lock, "all but the inertial elements is taken from {}")]
+            first = [lambda: _updated(subject, source, lock, told=True)]
             return [*(first if has_source else []), lambda: _new_urdf(subject)]
         case ".xml":
             return [lambda: _mjcf(subject)]
@@ -122,7 +133,10 @@ def _attempts(
     return [lambda: _Made(write(subject).encode(), notes)]
 
 
-_BASE_NOTE = "the values are base parameters under the names of standard ones: right torques, but no real bodies"
+_BASE_NOTE = Message(
+    "base_parameter_values",
+    "the values are base parameters under the names of standard ones: right torques, but no real bodies",
+)
 
 
 def _table(subject: Subject) -> str:
@@ -144,27 +158,28 @@ def _new_urdf(subject: Subject) -> _Made:
     return _Made(text.encode(), notes, friction_losses(subject.robot))
 
 
-def _updated(subject: Subject, template: Path, lock: Mapping[str, float], note: str = "") -> _Made:
+def _updated(subject: Subject, template: Path, lock: Mapping[str, float], *, told: bool = False) -> _Made:
     if not template.is_file():
-        raise ExportError(f"there is no template '{template}'")
+        raise ExportError("file_not_found", "there is no template '{template}'", template=template)
     if template.suffix.lower() != ".urdf":
-        raise ExportError(f"template '{template}': only a .urdf can be updated")
+        raise ExportError("template_not_urdf", "template '{template}': only a .urdf can be updated", template=template)
     data, notes = update_urdf(subject, template, lock)
-    said = (note.format(template),) if note else ()
+    what = "all but the inertial elements is taken from {template}"
+    said = (Message("template_from_source", what, template=template),) if told else ()
     return _Made(data, (*said, *notes), unlike_friction(subject.robot, template, lock))
 
 
 def _verified(path: Path, beside: Path, subject: Subject, lock: Mapping[str, float]) -> Verification:
     """Read the file again, before it takes its place; ExportError where it is not the model."""
     try:
-        checked = verify(beside, subject, lock=lock)
+        checked = verify_as(path, beside, subject, lock)
     except RobotFileError as error:
         raise ExportError(
-            f"a {path.suffix} file cannot hold this robot: {error.problems[0]}; get physical parameters first, "
-            "or export .c or .json"
-        ) from error
-    except ExportError as error:
-        raise ExportError(str(error).replace(str(beside), str(path))) from error
+            "format_cannot_hold_robot", "a {suffix} file cannot hold this robot: {reason}",
+            "get physical parameters first, or export .c or .json", suffix=path.suffix, reason=error.problems[0],
+        ) from error  # fmt: skip
     if not checked.passed and not checked.skipped:
-        raise ExportError(f"{path} was not written: {checked}")
+        raise ExportError(
+            "export_check_failed", "{path} was not written: {verification}", path=path, verification=str(checked),
+        )  # fmt: skip
     return checked

@@ -11,6 +11,7 @@ from dynid.errors import ExportError
 from dynid.exports.names import attribute, numbers, renamed, unique
 from dynid.exports.subject import Subject, check_bodies, lumps, quaternion
 from dynid.exports.tree_state import TreeState, assembly, states_near
+from dynid.messages import Message
 from dynid.robot.inertia import to_body
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Closure, Link, Robot
@@ -27,7 +28,10 @@ def check_points_meet(robot: Robot) -> None:
     """Refuse loops that are not closed by points alone, in all three directions, wherever the robot is."""
     for closure in robot.closures:
         if any(direction not in ("x", "y", "z") for direction in closure.keep):
-            raise ExportError(f"{_named(closure)} of '{robot.name}' keeps directions; MJCF is written for points only")
+            raise ExportError(
+                "closure_keeps_directions", "{closure} of '{robot}' keeps directions; MJCF is written for points only",
+                closure=_named(closure), robot=robot.name,
+            )  # fmt: skip
     state = TreeState.of(robot, states_near(robot, 5))
     for closure in robot.closures:
         for q in state.q:
@@ -35,9 +39,10 @@ def check_points_meet(robot: Robot) -> None:
             a, b = (_in_world(robot, places, link, x) for link, x in zip(closure.links, closure.points, strict=True))
             if (apart := float(np.linalg.norm(a - b))) > TOGETHER:
                 raise ExportError(
-                    f"{_named(closure)} of '{robot.name}' keeps {', '.join(closure.keep)}, while its points are "
-                    f"{apart:.3g} m apart; MJCF is written for points that meet"
-                )
+                    "closure_points_apart", "{closure} of '{robot}' keeps {keep}, while its points are {distance:.3g} "
+                    "m apart; MJCF is written for points that meet", closure=_named(closure), robot=robot.name,
+                    keep=list(closure.keep), distance=apart,
+                )  # fmt: skip
 
 
 def _named(closure: Closure) -> str:
@@ -69,7 +74,7 @@ def poses(robot: Robot, q: Array) -> dict[int, Transform]:
     return places
 
 
-def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
+def write_mjcf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
     check_points_meet(robot)
@@ -80,12 +85,16 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     carried = [link.name for link in robot.links if link.kind == "fixed" and np.any(link.inertia)]
     notes = renamed(robot, names)
     if carried:
-        notes.append(f"the mass of the fixed links {', '.join(carried)} is counted in the links that carry them")
+        notes.append(Message(
+            "fixed_link_mass_merged", "the mass of the fixed links {links} is counted in the links that carry them",
+            links=list(carried),
+        ))  # fmt: skip
     passive = [link.joint for k, link in enumerate(robot.links) if link.friction and k not in robot.active_links]
     if passive:
-        notes.append(
-            f"friction of the passive joints {', '.join(passive)} is left out; the model does not have it either"
-        )
+        notes.append(Message(
+            "passive_friction_left_out", "friction of the passive joints {joints} is left out; the model does not "
+            "have it either", joints=list(passive),
+        ))  # fmt: skip
     lines = [
         f'<mujoco model="{attribute(unique([robot.name])[0])}">',
         '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0"/>',

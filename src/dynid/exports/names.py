@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from dynid.errors import ExportError
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 
 _LONGEST = 48
@@ -17,9 +18,9 @@ def c_prefix(name: str) -> str:
     return word if word and not word[0].isdigit() else f"robot_{word}".rstrip("_")
 
 
-def c_comment(text: str) -> str:
+def c_comment(comment: str) -> str:
     """Return text that cannot end a comment, start a new line, or make a trigraph."""
-    return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", text)
+    return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", comment)
 
 
 def unique(names: Iterable[str]) -> list[str]:
@@ -58,13 +59,17 @@ def numbers(values: Iterable[float]) -> str:
 # What the joints of URDF and MJCF can hold, and what must be said because they cannot.
 
 
-def renamed(robot: Robot, names: Sequence[str]) -> list[str]:
+def renamed(robot: Robot, names: Sequence[str]) -> list[Message]:
     """Notes on links whose name the file cannot have."""
     pairs = zip(robot.links, names, strict=True)
-    return [f"link {link.name!r} becomes {new!r}" for link, new in pairs if link.name != new]
+    return [
+        Message("link_renamed", "link {link!r} becomes {name!r}", link=link.name, name=new)
+        for link, new in pairs
+        if link.name != new
+    ]
 
 
-def friction_losses(robot: Robot) -> tuple[str, ...]:
+def friction_losses(robot: Robot) -> tuple[Message, ...]:
     """Warnings of friction that the joints cannot have; a negative rotor inertia is refused."""
     constant, negative = [], []
     for k in robot.active_links:
@@ -72,6 +77,12 @@ def friction_losses(robot: Robot) -> tuple[str, ...]:
         constant += [f"'{link.joint}' ({x:.6g})" for block, x in link.friction if block == "offset" and x != 0.0]
         negative += [f"'{link.joint}' ({block} {x:.6g})" for block, x in link.friction if block != "offset" and x < 0.0]
         if link.rotor < 0.0:
-            raise ExportError(f"joint '{link.joint}': its rotor inertia {link.rotor:.6g} is negative")
-    losses = [f"constant torques are left out: joints {', '.join(constant)}"] if constant else []
-    return (*losses, *([f"negative friction is left out: joints {', '.join(negative)}"] if negative else []))
+            raise ExportError(
+                "rotor_inertia_negative", "joint '{joint}': its rotor inertia {inertia:.6g} is negative",
+                joint=link.joint, inertia=link.rotor,
+            )  # fmt: skip
+    losses = (
+        ("constant_torque_left_out", "constant torques are left out: joints {joints}", constant),
+        ("negative_friction_left_out", "negative friction is left out: joints {joints}", negative),
+    )
+    return tuple(Message(code, what, joints=joints) for code, what, joints in losses if joints)

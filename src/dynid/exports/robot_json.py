@@ -37,5 +37,8 @@ def read_robot_json(path: Path) -> Robot:
     try:
         robot: Robot = build(StoredRobot, data.get("robot"))
     except DAMAGE as error:
-        raise ExportError(f"{path}: {describe_damage(error, inside='robot.')}") from error
+        raise ExportError(
+            "file_damaged", "{path}: {damage}", path=path,
+            damage=describe_damage(error, inside='robot.'),
+        ) from error  # fmt: skip
     return robot

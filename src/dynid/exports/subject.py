@@ -12,7 +12,9 @@ from dynid.dynamics.friction import PLAIN, STOP, FrictionShapes, find_block
 from dynid.dynamics.regressor import regressor
 from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
+from dynid.messages import Message, Wording
 from dynid.robot.inertia import change_of_frame, pseudo_inertia
+from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
@@ -56,7 +58,7 @@ class Subject:
     robot: Robot
     friction: JointFriction
     of_base: bool
-    losses: tuple[str, ...] = ()
+    losses: tuple[Message, ...] = ()
 
     def rigid_torques(self, motion: Motion) -> Array:
         """Torques (N, n) without friction."""
@@ -69,28 +71,44 @@ def subject_of(result: Any) -> Subject:
         return result
     if isinstance(result, Identification):
         if result.equation.unknown is not None:
-            raise ExportError("model parameters of unknown geometry cannot be exported; save the result instead")
+            raise ExportError(
+                "unknown_geometry_not_exportable", "model parameters of unknown geometry cannot be exported",
+                "save the result instead",
+            )  # fmt: skip
         return _of_identification(result)
     robot = result if isinstance(result, Robot) else getattr(result, "robot", None)
     if not isinstance(robot, Robot):
-        raise ExportError(f"cannot export {type(result).__name__}; give an Identification, PhysicalParameters or Robot")
+        raise ExportError(
+            "subject_not_exportable", "cannot export {kind}", "give an Identification, PhysicalParameters or Robot",
+            kind=type(result).__name__,
+        )  # fmt: skip
     _check_fixed_base(robot)
     robot = _with_known_zeros(robot)
     unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if np.isnan(x)]
     if unknown:
-        some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
-        raise ExportError(f"'{robot.name}' has no value for {some}; identify them, or add them to the robot file")
+        more = f" and {len(unknown) - 12} more" if len(unknown) > 12 else ""
+        raise ExportError(
+            "missing_parameter_values", "'{robot}' has no value for {parameters}{more}", "identify them, or add them "
+            "to the robot file", robot=robot.name, parameters=unknown[:12], more=more,
+        )  # fmt: skip
     model = getattr(result, "model", None)
     if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
         friction, notes = _friction_of(model)
         return Subject(_with_friction(robot, friction), friction, False, notes)
-    notes = tuple(f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in robot.columns)
-    return Subject(robot, _nominal_friction(robot), False, notes)
+    return Subject(robot, _nominal_friction(robot), False, tuple(map(_column_loss, robot.columns)))
+
+
+def _column_loss(column: JointColumn) -> Message:
+    what = "the torque '{column}' at joint '{joint}' is left out"
+    return Message("column_torque_left_out", what, column=column.name, joint=column.joint)
 
 
 def _check_fixed_base(robot: Robot) -> None:
     if robot.floating:
-        raise ExportError(f"'{robot.name}' floats; only robots on a fixed base are exported; {FIX_THE_BASE}")
+        raise ExportError(
+            "floating_base", "'{robot}' floats; only robots on a fixed base are exported", "{fixed_base}",
+            robot=robot.name, fixed_base=FIX_THE_BASE,
+        )  # fmt: skip
 
 
 def _with_known_zeros(robot: Robot) -> Robot:
@@ -111,14 +129,17 @@ def _of_identification(result: Identification) -> Subject:
     _check_fixed_base(robot)
     if not equation.options.has_torques:
         raise ExportError(
-            f"model '{result.model}' knows forces on the base, neither rotor inertias nor friction; "
-            "identify with torques, or get physical parameters first"
-        )
+            "reaction_result_not_exportable", "model '{model}' knows forces on the base, neither rotor inertias nor "
+            "friction", "identify with torques, or get physical parameters first", model=result.model,
+        )  # fmt: skip
     if len(equation.joints) < robot.n:
         missing = [name for j, name in enumerate(robot.joint_names) if j not in equation.joints]
-        raise ExportError(f"this result knows no torques of the joints {', '.join(missing)}; identify with all joints")
+        raise ExportError(
+            "joint_torques_not_identified", "this result knows no torques of the joints {joints}",
+            "identify with all joints", joints=list(missing),
+        )  # fmt: skip
     place = {name: k for k, name in enumerate(robot.parameter_names)}
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     if robot.sensor is not None and robot.sensor.rotors:  # values of base parameters hold their Ia already
         notes = spin_losses(robot)
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
@@ -128,19 +149,19 @@ def _of_identification(result: Identification) -> Subject:
     return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
 
 
-def spin_losses(robot: Robot) -> tuple[str, ...]:
+def spin_losses(robot: Robot) -> tuple[Message, ...]:
     """Warn of declared rotors whose spin couples joints, which only a table and its simulation have."""
     rotors = () if robot.sensor is None else robot.sensor.spinning
     if not rotors:
         return ()
-    joints = ", ".join(rotor.joint for rotor in rotors)
-    return (f"the spin of the rotors of {joints} is left out (their Ia is not): it adds torques of the size ratio J",)
+    what = "the spin of the rotors of {joints} is left out (their Ia is not): it adds torques of the size ratio J"
+    return (Message("rotor_spin_left_out", what, joints=[rotor.joint for rotor in rotors]),)
 
 
-def _friction_of(result: Identification) -> tuple[JointFriction, tuple[str, ...]]:
+def _friction_of(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
     """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
     equation, n = result.equation, result.robot.n
-    notes = [f"the torque '{column.name}' at joint '{column.joint}' is left out" for column in equation.extra]
+    notes = list(map(_column_loss, equation.extra))
     blocks: list[str] = []
     rows: list[Array] = []
     sliding, stops = np.zeros(n), []
@@ -154,9 +175,15 @@ def _friction_of(result: Identification) -> tuple[JointFriction, tuple[str, ...]
             stops.append(block)
         else:
             formula = find_block(block).doc
-            notes.append(f"friction block '{block}' ({formula}) is left out: it needs more than q and v")
+            notes.append(Message(
+                "friction_block_left_out", "friction block '{block}' ({formula}) is left out: it needs more than q "
+                "and v", block=block, formula=formula,
+            ))  # fmt: skip
     if stops:
-        notes.append(f"friction blocks {', '.join(stops)} have a memory: only their value while sliding is exported")
+        notes.append(Message(
+            "friction_memory_left_out", "friction blocks {blocks} have a memory: only their value while sliding is "
+            "exported", blocks=list(stops),
+        ))  # fmt: skip
         if "coulomb" not in blocks:
             blocks.append("coulomb")
             rows.append(np.zeros(n))
@@ -212,12 +239,14 @@ def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strict
     """Refuse links that no body can be: other software would, or would simulate nonsense."""
     wrong = [robot.links[k].name for k, x in bodies.items() if not is_body(x, strictly=strictly)]
     if wrong:
-        some = ", ".join(f"'{name}'" for name in wrong[:8]) + (f" and {len(wrong) - 8} more" if len(wrong) > 8 else "")
+        some, more = [f"'{name}'" for name in wrong[:8]], f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         kind = "link" if len(wrong) == 1 else "links"
         raise ExportError(
-            f"{kind} {some} of '{robot.name}': no real body has these parameters (pseudo-inertia not positive), and "
-            f"{form} needs bodies; use physical_parameters (dynid physical) first, or export .c, .toml or .json"
-        )
+            "link_not_physical", "{kind} {links}{more} of '{robot}': no real body has these parameters "
+            "(pseudo-inertia not positive), and {format} needs bodies", "use {physical} first, or export .c, .toml or "
+            ".json", physical=Wording("physical_parameters", "dynid physical"), kind=kind, links=some, more=more,
+            robot=robot.name, format=form,
+        )  # fmt: skip
 
 
 def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:

@@ -9,6 +9,7 @@ import numpy as np
 from dynid.errors import ExportError
 from dynid.exports.names import attribute, numbers, renamed, unique
 from dynid.exports.subject import Subject, check_bodies, lumps, roll_pitch_yaw
+from dynid.messages import Message, Option
 from dynid.robot.inertia import to_body
 from dynid.robot.io.urdf import UNLIMITED
 from dynid.robot.robot import Coupling, Robot
@@ -17,11 +18,11 @@ from dynid.robot.transform import Array
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
-def write_urdf(subject: Subject) -> tuple[str, tuple[str, ...]]:
+def write_urdf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
     if robot.closures:
-        raise ExportError(f"'{robot.name}' is a closed mechanism; a URDF is a tree")
+        raise ExportError("closed_loops", "'{robot}' is a closed mechanism; a URDF is a tree", robot=robot.name)
     check_bodies(robot, {**{k: np.array(link.inertia) for k, link in enumerate(robot.links)}, **lumps(robot)}, "a URDF")
     base, *links = unique(["base", *(link.name for link in robot.links)])
     joints = unique(link.joint for link in robot.links)
@@ -36,14 +37,20 @@ def write_urdf(subject: Subject) -> tuple[str, tuple[str, ...]]:
     return "\n".join([*lines, "</robot>"]) + "\n", notes
 
 
-def urdf_notes(robot: Robot) -> tuple[str, ...]:
+def urdf_notes(robot: Robot) -> tuple[Message, ...]:
     """What no URDF holds: gravity and rotor inertias."""
     notes = []
     if tuple(robot.gravity) != STANDARD_GRAVITY:
-        notes.append(f"a URDF has no gravity; load it with gravity ({numbers(robot.gravity).replace(' ', ', ')})")
+        notes.append(Message(
+            "format_without_gravity", "a URDF has no gravity", "load it with {gravity}",
+            gravity=Option("gravity", tuple(robot.gravity.tolist())),
+        ))  # fmt: skip
     rotors = [robot.links[k].joint for k in robot.active_links if robot.links[k].rotor != 0.0]
     if rotors:
-        notes.append(f"a URDF has no rotor inertias; Ia of {', '.join(rotors)} must be added where it is used")
+        notes.append(Message(
+            "format_without_rotor_inertia", "a URDF has no rotor inertias", "Ia of {joints} must be added where it is "
+            "used", joints=list(rotors),
+        ))  # fmt: skip
     return tuple(notes)
 
 
@@ -105,7 +112,7 @@ def _single_leader(robot: Robot, coupling: Coupling) -> tuple[str, float]:
     moving = [(name, factor) for name, factor in coupling.factors if factor != 0.0]
     if len(moving) != 1:
         raise ExportError(
-            f"joint '{coupling.passive}' of '{robot.name}' follows {len(moving)} joints; in a URDF it can mimic one; "
-            "export .xml, .c, .toml or .json"
-        )
+            "mimic_of_several_joints", "joint '{joint}' of '{robot}' follows {leaders} joints; in a URDF it can mimic "
+            "one", "export .xml, .c, .toml or .json", joint=coupling.passive, robot=robot.name, leaders=len(moving),
+        )  # fmt: skip
     return moving[0]

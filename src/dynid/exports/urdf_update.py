@@ -19,6 +19,7 @@ from dynid.dynamics.friction import PLAIN
 from dynid.errors import ExportError, RobotFileError
 from dynid.exports.subject import ROUNDING, Subject, check_bodies, is_body, moved
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
+from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.io.urdf import UNLIMITED, link_inertia, pose_of
 from dynid.robot.io.xml import numbers, read_xml
@@ -55,7 +56,10 @@ class JointPlace:
 def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[JointPlace]]:
     """Find links and joints of a URDF that `read_xml` has accepted (no document type, no entities)."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in data:
-        raise RobotFileError(str(path), ["only text in UTF-8 or another extension of ASCII is updated; convert it"])
+        raise RobotFileError(
+            str(path), "unsupported_text_encoding", "only text in UTF-8 or another extension of ASCII is updated",
+            "convert it",
+        )  # fmt: skip
     parser = expat.ParserCreate()
     trail: list[str] = []
     found: dict[str, LinkPlace] = {}
@@ -88,14 +92,17 @@ def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[Join
         trail.pop()
 
     def refuse(*_: object) -> None:
-        raise RobotFileError(str(path), ["document types and entities are not read; remove the <!DOCTYPE ...>"])
+        raise RobotFileError(
+            str(path), "document_type_not_allowed", "document types and entities are not read",
+            "remove the <!DOCTYPE ...>",
+        )  # fmt: skip
 
     parser.StartElementHandler, parser.EndElementHandler = begin, finish
     parser.StartDoctypeDeclHandler = refuse
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        raise RobotFileError(str(path), [f"not an XML file: {error}"]) from error
+        raise RobotFileError(str(path), "not_xml", "not an XML file: {reason}", reason=error) from error
     return found, joints
 
 
@@ -126,7 +133,7 @@ class _Rider:
     nominal: Array
 
 
-def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[str, ...]]:
+def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
     """Return the template with the subject's inertial parameters, and notes on what was done."""
     robot = subject.robot
     snap = check_same(robot, template, lock)
@@ -135,33 +142,37 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
     root = read_xml(template, "robot", "is this a URDF?")
     riders = _find_riders(root, robot, lock, snap)
     new: dict[str, Array] = {}
-    notes: list[str] = []
+    notes: list[Message] = []
     for k, link in enumerate(robot.links):
         own = [rider for rider in riders[link.name] if np.any(rider.nominal)]
         rest = bodies[k] - sum((moved(r.T_carrier_rider, r.nominal) for r in own), np.zeros(10))
         if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
             rest = np.zeros(10)  # a link without mass of its own
-        names = ", ".join(f"'{r.name}'" for r in own)
+        names = [f"'{r.name}'" for r in own]
         if not own or is_body(rest, part_of=bodies[k]):
             if own:
-                notes.append(f"link '{link.name}' got what was identified minus {names}, which kept their values")
+                notes.append(Message(
+                    "merged_links_kept_values", "link '{link}' got what was identified minus {merged}, which kept "
+                    "their values", link=link.name, merged=names,
+                ))  # fmt: skip
             new[link.name] = rest
             continue
         new[link.name] = bodies[k] - sum((moved(r.T_carrier_rider, SPECK) for r in own), np.zeros(10))
         new |= {r.name: SPECK for r in own}
-        notes.append(
-            f"link '{link.name}' got all that was identified, and {names} almost nothing: with their nominal values, "
-            "the rest would be no body"
-        )
+        notes.append(Message(
+            "merged_links_mass_moved", "link '{link}' got all that was identified, and {merged} almost nothing: with "
+            "their nominal values, the rest would be no body", link=link.name, merged=names,
+        ))  # fmt: skip
     data, limited = _replaced(template, new)
     if limited:
-        notes.append(
-            f"limits that a URDF needs and the file leaves out were added to {limited} joints, too wide to bind"
-        )
+        notes.append(Message(
+            "joint_limits_added", "limits that a URDF needs and the file leaves out were added to {joints} joints, "
+            "too wide to bind", joints=limited,
+        ))  # fmt: skip
     return data, (*notes, *urdf_notes(robot))
 
 
-def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[str, ...]:
+def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
     """Warning where the joints of the template, which are not touched, have another friction."""
     old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
     unlike = [
@@ -171,7 +182,8 @@ def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> 
     ]
     if not unlike:
         return ()
-    return (f"only inertial elements are updated: the file's friction of joints {', '.join(unlike)} is another one",)
+    what = "only inertial elements are updated: the file's friction of joints {joints} is another one"
+    return (Message("template_friction_differs", what, joints=unlike),)
 
 
 def check_same(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:
@@ -183,16 +195,25 @@ def check_same(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:
     ours, theirs = ({link.joint: link for link in r.links} for r in (robot, others[True]))
     if ours.keys() != theirs.keys():
         missing, more = sorted(ours.keys() - theirs.keys()), sorted(theirs.keys() - ours.keys())
-        parts = [f"it has no joint {', '.join(missing)}"] if missing else []
-        parts += [f"its joint {', '.join(more)} moves (lock it as in the identification)"] if more else []
-        raise ExportError(f"{template} is not a file of '{robot.name}': {' and '.join(parts)}")
+        parts = ["it has no joint {missing}"] * bool(missing)
+        parts += ["its joint {moving} moves (lock it as in the identification)"] * bool(more)
+        raise ExportError(
+            "template_of_other_robot", "{template} is not a file of '{robot}': " + " and ".join(parts),
+            template=template, robot=robot.name, missing=missing, moving=more,
+        )  # fmt: skip
     for joint, link in ours.items():
         twin = theirs[joint]
         parents = [r.links[x.parent].joint if x.parent >= 0 else "" for r, x in ((robot, link), (others[True], twin))]
         if link.name != twin.name or link.kind != twin.kind or parents[0] != parents[1]:
-            raise ExportError(f"{template} is not a file of '{robot.name}': joint '{joint}' differs")
+            raise ExportError(
+                "template_of_other_robot", "{template} is not a file of '{robot}': joint '{joint}' differs",
+                template=template, robot=robot.name, joint=joint,
+            )  # fmt: skip
         if (off := _distance(link, twin)) > 2.0 * SNAP_TOLERANCE:
-            raise ExportError(f"{template} is not a file of '{robot.name}': joint '{joint}' sits {off:.3g} off")
+            raise ExportError(
+                "template_of_other_robot", "{template} is not a file of '{robot}': joint '{joint}' sits "
+                "{distance:.3g} off", template=template, robot=robot.name, joint=joint, distance=off,
+            )  # fmt: skip
     off_by = {snap: max(_distance(ours[link.joint], link) for link in other.links) for snap, other in others.items()}
     return off_by[True] <= off_by[False]
 
@@ -245,7 +266,10 @@ def _replaced(template: Path, new: Mapping[str, Array]) -> tuple[bytes, int]:
     try:
         data = template.read_bytes()
     except OSError as error:
-        raise ExportError(f"cannot read {template}: {error.strerror or error}") from error
+        raise ExportError(
+            "file_unreadable", "cannot read {template}: {reason}", template=template,
+            reason=error.strerror or error,
+        ) from error  # fmt: skip
     edits: list[tuple[int, int, bytes]] = []
     places, joints = find_parts(template, data)
     edits += [edit for joint in joints for edit in _limit_edits(data, joint)]
@@ -273,7 +297,9 @@ def _limit_edits(data: bytes, joint: JointPlace) -> list[tuple[int, int, bytes]]
 
 def _edits(template: Path, data: bytes, place: LinkPlace, x: Array, end: bytes) -> list[tuple[int, int, bytes]]:
     if len(place.inertials) > 1:
-        raise RobotFileError(str(template), [f"link '{place.name}' has two <inertial>; remove one"])
+        raise RobotFileError(
+            str(template), "two_inertial_elements", "link '{link}' has two <inertial>", "remove one", link=place.name,
+        )  # fmt: skip
     if place.inertials:
         start, stop = place.inertials[0]
         before = data[data.rfind(b"\n", 0, start) + 1 : start]

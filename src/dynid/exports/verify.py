@@ -21,6 +21,7 @@ from dynid.exports.names import c_prefix, unique
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import Subject, subject_of
 from dynid.exports.tree_state import TreeState, states_near
+from dynid.messages import Option
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -43,17 +44,24 @@ def find_compiler() -> str:
     return found
 
 
-def compiled_torques(path: Path, robot: Robot, motion: Motion) -> dict[str, Array]:
-    """Torques (N, n) of every function of the file along a motion."""
+def compiled_torques(path: Path, robot: Robot, motion: Motion, shown: Path | None = None) -> dict[str, Array]:
+    """Torques (N, n) of every function of the file along a motion; shown: the name of the file in errors."""
+    shown = shown or path
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "robot.so"
         command = [find_compiler(), *FLAGS, "-o", str(library), "-x", "c", str(path.resolve()), "-lm"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
         except subprocess.TimeoutExpired as error:
-            raise ExportError(f"{path}: the compiler has not finished in {_PATIENCE:.0f} s") from error
+            raise ExportError(
+                "compiler_timeout", "{path}: the compiler has not finished in {seconds:.0f} s", path=shown,
+                seconds=_PATIENCE,
+            ) from error  # fmt: skip
         if done.returncode != 0:
-            raise ExportError(f"{path} does not compile: {done.stderr.strip().splitlines()[0]}")
+            raise ExportError(
+                "export_does_not_compile", "{path} does not compile: {reason}", path=shown,
+                reason=done.stderr.strip().splitlines()[0].replace(str(path.resolve()), str(shown)),
+            )  # fmt: skip
         code = ctypes.CDLL(str(library))
     prefix = c_prefix(robot.name)
     X = ctypes.addressof(ctypes.c_double.in_dll(code, f"{prefix}_base_parameters"))
@@ -113,19 +121,28 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
 
     lock: joints of a URDF that the robot holds at a position.
     """
-    subject, path = subject_of(result), Path(path)
+    return verify_as(Path(path), Path(path), subject_of(result), lock)
+
+
+def verify_as(shown: Path, path: Path, subject: Subject, lock: Mapping[str, float] | None) -> Verification:
+    """Verify a file that has another name in errors: where it will be."""
     if lock and path.suffix.lower() != ".urdf":
-        raise ExportError(f"{path}: lock= is for the joints of a URDF")
+        raise ExportError(
+            "lock_not_applicable", "{path}: {lock} is for the joints of a URDF", path=shown, lock=Option("lock"),
+        )  # fmt: skip
     motion = states_near(subject.robot, SAMPLES)
     checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
-        ".urdf": partial(_by_pinocchio, lock=lock or {}),
-        ".xml": _by_mujoco,
-        ".c": _by_compiler,
+        ".urdf": partial(_by_pinocchio, lock=lock or {}, shown=shown),
+        ".xml": partial(_by_mujoco, shown=shown),
+        ".c": partial(_by_compiler, shown=shown),
         ".toml": _by_dynid,
         ".json": _by_dynid,
     }
     if path.suffix.lower() not in checks:
-        raise ExportError(f"{path}: nothing is known of files that end in '{path.suffix}'")
+        raise ExportError(
+            "unsupported_suffix", "{path}: nothing is known of files that end in '{suffix}'", path=shown,
+            suffix=path.suffix,
+        )  # fmt: skip
     return checks[path.suffix.lower()](path, subject, motion)
 
 
@@ -143,9 +160,9 @@ def _by_dynid(path: Path, subject: Subject, motion: Motion) -> Verification:
     return Verification("dynid", difference(again.rigid_torques(motion) + again.friction.torques(motion), ours))
 
 
-def _by_compiler(path: Path, subject: Subject, motion: Motion) -> Verification:
+def _by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
     try:
-        theirs = compiled_torques(path, subject.robot, motion)
+        theirs = compiled_torques(path, subject.robot, motion, shown)
     except FileNotFoundError:
         return Verification("gcc", np.nan, "there is no C compiler (gcc or cc) here")
     ours, friction = subject.rigid_torques(motion), subject.friction.torques(motion)
@@ -161,7 +178,9 @@ def _by_compiler(path: Path, subject: Subject, motion: Motion) -> Verification:
     return Verification("gcc", error)
 
 
-def _by_pinocchio(path: Path, subject: Subject, motion: Motion, lock: Mapping[str, float]) -> Verification:
+def _by_pinocchio(
+    path: Path, subject: Subject, motion: Motion, *, lock: Mapping[str, float], shown: Path
+) -> Verification:
     """Pinocchio reads the file as it is; if that fails, with its almost right angles snapped as dynid does."""
     import pinocchio as pin
 
@@ -169,8 +188,11 @@ def _by_pinocchio(path: Path, subject: Subject, motion: Motion, lock: Mapping[st
     ours = subject.rigid_torques(motion)
     try:
         model = pin.buildModelFromUrdf(str(path))
-    except (ValueError, RuntimeError) as reason:
-        raise ExportError(f"{path}: pinocchio cannot load it: {reason}") from reason
+    except (ValueError, RuntimeError) as failure:
+        raise ExportError(
+            "pinocchio_cannot_load", "{path}: pinocchio cannot load it: {reason}", path=shown,
+            reason=str(failure).replace(str(path), str(shown)),
+        ) from failure  # fmt: skip
     theirs = _rnea(pin, model, robot, motion, lock)
     error = difference(theirs, ours)
     if error <= TOLERANCE:
@@ -205,7 +227,7 @@ def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str,
     tau = np.empty_like(state.q)
     missing = [names[k] for k in robot.tree_joints if not model.existJointName(names[k])]
     if missing:
-        raise ExportError(f"the file has no joint '{missing[0]}'")
+        raise ExportError("exported_joint_missing", "the file has no joint '{joint}'", joint=missing[0])
     places = {name: model.joints[model.getJointId(name)] for name in (names[k] for k in robot.tree_joints)}
     held = {name: x for name, x in lock.items() if model.existJointName(name)}
     for n in range(len(motion)):
@@ -224,7 +246,7 @@ def _place(q: Array, joint: Any, x: float) -> None:
     q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
 
 
-def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
+def _by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
     """MuJoCo's inverse dynamics, without constraints; dry friction is compared as a number."""
     try:
         import mujoco
@@ -234,13 +256,16 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
     try:
         model = mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
-        raise ExportError(f"{path}: MuJoCo cannot load it: {error}") from error
+        raise ExportError(
+            "mujoco_cannot_load", "{path}: MuJoCo cannot load it: {reason}", path=shown,
+            reason=str(error).replace(str(path), str(shown)),
+        ) from error  # fmt: skip
     data, state = mujoco.MjData(model), TreeState.of(robot, motion)
     joints = unique(link.joint for link in robot.links)
     names = [joints[k] for k in robot.tree_joints]
     ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
     if -1 in ids:
-        raise ExportError(f"the file has no joint '{names[ids.index(-1)]}'")
+        raise ExportError("exported_joint_missing", "the file has no joint '{joint}'", joint=names[ids.index(-1)])
     at_q, at_v = model.jnt_qposadr[ids], model.jnt_dofadr[ids]
     apart = 0.0
     tied = len(robot.couplings) + 3 * len(robot.closures)
@@ -249,7 +274,10 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion) -> Verification:
         mujoco.mj_forward(model, data)
         apart = max(apart, float(np.abs(data.efc_pos[: data.ne]).max(initial=0.0)))
         if data.ne != tied:
-            raise ExportError(f"{path}: MuJoCo finds {data.ne} rows of couplings and loops in place of {tied}")
+            raise ExportError(
+                "exported_constraints_mismatch", "{path}: MuJoCo finds {rows} rows of couplings and loops in place of "
+                "{expected}", path=shown, rows=data.ne, expected=tied,
+            )  # fmt: skip
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
     tau = np.empty_like(state.q)
     for n in range(len(motion)):

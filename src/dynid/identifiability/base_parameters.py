@@ -14,6 +14,7 @@ from dynid.identifiability.checks import find_doubts, find_geometry_doubts
 from dynid.identifiability.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.identifiability.parameters import BaseParameters, rules_apply
 from dynid.identifiability.samples import Question, independent_draws
+from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 
 METHODS = ("exact", "nullspace", "rules", "qr", "svd")
@@ -54,7 +55,10 @@ def base_parameters(
     }
     method = method or "qr"
     if method not in finders:
-        raise ModelError(f"there is no method '{method}'; methods are {', '.join(METHODS)}")
+        raise ModelError(
+            "unknown_method", "there is no method '{method}'", "methods are {methods}", method=method,
+            methods=list(METHODS),
+        )  # fmt: skip
     return _with_doubts(finders[method](question))
 
 
@@ -62,7 +66,10 @@ def _refuse_idle(method: str | None, rows: int | None, scaling: tuple[float, flo
     """Arguments that would change nothing."""
     for name, value in (("rows", rows), ("scaling", scaling)):
         if value is not None and method not in ("qr", "svd"):
-            raise ModelError(f"{name}= is for the samples of method='qr' or 'svd'; leave it out, or choose one of them")
+            raise ModelError(
+                "option_not_applicable", "{option} is for the samples of {qr} or 'svd'",
+                "leave it out, or choose one of them", option=Option(name), qr=Option("method", "qr"),
+            )  # fmt: skip
 
 
 @lru_cache(maxsize=32)
@@ -84,7 +91,8 @@ def _certified(question: Question, seed: int) -> BaseParameters:
         exact = _by_exact(question, seed)
     except UndecidedError as error:
         sampled = _with_doubts(_by_samples(question, "qr", seed, None, None))
-        return replace(sampled, warnings=(f"{error}; sampled instead", *sampled.warnings))
+        fallback = Message("sampled_instead", "{reason}; sampled instead", reason=error)
+        return replace(sampled, warnings=(fallback, *sampled.warnings))
     certain = exact.certificate is not None and (question.robot.closures or not exact.warnings)
     exact = _with_doubts(exact)
     if reads_exactly(question.robot) or certain:
@@ -94,11 +102,11 @@ def _certified(question: Question, seed: int) -> BaseParameters:
         return exact
     if exact.certificate is None and rules_apply(question) and _by_rules(question).names == sampled.names:
         return sampled  # two independent methods that allow for rounding
-    warning = (
-        "the frames of this file are known to the precision of a float only, and the exact method keeps "
-        f"{exact.count} parameters where samples keep {sampled.count}: axes that should meet or be parallel miss by "
-        "rounding; the sampled result is given"
-    )
+    warning = Message(
+        "exact_and_samples_disagree", "the frames of this file are known to the precision of a float only, and the "
+        "exact method keeps {exact} parameters where samples keep {sampled}: axes that should meet or be parallel "
+        "miss by rounding; the sampled result is given", exact=exact.count, sampled=sampled.count,
+    )  # fmt: skip
     return replace(sampled, warnings=(*sampled.warnings, warning))
 
 
@@ -109,9 +117,15 @@ def exact_applies(question: Question) -> bool:
 
 def _check_exact(question: Question, method: str) -> None:
     if question.friction:
-        raise ModelError(f"method '{method}' knows inertial and rotor columns; use method='qr' with friction columns")
+        raise ModelError(
+            "method_without_friction", "method '{method}' knows inertial and rotor columns",
+            "use {qr} with friction columns", method=method, qr=Option("method", "qr"),
+        )  # fmt: skip
     if not question.sees_plain_directions:
-        raise ModelError(f"method '{method}' knows part of a force sensor in frame 0 only; use method='qr'")
+        raise ModelError(
+            "method_without_partial_sensor", "method '{method}' knows part of a force sensor in frame 0 only",
+            "use {qr}", method=method, qr=Option("method", "qr"),
+        )  # fmt: skip
 
 
 def _by_exact(question: Question, seed: int) -> BaseParameters:
@@ -123,7 +137,9 @@ def _by_exact(question: Question, seed: int) -> BaseParameters:
         return _by_nullspace(question)
     _check_exact(question, "exact")
     if robot.floating and "reaction" in question.model:
-        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+        raise ModelError(
+            "floating_base", "'{robot}' has a floating base and no reactions", "use the torque model", robot=robot.name,
+        )  # fmt: skip
     found = find_by_balls(robot, question.model, question.rotor_inertia, question.tared, seed)
     shown = found.certificate
     return BaseParameters(question, "exact", found.regrouping, shown.gap, None, found.warnings, certificate=shown)
@@ -148,11 +164,14 @@ def _by_rules(question: Question) -> BaseParameters:
 
     if not rules_apply(question):
         raise ModelError(
-            "method 'rules' covers the torque-like models of robots on a fixed base, without friction columns; "
-            "use method='exact', 'nullspace' or 'qr'"
-        )
+            "method_without_model", "method 'rules' covers the torque-like models of robots on a fixed base, without "
+            "friction columns", "use {exact}, 'nullspace' or 'qr'", exact=Option("method", "exact"),
+        )  # fmt: skip
     if question.robot.couplings or question.robot.closures:
-        raise ModelError("method 'rules' covers open trees; use method='exact' for closed loops")
+        raise ModelError(
+            "closed_loops", "method 'rules' covers open trees", "use {exact} for closed loops",
+            exact=Option("method", "exact"),
+        )  # fmt: skip
     found = find_by_rules(question.robot, rotor_inertia=question.rotor_inertia)
     return BaseParameters(question, "rules", found.regrouping, np.inf, None, ())
 
@@ -175,7 +194,7 @@ def _by_samples(
     return replace(_numeric(question, method, result, warnings), scaled=scaled)
 
 
-def _numeric(question: Question, method: str, result: NumericResult, warnings: tuple[str, ...]) -> BaseParameters:
+def _numeric(question: Question, method: str, result: NumericResult, warnings: tuple[Message, ...]) -> BaseParameters:
     return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
 
 
@@ -184,7 +203,7 @@ class MethodComparison:
     """What several methods said: results by method, reasons where one does not apply, and a verdict."""
 
     results: dict[str, BaseParameters]
-    refused: dict[str, str]
+    refused: dict[str, Message]
     verdict: str
 
 
@@ -200,12 +219,12 @@ def compare_methods(
         )  # fmt: skip
 
     default = run(None)
-    results, refused = {default.method: default}, dict[str, str]()
+    results, refused = {default.method: default}, dict[str, Message]()
     for method in METHODS:
         try:
             found = run(method)
         except DynidError as error:
-            refused[method] = str(error)
+            refused[method] = error.message
         else:
             results.setdefault(found.method, found)
     return MethodComparison(results, refused, _verdict(results))

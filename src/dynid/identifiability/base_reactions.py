@@ -47,7 +47,10 @@ class Barycentric:
         """Values (p,) from the standard parameters."""
         X = np.asarray(X, dtype=np.float64)
         if X.shape != (len(self.names),):
-            raise DynidError(f"'{self.robot.name}' has {len(self.names)} standard parameters, got {X.shape}")
+            raise DynidError(
+                "parameter_count_mismatch", "'{robot}' has {expected} standard parameters, got {shape}",
+                robot=self.robot.name, expected=len(self.names), shape=X.shape,
+            )  # fmt: skip
         return np.asarray(self.matrix @ X)
 
     def matrix_of(self, base: BaseParameters) -> Array:
@@ -56,7 +59,10 @@ class Barycentric:
         Known zeros make it one of several; it is the one that does without the columns of these zeros.
         """
         if base.robot.parameter_names != self.robot.parameter_names:
-            raise DynidError(f"these base parameters belong to '{base.robot.name}', not to '{self.robot.name}'")
+            raise DynidError(
+                "parameters_of_other_robot", "these base parameters belong to '{other_robot}', not to '{robot}'",
+                other_robot=base.robot.name, robot=self.robot.name,
+            )  # fmt: skip
         p = len(self.names)
         taken = np.linalg.solve(self.matrix.T, base.matrix[:, :p].T).T
         taken[np.abs(taken) < SMALL * np.maximum(np.abs(taken).max(axis=1, keepdims=True, initial=0.0), 1e-300)] = 0.0

@@ -10,11 +10,13 @@ import numpy as np
 
 from dynid.identifiability.numeric import UNCERTAIN, NumericResult
 from dynid.identifiability.samples import Question
+from dynid.messages import Message, Option, Wording
 from dynid.robot.expression import Expression
 from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import Link, MdhRow, Robot
 
-REMEDY = "Use method='exact', or state start and at farther from singular positions"
+REMEDY = "Use {exact}, or state start and at farther from singular positions"
+EXACT = Option("method", "exact")
 
 SMALL_GAP = 1e4
 SMALL_RESIDUAL, SMALL_IN_LOOPS = 1e-3, 1e-5
@@ -25,7 +27,9 @@ SMALL_LENGTH = 1e-5
 """Lengths below this share of the robot's largest are suspect."""
 
 
-def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[NumericResult] = ()) -> tuple[str, ...]:
+def find_doubts(
+    result: NumericResult, names: tuple[str, ...], others: Sequence[NumericResult] = ()
+) -> tuple[Message, ...]:
     """Warnings on a numerical result: a small gap, columns that are almost dependent, other draws that disagree."""
     columns = result.diagnostics.columns
     residual = result.residual
@@ -33,56 +37,60 @@ def find_doubts(result: NumericResult, names: tuple[str, ...], others: Sequence[
     warnings = []
     if result.gap < SMALL_GAP:
         weakest = names[columns[int(np.argmin(np.where(accepted, residual, np.inf)))]]
-        strongest = ""
-        if not accepted.all():
-            strongest = f" and {names[columns[int(np.argmax(np.where(accepted, -np.inf, residual)))]]} as dependent"
-        warnings.append(
-            f"the gap between kept and dropped columns is only {result.gap:.2g}: {weakest} was kept{strongest}, but "
-            "this may be rounding; axes almost parallel or almost meeting do this. Compare with an exact method "
-            "(nullspace for open trees, exact for closed loops)"
-        )
+        dropped = np.where(accepted, -np.inf, residual)
+        strongest = None if accepted.all() else names[columns[int(np.argmax(dropped))]]
+        compared = "{kept} was kept" if strongest is None else "{kept} was kept and {dropped} as dependent"
+        warnings.append(Message(
+            "rank_gap_small", "the gap between kept and dropped columns is only {gap:.2g}: " + compared
+            + ", but this may be rounding; axes almost parallel or almost meeting do this.",
+            "Compare with an exact method (nullspace for open trees, exact for closed loops)", gap=result.gap,
+            kept=weakest, dropped=strongest,
+        ))  # fmt: skip
     small = np.flatnonzero(accepted & (residual < (SMALL_RESIDUAL if result.uncertain is None else SMALL_IN_LOOPS)))
     doubtful = [names[columns[k]] for k in small]
     if doubtful:
         least = float(residual[small].min())
-        warnings.append(
-            f"{', '.join(doubtful)} can hardly be distinguished from others (unit-column residual down to {least:.1g}"
-            "): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such false base parameters, "
-            "in closed loops also lengths that are nearly equal; a narrow range of motion makes such weak ones"
-        )
+        warnings.append(Message(
+            "parameters_hardly_distinct", "{parameters} can hardly be distinguished from others (unit-column residual "
+            "down to {residual:.1g}): a rounded angle such as 1.5708, nearly parallel axes or a tiny offset make such "
+            "false base parameters, in closed loops also lengths that are nearly equal; a narrow range of motion "
+            "makes such weak ones", parameters=list(doubtful), residual=least,
+        ))  # fmt: skip
     if result.uncertain:
-        warnings.append(
-            f"rounding may decide whether {', '.join(names[k] for k in result.uncertain)} can be identified: loops "
-            f"close to rounding only, and what is left of these columns is below {UNCERTAIN:.0e} "
-            f"times its effect. {REMEDY}"
-        )
+        warnings.append(Message(
+            "rank_limited_by_rounding", "rounding may decide whether {parameters} can be identified: loops close to "
+            "rounding only, and what is left of these columns is below {share:.0e} times its effect.",
+            REMEDY, parameters=[names[k] for k in result.uncertain], share=UNCERTAIN, exact=EXACT,
+        ))  # fmt: skip
     kept = set(result.regrouping.kept)
     differing = sorted(set().union(*(kept ^ set(other.regrouping.kept) for other in others)))
     if differing:
-        counts = ", ".join(str(len(x.regrouping.kept)) for x in (result, *others))
-        warnings.append(
-            f"independent draws of samples disagree on {', '.join(names[k] for k in differing)} ({counts} base "
-            f"parameters). {REMEDY}"
-        )
+        counts = [len(x.regrouping.kept) for x in (result, *others)]
+        warnings.append(Message(
+            "sample_draws_disagree", "independent draws of samples disagree on {parameters} ({counts} base "
+            "parameters).", REMEDY, parameters=[names[k] for k in differing], counts=counts, exact=EXACT,
+        ))  # fmt: skip
     return tuple(warnings)
 
 
-def find_geometry_doubts(question: Question) -> tuple[str, ...]:
+def find_geometry_doubts(question: Question) -> tuple[Message, ...]:
     """Warnings on a geometry that is almost special: what the count would be if it were, and which names hang on it."""
     robot = question.robot.to_mdh()
     places, special = _specialised(robot)
     if not places:
         return ()
-    words = "; ".join(places)
     lost = _lost_names(question, robot, special)
     if lost is None:
-        return (f"{words}: base parameters that exist only because of this cannot be trusted",)
+        what = "{places}: base parameters that exist only because of this cannot be trusted"
+        return (Message("geometry_almost_special", what, places="; ".join(places)),)
     if not lost:
         return ()
-    return (
-        f"{words}: only because of this there are the base parameters {', '.join(lost)}, which no experiment can "
-        "tell from others; if it is rounding, correct the geometry (angles: load with snap=True)",
-    )
+    return (Message(
+        "geometry_almost_special", "{places}: only because of this there are the base parameters {parameters}, which "
+        "no experiment can distinguish from others", "if it is rounding, correct the geometry (angles: {snap})",
+        places="; ".join(places), parameters=list(lost),
+        snap=Wording("load with snap=True", "leave out --no-snap"),
+    ),)  # fmt: skip
 
 
 def _specialised(robot: Robot) -> tuple[list[str], Robot]:

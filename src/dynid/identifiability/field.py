@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import ModelError
 from dynid.identifiability.exact_geometry import FULL_TURN, Angle, Motions, Turn, read_angle, read_axis, read_placement
+from dynid.messages import Option
 from dynid.robot.robot import Robot
 
 Numbers: TypeAlias = NDArray[np.object_]
@@ -56,7 +57,10 @@ class Field:
             return pow(self.root, int(steps), self.p)
         steps = Fraction(angle.radians) * factor / self.unit
         if steps.denominator > 1:
-            raise ModelError("the offset of a chain of couplings is not a whole multiple of the robot's angles; use qr")
+            raise ModelError(
+                "coupling_offset_not_whole", "the offset of a chain of couplings is not a whole multiple of the "
+                "robot's angles", "use {qr}", qr=Option("method", "qr"),
+            )  # fmt: skip
         return pow(self.generic, int(steps), self.p)
 
     def number(self, value: Fraction | Decimal) -> int:

@@ -19,6 +19,7 @@ from dynid.dynamics.scene import ColumnSet, standard_columns
 from dynid.errors import ModelError
 from dynid.identifiability.exact_geometry import read_angle, read_axis, read_gravity, read_length, read_placement
 from dynid.identifiability.field import Field, Numbers
+from dynid.messages import Option
 from dynid.robot.robot import Robot
 
 # Linear couplings with exact fractions: every joint in terms of the active ones.
@@ -40,7 +41,7 @@ def find_gears(robot: Robot) -> dict[str, Gear]:
     while waiting:
         coupling = next((c for c in waiting if all(name in found for name, _ in c.factors)), None)
         if coupling is None:
-            raise ModelError(f"the couplings of '{robot.name}' depend on each other")
+            raise ModelError("couplings_dependent", "the couplings of '{robot}' depend on each other", robot=robot.name)
         waiting.remove(coupling)
         factors: dict[str, Fraction] = {}
         offsets = [(Fraction(1), coupling.offset)] if coupling.offset else []
@@ -101,11 +102,19 @@ def find_over_finite_field(
 
 def _check(robot: Robot, model: str) -> None:
     if robot.closures:
-        raise ModelError(f"'{robot.name}' has implicit closures, which have no points in a finite field; use exact")
+        raise ModelError(
+            "implicit_closures", "'{robot}' has implicit closures, which have no points in a finite field", "use "
+            "{exact}", exact=Option("method", "exact"), robot=robot.name,
+        )  # fmt: skip
     if model not in ("torque", "reaction", "torque+reaction"):
-        raise ModelError(f"the finite field knows the models torque, reaction and torque+reaction, not '{model}'")
+        raise ModelError(
+            "method_without_model", "the finite field knows the models torque, reaction and torque+reaction, not "
+            "'{model}'", model=model,
+        )  # fmt: skip
     if robot.floating and model != "torque":
-        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+        raise ModelError(
+            "floating_base", "'{robot}' has a floating base and no reactions", "use the torque model", robot=robot.name,
+        )  # fmt: skip
 
 
 def _pivots(writer: _Writer) -> tuple[int, ...]:

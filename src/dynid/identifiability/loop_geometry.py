@@ -28,6 +28,7 @@ from dynid.identifiability.exact_geometry import (
     read_placement,
 )
 from dynid.identifiability.finite_field import find_gears
+from dynid.messages import Message, Option
 from dynid.robot.robot import DIRECTIONS, Robot
 from dynid.robot.transform import Array
 
@@ -269,7 +270,9 @@ def solve(A: Numbers, b: Numbers) -> Numbers:
     try:
         x = [arb_mat(M.tolist()).solve(arb_mat(y.tolist())).tolist() for M, y in zip(A, b, strict=True)]
     except ZeroDivisionError as error:
-        raise UndecidedError("a loop is singular to all digits; use method='qr'") from error
+        raise UndecidedError(
+            "loop_singular", "a loop is singular to all digits", "use {qr}", qr=Option("method", "qr")
+        ) from error
     return np.array(x, dtype=object)
 
 
@@ -289,7 +292,7 @@ FAR = 1.0
 """Way (the same units) from a closure's start to the assembly that is worth a warning."""
 
 
-def assemble(mechanism: Mechanism) -> tuple[Array, tuple[str, ...]]:
+def assemble(mechanism: Mechanism) -> tuple[Array, tuple[Message, ...]]:
     """Y in floats at the assembly nearest to the declared one, with warnings; refused at a dead point or if open."""
     robot, n = mechanism.robot, mechanism.n
     loop = loop_map(robot)
@@ -302,19 +305,23 @@ def assemble(mechanism: Mechanism) -> tuple[Array, tuple[str, ...]]:
     if not _is_closed(mechanism, y):
         left = float(np.abs(value).max())
         raise ModelError(
-            f"'{robot.name}': the loop {frames} does not close near its declared assembly ({left:.2g} m or rad are "
-            "left); correct start, at and points of the closure"
-        )
+            "loop_does_not_close", "'{robot}': the loop {frames} does not close near its declared assembly "
+            "({residual:.2g} m or rad are left)", "correct start, at and points of the closure", robot=robot.name,
+            frames=frames, residual=left,
+        )  # fmt: skip
     if _regularity(J[:, :, n:])[0] <= DEAD:
-        followers = ", ".join(name for c in robot.closures for name in c.passive)
+        followers = [name for c in robot.closures for name in c.passive]
         raise ModelError(
-            f"'{robot.name}': the loop {frames} is at a dead point in its declared assembly, where the passive joints "
-            f"{followers} are not determined; give start and at of a position away from it, which also selects the "
-            "assembly mode"
-        )
+            "loop_at_dead_point", "'{robot}': the loop {frames} is at a dead point in its declared assembly, where the "
+            "passive joints {joints} are not determined", "give start and at of a position away from it, which "
+            "also selects the assembly mode", robot=robot.name, frames=frames, joints=followers,
+        )  # fmt: skip
     found = ", ".join(f"{x:.6g}" for x in y[n:])
     if np.abs((y - declared) / mechanism.units).max() > FAR:
-        return y, (f"the loop {frames} closes far from its start; if start = [{found}] (rad, m) is meant, write that",)
+        return y, (Message(
+            "loop_start_far", "the loop {frames} closes far from its start",
+            "if start = [{start}] (rad, m) is meant, write that", frames=frames, start=found,
+        ),)  # fmt: skip
     try:
         tree = loop.solve(loop.at[None], np.zeros((1, n)), np.zeros((1, n))).q
     except (LoopError, DeadPointError):
@@ -322,7 +329,10 @@ def assemble(mechanism: Mechanism) -> tuple[Array, tuple[str, ...]]:
     joints = [robot.links[k].joint for k in robot.tree_joints]
     other = tree[0, [joints.index(name) for c in robot.closures for name in c.passive]]
     if not np.abs(mechanism.closures(np.concatenate([y[:n], other])[None])[1] - J).max() <= 1e-6 * np.abs(J).max():
-        return y, (f"start of the loop {frames} is too rough for the models to find this assembly: write [{found}]",)
+        return y, (Message(
+            "loop_start_too_rough", "start of the loop {frames} is too rough for the models to find this assembly:",
+            "write [{start}]", frames=frames, start=found,
+        ),)  # fmt: skip
     return y, ()
 
 
@@ -372,9 +382,9 @@ class Paths:
             self.radius *= 0.6
         frames = " and ".join("-".join(c.links) for c in robot.closures)
         raise ModelError(
-            f"'{robot.name}': the loop {frames} is too close to a dead point in its declared assembly; give start and "
-            "at of a position farther from it"
-        )
+            "loop_near_dead_point", "'{robot}': the loop {frames} is too close to a dead point in its declared "
+            "assembly", "give start and at of a position farther from it", robot=robot.name, frames=frames,
+        )  # fmt: skip
 
     def _follow(self, away: Array) -> Array:
         """Positions at the ends of those straight lines of active positions along which the loops stay regular."""
@@ -445,7 +455,8 @@ def enclose(mechanism: Mechanism, y: Array) -> Numbers:
     rest = apply(unit - inverse @ mechanism.closures(wide)[1][:, :, n:], box) - shift
     if not all(b.contains_interior(x) for b, x in zip(box.ravel(), rest.ravel(), strict=True)):
         raise UndecidedError(
-            f"'{mechanism.robot.name}': the positions of its loops could not be verified; use method='qr'"
-        )
+            "loop_positions_unverified", "'{robot}': the positions of its loops could not be verified", "use {qr}",
+            robot=mechanism.robot.name, qr=Option("method", "qr"),
+        )  # fmt: skip
     balls[:, n:] = balls[:, n:] + rest
     return balls

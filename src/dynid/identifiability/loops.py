@@ -37,6 +37,7 @@ from dynid.identifiability.loop_geometry import (
 )
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import Question
+from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -93,7 +94,7 @@ class ExactResult:
 
     regrouping: Regrouping
     certificate: Certificate
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
 
 @lru_cache(maxsize=32)
@@ -108,13 +109,14 @@ def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, se
                 warnings = writer.warnings + _near_coincidences(writer, found, question.columns)
                 return _result(question, writer, found, digits, warnings)
     raise UndecidedError(
-        f"the base parameters of '{robot.name}' are not decided with {DIGITS[-1]} digits (gap {found.gap:.0e}); give "
-        "start and at of an assembly far from dead points, or use method='qr'"
-    )
+        "rank_undecided", "the base parameters of '{robot}' are not decided with {digits} digits (gap {gap:.0e})",
+        "give start and at of an assembly far from dead points, or use {qr}", robot=robot.name, digits=DIGITS[-1],
+        gap=found.gap, qr=Option("method", "qr"),
+    )  # fmt: skip
 
 
 def _result(
-    question: Question, writer: _Writer, found: _Echelon, digits: int, warnings: tuple[str, ...]
+    question: Question, writer: _Writer, found: _Echelon, digits: int, warnings: tuple[Message, ...]
 ) -> ExactResult:
     robot, offsets = question.robot, writer.offsets
     kept = tuple(k - offsets for k in found.pivots if k >= offsets)
@@ -132,7 +134,7 @@ def _result(
     return ExactResult(Regrouping(kept, matrix), certificate, warnings)
 
 
-def _check_over_primes(question: Question, kept: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _check_over_primes(question: Question, kept: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Message, ...]]:
     """Primes over which the same columns are kept; a warning where others are."""
     robot, model = question.robot, question.model
     if model == "momentum":
@@ -146,10 +148,11 @@ def _check_over_primes(question: Question, kept: tuple[int, ...]) -> tuple[tuple
         return (), ()
     if field.agree and field.kept == kept:
         return PRIMES, ()
-    return (), (
-        f"exact arithmetic modulo two primes keeps {field.count} columns, ball arithmetic {len(kept)}: the couplings' "
-        "numbers are read in two ways; write factors and offsets as short decimals or fractions",
-    )
+    return (), (Message(
+        "primes_disagree", "exact arithmetic modulo two primes keeps {by_primes} columns, ball arithmetic {by_balls}: "
+        "the couplings' numbers are read in two ways", "write factors and offsets as short decimals or fractions",
+        by_primes=field.count, by_balls=len(kept),
+    ),)  # fmt: skip
 
 
 class _Writer:
@@ -162,7 +165,7 @@ class _Writer:
         self.positions = np.zeros((0, len(self.mechanism.C[0])))
         self.assembly: tuple[tuple[str, float], ...] = ()
         self.paths: Paths | None = None
-        self.warnings: tuple[str, ...] = ()
+        self.warnings: tuple[Message, ...] = ()
         self.rng = np.random.default_rng(seed)
         if robot.closures:
             rounded = self.mechanism.rounded()
@@ -331,7 +334,7 @@ def _eliminate(A: Numbers) -> _Echelon:
     return found
 
 
-def _near_coincidences(writer: _Writer, found: _Echelon, columns: Sequence[Column]) -> tuple[str, ...]:
+def _near_coincidences(writer: _Writer, found: _Echelon, columns: Sequence[Column]) -> tuple[Message, ...]:
     """Warning on parameters that are kept only because the geometry, or the couplings, are not quite special.
 
     A pivot that is small because two lengths are equal but for 1e-9 grows when all lengths are changed by 1e-4; one
@@ -351,11 +354,12 @@ def _near_coincidences(writer: _Writer, found: _Echelon, columns: Sequence[Colum
     only = [columns[k - writer.offsets].name for k, x, y in pivots if x < SMALL and y > JUMP * x]
     if not only:
         return ()
-    return (
-        f"{', '.join(only)} {'is' if len(only) == 1 else 'are'} kept only because the geometry or a coupling misses a "
-        "special one by very little (lengths almost equal, axes almost parallel or almost meeting); if that is "
-        "rounding, write equal lengths and angles alike",
-    )
+    return (Message(
+        "geometry_almost_special", "{parameters} {verb} kept only because the geometry or a coupling misses a special "
+        "one by very little (lengths almost equal, axes almost parallel or almost meeting)",
+        "if that is rounding, write equal lengths and angles alike", parameters=only,
+        verb="is" if len(only) == 1 else "are",
+    ),)  # fmt: skip
 
 
 def _pivot_sizes(A: Numbers, units: Sequence[str]) -> list[float]:

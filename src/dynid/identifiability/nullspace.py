@@ -32,6 +32,7 @@ from dynid.identifiability.digits import (
 )
 from dynid.identifiability.exact_geometry import O, Vector, read_axis, read_gravity, read_placement
 from dynid.identifiability.relations import Regrouping
+from dynid.messages import Option
 from dynid.robot.robot import JointKind, Link, Robot
 
 # The exact recursion for the changes of parameters that no measurement sees, link by link.
@@ -326,12 +327,15 @@ def find_by_nullspace(
 def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
     if robot.couplings or robot.closures:
         raise ModelError(
-            f"'{robot.name}' has couplings or closed loops, to which the method nullspace does not apply; "
-            "use method='exact'"
-        )
+            "closed_loops_or_couplings", "'{robot}' has couplings or closed loops, to which the method nullspace does "
+            "not apply", "use {exact}", robot=robot.name, exact=Option("method", "exact"),
+        )  # fmt: skip
     unknown = [name for name in channels or () if name not in CHANNELS]
     if unknown:
-        raise ModelError(f"there is no channel {', '.join(unknown)}; channels are {', '.join(CHANNELS)}")
+        raise ModelError(
+            "unknown_channel", "there is no channel {given}", "channels are {channels}", given=list(unknown),
+            channels=list(CHANNELS),
+        )  # fmt: skip
     measured = CHANNELS if channels is None else tuple(name for name in CHANNELS if name in channels)
     if model in TORQUE_LIKE:
         return Sight(torques=True)
@@ -339,11 +343,13 @@ def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
         return Sight(torques=True, gravity=False)
     if model not in ("reaction", "torque+reaction"):
         raise ModelError(
-            f"the method nullspace does not know the model '{model}'; it knows {', '.join(TORQUE_LIKE)}, momentum, "
-            "reaction and torque+reaction"
-        )
+            "method_without_model", "the method nullspace does not know the model '{model}'", "it knows {models}, "
+            "momentum, reaction and torque+reaction", model=model, models=list(TORQUE_LIKE),
+        )  # fmt: skip
     if robot.floating:
-        raise ModelError(f"'{robot.name}' has a floating base and no reactions; use the torque model")
+        raise ModelError(
+            "floating_base", "'{robot}' has a floating base and no reactions", "use the torque model", robot=robot.name,
+        )  # fmt: skip
     return Sight(torques=model != "reaction", channels=measured)
 
 

@@ -13,6 +13,7 @@ from dynid.errors import DynidError
 from dynid.identifiability.numeric import Diagnostics
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import Question
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -37,7 +38,7 @@ class BaseParameters:
     regrouping: Regrouping
     gap: float
     diagnostics: Diagnostics | None
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
     scaled: ScaledRows | None = None
     certificate: Certificate | None = None
 
@@ -97,7 +98,10 @@ class BaseParameters:
         """Values of the base parameters from standard ones (Gautier 1991, eq. 28); NaN where one is needed."""
         X = np.asarray(X, dtype=np.float64)
         if X.shape != (self.matrix.shape[1],):
-            raise DynidError(f"'{self.robot.name}' has {self.matrix.shape[1]} parameters here, got {X.shape}")
+            raise DynidError(
+                "parameter_count_mismatch", "'{robot}' has {expected} parameters here, got {shape}",
+                robot=self.robot.name, expected=self.matrix.shape[1], shape=X.shape,
+            )  # fmt: skip
         unknown = np.isnan(X)
         XB = self.matrix @ np.where(unknown, 0.0, X)
         XB[(self.matrix[:, unknown] != 0.0).any(axis=1)] = np.nan

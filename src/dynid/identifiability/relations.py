@@ -102,8 +102,8 @@ def _endless(denominator: int) -> bool:
     return denominator != 1
 
 
-def _escaped(text: str) -> str:
-    return re.sub(r"([_%&#$])", r"\\\1", text)
+def _escaped(name: str) -> str:
+    return re.sub(r"([_%&#$])", r"\\\1", name)
 
 
 def _shortest(p: fmpq_mpoly, ring: Ring) -> dict[tuple[int, ...], Fraction]:

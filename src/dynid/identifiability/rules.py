@@ -18,6 +18,7 @@ from dynid.identifiability.axes import ELEMENTS, MX, MY, MZ, XX, XY, XZ, YY, YZ,
 from dynid.identifiability.digits import ZERO, many_digits
 from dynid.identifiability.exact_numbers import Number, Numbers, Vector, dot, numbers_for
 from dynid.identifiability.relations import Coefficient, Regrouping
+from dynid.messages import Option
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import change_of_frame
 from dynid.robot.mdh import mdh_transform
@@ -45,7 +46,10 @@ class RuleResult:
 def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = False) -> RuleResult:
     """Regroup the standard parameters of the open tree; couplings and closures are left to the caller."""
     if robot.floating:
-        raise ModelError(f"the rules need a fixed base, and '{robot.name}' floats; use method='nullspace'")
+        raise ModelError(
+            "floating_base", "the rules need a fixed base, and '{robot}' floats", "use {nullspace}",
+            nullspace=Option("method", "nullspace"), robot=robot.name,
+        )  # fmt: skip
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     table = robot.to_mdh()
     zero = ZERO if table is robot else FRAME_ROUNDING

@@ -19,6 +19,7 @@ from dynid.dynamics.regressor import find_model, regressor_adjoint
 from dynid.dynamics.scene import Column, Stage, standard_columns
 from dynid.errors import LoopError, ModelError
 from dynid.identifiability.numeric import ZERO
+from dynid.messages import Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -45,11 +46,17 @@ class Question:
 
     def __post_init__(self) -> None:
         if self.model not in NUMERICAL_MODELS:
-            raise ModelError(f"base parameters exist for {', '.join(NUMERICAL_MODELS)}, not for '{self.model}'")
+            raise ModelError(
+                "unknown_model", "base parameters exist for {models}, not for '{model}'",
+                models=list(NUMERICAL_MODELS), model=self.model,
+            )  # fmt: skip
         if self.friction and self.model not in ("torque", "static"):
-            raise ModelError("friction and offset columns belong to the torque model")
+            raise ModelError("columns_need_torque_model", "friction and offset columns belong to the torque model")
         if self.tared and "reaction" not in self.model:
-            raise ModelError("tared=True (six free offsets) belongs to the reaction model")
+            raise ModelError(
+                "tared_needs_reaction_model", "{tared} (six free offsets) belongs to the reaction model",
+                tared=Option("tared", True),
+            )  # fmt: skip
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -124,9 +131,9 @@ def _in_one_mode(robot: Robot, q: Array) -> Array:
         closer = np.where(paths.scales.reach > 0.0, 0.6, 1.0)
         q[waiting] = loop.at + closer * (q[waiting] - loop.at)
     raise ModelError(
-        f"the loops of '{robot.name}' do not close around the stated assembly, or are at a dead point there; "
-        "correct start and at"
-    )
+        "loop_not_solvable", "the loops of '{robot}' do not close around the stated assembly, or are at a dead point "
+        "there", "correct start and at", robot=robot.name,
+    )  # fmt: skip
 
 
 def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
@@ -214,7 +221,9 @@ class ScaledRows:
 def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, float]) -> ScaledRows:
     """Optimise samples of the energy, torque or static model; energy rows are the functions h themselves."""
     if question.model not in ("energy", "torque", "static") or question.friction or question.robot.floating:
-        raise ModelError("scaling is for the energy, torque and static models of robots on a fixed base")
+        raise ModelError(
+            "scaling_not_applicable", "scaling is for the energy, torque and static models of robots on a fixed base",
+        )  # fmt: skip
     model = _Rows(question)
     channels = len(model(random_samples(question.robot, 2, seed))[0])
     samples = -(-rows // channels)

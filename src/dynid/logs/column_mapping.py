@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 
 from dynid.errors import LogError
 from dynid.logs.column_names import LABELS, Meaning, Names, reaction_channels, tokens_of
-from dynid.logs.readers.table import Field, shortened
+from dynid.logs.readers.table import Field
+from dynid.messages import ANYTHING, Option, Wording
 from dynid.robot.robot import Robot
 
+OPTION = Wording("columns", "--column")
 KEYS = ("t", "q", "v", "a", "tau", "reaction")
 _SINGLE = re.compile(r"^(?P<channel>q|v|a|tau)(?:(?P<number>\d+)|[._\[](?P<name>[^\]]+)\]?)$")
 _SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d+)\s*,\s*:)\s*\]$")
@@ -36,7 +38,7 @@ class Mapped:
 def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
     """Return the place that a name in a mapping means: a column, `array`, `array[:, 2]` or `array[2, :]`."""
     if not isinstance(name, str):
-        raise LogError(log, f"columns must map to names of columns, got {name!r}")
+        raise LogError(log, "column_name_not_text", "columns must map to names of columns, got {value!r}", value=name)
     dotted = name.strip("/").replace("/", ".")
     for spelling in (name, dotted):
         if spelling in fields:
@@ -48,19 +50,25 @@ def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
         index = int(part["column"] if part["row"] is None else part["row"])
         if len(shape) == 2 and index < shape[axis]:
             return Place(part["name"], index)
-    raise LogError(log, f"columns names '{name}', which is not in the file; found {shortened(list(fields))}")
+    raise LogError(
+        log, "unknown_column", "{option} names '{column}', which is not in the file; found {found:20}", column=name,
+        option=OPTION, found=list(fields),
+    )  # fmt: skip
 
 
 def _usable(log: str, found: Field) -> Field:
     if found.problem:
-        raise LogError(log, f"'{found.name}' {found.problem}")
+        raise LogError(log, "column_unusable", "'{column}' {reason}", column=found.name, reason=found.problem)
     return found
 
 
 def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, fields: Mapping[str, Field]) -> Mapped:
     """Check a mapping such as {"t": "time", "q": "rec.pos", "tau": ["i1", "i2"], "q3": "x", "v.elbow": "y"}."""
     if columns is not None and not isinstance(columns, Mapping):
-        raise LogError(log, "columns must be a mapping from channels to names of columns, such as {'t': 'clock'}")
+        raise LogError(
+            log, "columns_not_a_mapping", "columns must be a mapping from channels to names of columns, such as "
+            "{{'t': 'clock'}}",
+        )  # fmt: skip
     whole: dict[str, str | tuple[Place, ...]] = {}
     single: dict[tuple[str, int], Place] = {}
     absent: set[str] = set()
@@ -83,7 +91,10 @@ def _several(
 ) -> tuple[Place, ...]:
     count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
     if len(names) != count:
-        raise LogError(log, f"columns gives {len(names)} columns for {key}, which needs {count}")
+        raise LogError(
+            log, "column_count_mismatch", "{option} gives {given} columns for {channel}, which needs {needed}",
+            option=OPTION, given=len(names), channel=key, needed=count,
+        )  # fmt: skip
     return tuple(find_place(log, name, fields) for name in names)
 
 
@@ -95,11 +106,10 @@ def _slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
         text = match["number"] or match["name"]
         if text.isdigit() and 1 <= int(text) <= robot.n:
             return match["channel"], int(text) - 1
-    joints = ", ".join(robot.joint_names)
     raise LogError(
-        log,
-        f"columns has no key {key!r}; use {', '.join(KEYS)}, q1 to q{robot.n}, or q.<joint> with the joints {joints}",
-    )
+        log, "unknown_column_key", "{option} has no key {key!r}", "use {keys}, q1 to q{n}, or q.<joint> with the "
+        "joints {joints}", option=OPTION, key=key, keys=KEYS, n=robot.n, joints=robot.joint_names,
+    )  # fmt: skip
 
 
 # Recordings in a folder of their file: a group of HDF5, a struct of MAT, a common beginning of the names.
@@ -118,8 +128,8 @@ def read_names(log: str, fields: Iterable[str], names: Names, given: str | None)
         times = [entry for entry in fields if _folder(entry, names)]
         if len(times) > 1:
             raise LogError(
-                log, f"there are several recordings in it, with the times {shortened(times)}; "
-                "say which with columns={'t': ...}"
+                log, "ambiguous_recording", "there are several recordings in it, with the times {found:20}",
+                "say which with {columns}", found=times, columns=Option("columns", {"t": ANYTHING}),
             )  # fmt: skip
         given = times[0] if times else ""
     folder = _folder(given, names) or given[: len(given) - len(_parts(given)[-1])]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dynid.errors import LogError
+from dynid.messages import ANYTHING, Option, Wording
 from dynid.robot.robot import Robot
 
 # Units of the channels of a log, and their factors to SI.
@@ -76,10 +77,11 @@ def factor(log: str, channel: str, unit: str, column: str | None = None) -> floa
     """Return what a channel in this unit is multiplied with to be in SI."""
     found = find_unit(unit) if isinstance(unit, str) else None
     if found is None or found not in FACTORS[channel]:
-        where = f"the column '{column}' is in {unit}, which" if column else f"{unit!r}"
+        where = "the column '{column}' is in {unit}, which" if column else "{unit!r}"
         raise LogError(
-            log, f"{where} is no unit of {channel}; use units={{'{channel}': ...}} with {', '.join(FACTORS[channel])}"
-        )
+            log, "unknown_unit", where + " is no unit of {channel}", "use {units} with {possible}", column=column,
+            unit=unit, channel=channel, units=Option("units", {channel: ANYTHING}), possible=list(FACTORS[channel]),
+        )  # fmt: skip
     return FACTORS[channel][found]
 
 
@@ -90,11 +92,17 @@ def asked_units(
     asked: dict[str, tuple[str, ...]] = {}
     for channel, value in (units or {}).items():
         if channel not in FACTORS or channel == "reaction":
-            raise LogError(log, f"units has no channel {channel!r}; the channels are t, q, v, a, tau")
+            raise LogError(
+                log, "unknown_channel", "{units} has no channel {channel!r}; the channels are t, q, v, a, tau",
+                units=Wording("units", "--units"), channel=channel,
+            )  # fmt: skip
         count = 1 if channel == "t" else robot.n
         several = tuple(value) if isinstance(value, (list, tuple)) else (value,) * count
         if len(several) != count:
-            raise LogError(log, f"units of {channel} are {len(several)}, the robot has {count} joints")
+            raise LogError(
+                log, "joint_count_mismatch", "units of {channel} are {given}, the robot has {n} joints",
+                channel=channel, given=len(several), n=count,
+            )  # fmt: skip
         for unit in several:
             factor(log, channel, unit)  # type: ignore[arg-type]
         asked[channel] = tuple(find_unit(str(unit)) or "" for unit in several)
@@ -107,10 +115,11 @@ def _check_kinds(log: str, channel: str, units: tuple[str, ...], robot: Robot) -
     for unit, link in zip(units, robot.active_links, strict=True):
         angular = unit.startswith(_ANGULAR)
         if angular != (robot.links[link].kind == "revolute") and unit not in ("rad", "rad/s", "rad/s^2"):
-            name, kind = robot.links[link].joint, robot.links[link].kind
             raise LogError(
-                log, f"{unit} is no unit of the {kind} joint '{name}'; give units={{'{channel}': [one per joint]}}"
-            )
+                log, "unit_unfit_for_joint", "{unit} is no unit of the {kind} joint '{joint}'",
+                "give {units}, one per joint", unit=unit, kind=robot.links[link].kind, joint=robot.links[link].joint,
+                units=Option("units", {channel: [ANYTHING]}),
+            )  # fmt: skip
 
 
 TIMES = frozenset({"t", "time", "times", "timestamp", "timestamps", "stamp"})

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from dynid.errors import LogError
 from dynid.logs.column_mapping import Mapped, Place, read_mapping, read_names
 from dynid.logs.column_names import REACTION, Meaning, Names, reaction_channels, split_unit
-from dynid.logs.readers.table import Field, Wanted, shortened
+from dynid.logs.readers.table import Field, Wanted
+from dynid.messages import ANYTHING, Message, Option, Wording
 from dynid.robot.robot import Robot
 
 # Which of the columns of one channel belongs to which joint.
@@ -20,7 +22,7 @@ class Choice:
     """The column of each joint that has one, by the joint's place, and what was decided on the way."""
 
     fields: Mapping[int, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
 
 def choose_joints(
@@ -30,7 +32,7 @@ def choose_joints(
 
     Joints that are `taken` by a mapping get none; two columns for one joint are an error.
     """
-    notes: list[str] = []
+    notes: list[Message] = []
     named = [m for m in columns if m.joint is not None]
     numbered = [m for m in columns if m.number is not None and not m.words and not (named and m.label)]
     found = [(m.joint, m) for m in named if m.joint is not None]
@@ -44,43 +46,51 @@ def choose_joints(
         if place in taken:
             continue
         if place in slots:
-            both = shortened([slots[place], meaning.field])
-            key = f"{channel}{place + 1}"
             raise LogError(
-                log, f"{channel} of joint '{robot.joint_names[place]}' could be any of {both}; "
-                f"say which with columns={{'{key}': ...}}"
+                log, "ambiguous_column", "{channel} of joint '{joint}' could be any of {found:20}",
+                "say which with {columns}", channel=channel, joint=robot.joint_names[place],
+                found=[slots[place], meaning.field], columns=Option("columns", {f"{channel}{place + 1}": ANYTHING}),
             )  # fmt: skip
         slots[place] = meaning.field
     used = {meaning.field for _, meaning in found}
     extra = [m.field for m in columns if m.field not in used and (m.number is not None or m.words)]
     if slots and extra:
-        notes.append(f"ignored for {channel}, being of no joint of the robot: {shortened(extra)}")
+        notes.append(Message(
+            "columns_ignored", "ignored for {channel}, being of no joint of the robot: {ignored:20}", channel=channel,
+            ignored=extra,
+        ))  # fmt: skip
     return Choice(slots, tuple(notes))
 
 
 def _count(
-    log: str, channel: str, numbered: Sequence[Meaning], robot: Robot, notes: list[str]
+    log: str, channel: str, numbered: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
     """Places of bare numbers: they count the robot's joints from 1, or from 0 where there is a 0."""
     numbers = {m.number for m in numbered}
     first = 0 if 0 in numbers else 1
     counted = set(range(first, first + robot.n))
     if first == 0:
-        notes.append(f"the numbers of {channel} count the joints from 0")
+        notes.append(Message(
+            "joints_counted_from_zero", "the numbers of {channel} count the joints from 0", channel=channel,
+        ))  # fmt: skip
     names = {int(name): place for place, name in enumerate(robot.joint_names) if name.isdigit()}
     if len(names) == robot.n and set(names) != counted and numbers >= set(names):
         if numbers >= counted:
             raise LogError(
-                log, f"the numbers of {channel} could count the joints or be the names {', '.join(robot.joint_names)}; "
-                f"say which with columns={{'{channel}': [...]}}"
+                log, "ambiguous_joint_numbers", "the numbers of {channel} could count the joints or be the names "
+                "{joints}", "say which with {columns}", channel=channel, joints=robot.joint_names,
+                columns=Option("columns", {channel: [ANYTHING]}),
             )  # fmt: skip
-        notes.append(f"the numbers of {channel} are the names of the joints: {', '.join(robot.joint_names)}")
+        notes.append(Message(
+            "column_numbers_are_names", "the numbers of {channel} are the names of the joints: {joints}",
+            channel=channel, joints=robot.joint_names,
+        ))  # fmt: skip
         return [(names[m.number], m) for m in numbered if m.number in names]
     return [(m.number - first, m) for m in numbered if m.number is not None and m.number in counted]
 
 
 def _labelled(
-    log: str, channel: str, columns: Sequence[Meaning], robot: Robot, notes: list[str]
+    log: str, channel: str, columns: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
     """Places of names like `fer_joint1`, whose label is not the robot's: the one label that counts all joints."""
     groups: dict[tuple[str, ...], list[Meaning]] = {}
@@ -93,12 +103,16 @@ def _labelled(
         if numbers >= set(range(1, robot.n + 1)) or numbers >= set(range(robot.n)):
             whole[words] = group
     if len(whole) > 1:
-        firsts = shortened([group[0].field for group in whole.values()])
         raise LogError(
-            log, f"{channel} could be that of any of {firsts}; say which with columns={{'{channel}': [...]}}"
+            log, "ambiguous_column", "{channel} could be that of any of {found:20}", "say which with {columns}",
+            channel=channel, found=[group[0].field for group in whole.values()],
+            columns=Option("columns", {channel: [ANYTHING]}),
         )  # fmt: skip
     for group in whole.values():
-        notes.append(f"the joints of {channel} are taken by their numbers: '{group[0].field}', ...")
+        notes.append(Message(
+            "joints_taken_by_number", "the joints of {channel} are taken by their numbers: '{column}', ...",
+            channel=channel, column=group[0].field,
+        ))  # fmt: skip
         return _count(log, channel, group, robot, notes)
     return []
 
@@ -121,7 +135,7 @@ class Plan:
     units: Mapping[str, tuple[str | None, ...]]
     turned: frozenset[str]
     in_current: bool
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
     @property
     def wanted(self) -> tuple[Wanted, ...]:
@@ -158,7 +172,7 @@ class _Matching:
         given = self.mapped.whole.get("t")
         time = given if given is None or isinstance(given, str) else given[0].field
         self.meanings = read_names(log, self.fields, Names(robot, motor_side=motor_side), time)
-        self.notes: list[str] = []
+        self.notes: list[Message] = []
         self.turned: set[str] = set()
         self.nanoseconds: str | None = None
 
@@ -173,18 +187,23 @@ class _Matching:
         if "q" not in channels:
             useless = [self.fields[m.field] for m in self._of("q") if not m.words and self.fields[m.field].problem]
             if useless:
-                raise LogError(self.log, f"there are no positions: '{useless[0].name}' {useless[0].problem}")
+                raise LogError(
+                    self.log, "missing_positions", "there are no positions: '{column}' {reason}",
+                    column=useless[0].name, reason=useless[0].problem,
+                )  # fmt: skip
             columns = [m for m in self._of("q") if self.fields[m.field].is_column]
             strange = [m.field for m in columns if m.words or m.number is not None]
             if strange:
                 raise LogError(
-                    self.log, f"its positions are of other joints ({shortened(strange, 6)}) than those of "
-                    f"'{self.robot.name}' ({', '.join(self.robot.joint_names)}): is this the log of another robot? "
-                    "if not, name them with columns={'q': ...}"
+                    self.log, "log_of_other_robot", "its positions are of other joints ({found:6}) than those of "
+                    "'{robot}' ({joints}): is this the log of another robot?", "if not, name them with {columns}",
+                    found=strange, robot=self.robot.name, joints=self.robot.joint_names,
+                    columns=Option("columns", {"q": ANYTHING}),
                 )  # fmt: skip
             raise LogError(
-                self.log, f"there are no positions for the joints {', '.join(self.robot.joint_names)}; "
-                f"found {shortened(list(self.fields))}; name them with columns={{'q': ...}}"
+                self.log, "missing_positions", "there are no positions for the joints {joints}; found {found:20}",
+                "name them with {columns}", joints=self.robot.joint_names, found=list(self.fields),
+                columns=Option("columns", {"q": ANYTHING}),
             )  # fmt: skip
         reaction = self._reaction(length)
         if reaction:
@@ -197,8 +216,9 @@ class _Matching:
         notes = tuple(dict.fromkeys(self.notes))
         return Plan(t, self._unit(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes)
 
-    def _fail(self, problem: str, key: str) -> LogError:
-        return LogError(self.log, f"{problem}; say which with columns={{'{key}': ...}}")
+    def _fail(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
+        option = Option("columns", {channel: ANYTHING})
+        return LogError(self.log, code, what, "say which with {columns}", channel=channel, columns=option, **facts)
 
     def _of(self, channel: str) -> list[Meaning]:
         return [meaning for meaning in self.meanings.values() if meaning.channel == channel]
@@ -218,19 +238,22 @@ class _Matching:
         if len(found) > 1:
             bare = [meaning for meaning in found if not meaning.words]
             if len(bare) != 1:
-                names = shortened([meaning.field for meaning in found])
-                raise self._fail(f"the time could be any of {names}", "t")
-            self.notes.append(f"the time is '{bare[0].field}'")
+                names = [meaning.field for meaning in found]
+                raise self._fail("t", "ambiguous_column", "the time could be any of {found:20}", found=names)
+            self.notes.append(Message("time_column_chosen", "the time is '{column}'", column=bare[0].field))
             found = bare
         pairs = [] if found else self._stamps()
         if len(pairs) == 1:
             seconds, self.nanoseconds = pairs[0]
-            self.notes.append(f"the time is '{seconds}' and '{self.nanoseconds}' together, from the first sample on")
+            self.notes.append(Message(
+                "time_columns_combined", "the time is '{seconds}' and '{nanoseconds}' together, from the first sample "
+                "on", seconds=seconds, nanoseconds=self.nanoseconds,
+            ))  # fmt: skip
             return Place(seconds)
         if not found:
             raise LogError(
-                self.log, "there is no column of time; name it with columns={'t': ...}; "
-                f"found {shortened(list(self.fields))}"
+                self.log, "missing_time", "there is no column of time", "name it with {columns}; found {found:20}",
+                columns=Option("columns", {"t": ANYTHING}), found=list(self.fields),
             )  # fmt: skip
         return Place(found[0].field)
 
@@ -248,7 +271,9 @@ class _Matching:
         entry = self.fields[t.field]
         self._check_numbers(entry)
         if len(entry.shape) == 2 and t.column is None:
-            raise self._fail(f"the time '{t.field}' has shape {entry.shape}", "t")
+            raise self._fail(
+                "t", "column_not_single", "the time '{column}' has shape {shape!s}", column=t.field, shape=entry.shape
+            )
         if len(entry.shape) == 2 and entry.shape[0] < entry.shape[1]:
             self.turned.add(entry.name)
         return max(entry.shape) if entry.shape else None
@@ -263,7 +288,8 @@ class _Matching:
             return self._spread(given, n, length, channel)
         if given is not None:
             if len(given) != n:
-                raise self._fail(f"{channel} needs {n} columns, got {len(given)}", channel)
+                what = "{channel} needs {needed} columns, got {given}"
+                raise self._fail(channel, "column_count_mismatch", what, needed=n, given=len(given))
             return given
         if len(single) == n:
             return tuple(single[place] for place in range(n))
@@ -275,8 +301,8 @@ class _Matching:
         choice = choose_joints(self.log, channel, columns, self.robot, frozenset(single))
         self.notes += choice.notes
         if len(arrays) > 1 or (arrays and (choice.fields or single)):
-            names = shortened([*arrays, *choice.fields.values()])
-            raise self._fail(f"{channel} could be any of {names}", channel)
+            names = [*arrays, *choice.fields.values()]
+            raise self._fail(channel, "ambiguous_column", "{channel} could be any of {found:20}", found=names)
         if arrays:
             return self._spread(arrays[0], n, length, channel)
         return self._slots(channel, choice, single)
@@ -286,19 +312,28 @@ class _Matching:
         if not found:
             alike = [meaning.field for meaning in self._of(channel)]
             if alike:
-                self.notes.append(f"no {channel} was found, though these look alike: {shortened(alike, 5)}")
-            self.notes += [f"'{name}' {self.fields[name].problem}" for name in alike if self.fields[name].problem][:1]
+                self.notes.append(Message(
+                    "channel_not_found", "no {channel} was found, though these look alike: {found:5}",
+                    channel=channel, found=alike,
+                ))  # fmt: skip
+            useless = [self.fields[name] for name in alike if self.fields[name].problem][:1]
+            self.notes += [
+                Message("column_unusable", "'{column}' {reason}", column=entry.name, reason=entry.problem)
+                for entry in useless
+            ]
             return ()
         missing = [name for place, name in enumerate(self.robot.joint_names) if place not in found]
         if missing:
-            names = shortened([place.field for _, place in sorted(found.items())])
-            problem = f"{channel} is there as {names}, but missing for the joints {', '.join(missing)}"
-            remedy = f"leave {channel} out with columns={{'{channel}': None}}"
+            names = [place.field for _, place in sorted(found.items())]
+            remedy, option = "leave {channel} out with {option}", Option("columns", {channel: None})
             if channel in ("q", "tau"):
-                held = ", ".join(f"'{name}': 0.0" for name in missing)
-                words = " ".join(f"--lock {name}=0" for name in missing)
-                remedy = f"hold them, if they stood still, with lock={{{held}}} ({words})"
-            raise LogError(self.log, f"{problem}; say which with columns={{'{channel}': ...}}, or {remedy}")
+                remedy = "hold them, if they stood still, with {option}"
+                option = Option("lock", dict.fromkeys(missing, 0.0))
+            raise LogError(
+                self.log, "channel_missing_for_joints", "{channel} is there as {found:20}, but missing for the joints "
+                "{joints}", "say which with {columns}, or " + remedy, channel=channel, found=names, joints=missing,
+                columns=Option("columns", {channel: ANYTHING}), option=option,
+            )  # fmt: skip
         return tuple(found[place] for place in range(self.robot.n))
 
     def _spread(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:
@@ -307,20 +342,30 @@ class _Matching:
         if len(shape) < 2:
             if count == 1:
                 return (Place(name),)
-            raise self._fail(f"{channel} needs {count} columns, '{name}' is one", channel)
+            what = "{channel} needs {needed} columns, '{column}' is one"
+            raise self._fail(channel, "column_count_mismatch", what, needed=count, column=name)
         if len(shape) == 2 and shape[0] != length and shape[1] == length:
             self.turned.add(name)
-            self.notes.append(f"'{name}' was transposed: its samples run along the second axis")
+            self.notes.append(Message(
+                "column_transposed", "'{column}' was transposed: its samples run along the second axis",
+                column=name,
+            ))  # fmt: skip
             shape = (shape[1], shape[0])
         if len(shape) != 2 or shape[0] != length:
-            raise self._fail(f"'{name}' has shape {self.fields[name].shape}, the time has {length} samples", channel)
+            raise self._fail(
+                channel, "sample_count_mismatch", "'{column}' has shape {shape!s}, the time has {samples} samples",
+                column=name, shape=self.fields[name].shape, samples=length,
+            )  # fmt: skip
         named = self._named_columns(shape[1]) if channel in CHANNELS else None
         if named is not None:
             return tuple(Place(name, column) for column in named)
         if shape[1] != count:
             raise LogError(
-                self.log, f"'{name}' has {shape[1]} columns, {channel} needs {count}; pick them with "
-                f"columns={{'{channel}': ['{name}[:, 0]', ...]}}"
+                self.log, "column_count_mismatch", "'{column}' has {width} columns, {channel} needs {needed}",
+                "pick them with {columns}", column=name, width=shape[1], channel=channel, needed=count,
+                columns=Wording(
+                    f"columns={{'{channel}': ['{name}[:, 0]', ...]}}", f"--column '{channel}={name}[:, 0],...'"
+                ),
             )  # fmt: skip
         return tuple(Place(name, column) for column in range(count))
 
@@ -330,7 +375,10 @@ class _Matching:
             if len(entry.words) == width and set(self.robot.joint_names) <= set(entry.words):
                 columns = [entry.words.index(joint) for joint in self.robot.joint_names]
                 if columns != list(range(width)):
-                    self.notes.append(f"the columns of arrays are taken by the names in '{entry.name}'")
+                    self.notes.append(Message(
+                        "columns_taken_by_names", "the columns of arrays are taken by the names in '{column}'",
+                        column=entry.name,
+                    ))  # fmt: skip
                 return columns
         return None
 
@@ -344,20 +392,22 @@ class _Matching:
         found: dict[int, str] = {}
         for meaning in self._of("reaction"):
             if meaning.number in found:
-                both = shortened([found[meaning.number], meaning.field])
-                raise self._fail(f"{REACTION[meaning.number]} of the force plate could be any of {both}", "reaction")
+                raise self._fail(
+                    "reaction", "ambiguous_column", "{component} of the force plate could be any of {found:20}",
+                    component=REACTION[meaning.number], found=[found[meaning.number], meaning.field],
+                )  # fmt: skip
             found[meaning.number or 0] = meaning.field
         missing = [name for name in wanted if REACTION.index(name) not in found]
         if found and missing:
-            self.notes.append(
-                f"the force plate lacks {', '.join(missing)}: its other columns are not used (a sensor may be declared "
-                "with fewer channels)"
-            )
+            self.notes.append(Message(
+                "force_plate_incomplete", "the force plate lacks {missing}: its other columns are not used (a sensor "
+                "may be declared with fewer channels)", missing=missing,
+            ))  # fmt: skip
         return () if missing else tuple(Place(found[REACTION.index(name)]) for name in wanted)
 
     def _check_numbers(self, entry: Field) -> None:
         if entry.problem:
-            raise LogError(self.log, f"'{entry.name}' {entry.problem}")
+            raise LogError(self.log, "column_unusable", "'{column}' {reason}", column=entry.name, reason=entry.problem)
 
     def _check(self, place: Place, length: int | None) -> None:
         """The field of a place holds numbers, as many as the time has samples."""
@@ -367,9 +417,13 @@ class _Matching:
             return
         if place.column is None and not entry.is_column:
             raise LogError(
-                self.log, f"'{entry.name}' has shape {entry.shape}; pick a column of it as '{entry.name}[:, 0]'"
-            )
+                self.log, "column_not_single", "'{column}' has shape {shape!s}",
+                "pick a column of it as '{column}[:, 0]'", column=entry.name, shape=entry.shape,
+            )  # fmt: skip
         if len(entry.shape) == 2 and entry.shape[0] != length and entry.shape[1] == length:
             self.turned.add(entry.name)
         elif entry.shape[0] != length:
-            raise LogError(self.log, f"'{entry.name}' has shape {entry.shape}, the time has {length} samples")
+            raise LogError(
+                self.log, "sample_count_mismatch", "'{column}' has shape {shape!s}, the time has {samples} samples",
+                column=entry.name, shape=entry.shape, samples=length,
+            )  # fmt: skip

@@ -1,13 +1,15 @@
-"""What a recording turned out to be: counted while it is read, told in sentences."""
+"""What a recording turned out to be: counted while it is read, reported as messages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.logs.content import Content
+from dynid.messages import Message
 from dynid.robot.transform import Array
 
 SHOWN = 5
@@ -27,9 +29,13 @@ class Places:
         self.count += len(rows)
         self.first = sorted([*self.first, *rows[:SHOWN].tolist()])[:SHOWN]
 
-    def __str__(self) -> str:
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How many rows and where, for a message."""
         more = ", ..." if self.count > len(self.first) else ""
-        return f"{_rows(self.count)} ({self.text}{more})" if self.text else _rows(self.count)
+        where = f" ({self.text}{more})" if self.text else ""
+        rows = _counted(self.count)
+        return rows | {"rows": f"{rows['rows']}{where}", "first": self.first}
 
 
 @dataclass(slots=True)
@@ -66,7 +72,7 @@ class Findings:
     lowest: tuple[float, ...] = ()
     highest: tuple[float, ...] = ()
     mean: tuple[float, ...] = ()
-    notes: list[str] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     content: Content | None = None
     interval: tuple[float, float] = (-np.inf, np.inf)
 
@@ -89,56 +95,76 @@ class Findings:
         self.lowest, self.highest, self.mean = tuple(low.tolist()), tuple(high.tolist()), tuple(mean.tolist())
 
     @property
-    def sentences(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[Message, ...]:
         """What a person should know about the recording, each with what was done."""
-        told = list(self.notes)
-        if self.resampled:
-            told.append(
-                f"time steps vary by up to {1e3 * self.jitter:.3g} ms: resampled linearly to a regular grid of "
-                f"{self.rate:.6g} Hz"
-            )
-        if self.repeated_times:
-            told.append(f"{_rows(self.repeated_times)} with the time stamp and positions of the row before: left out")
-        if self.spread_times:
-            told.append(
-                f"{_rows(self.spread_times)} with the time stamp of the row before but other positions (a rounded "
-                "clock): spread evenly up to the next stamp"
-            )
-        if self.out_of_order:
-            told.append(f"{_rows(self.out_of_order)} out of order: sorted by time")
-        if self.late:
-            told.append(f"{_rows(self.late)} out of order by too much to be sorted: left out")
-        if self.restarts:
-            told.append(f"the clock is set back {_times(self.restarts)}: split there")
-        if self.strays.count:
-            told.append(f"{self.strays} with a time far from those of the rows around: left out")
-        if self.missing.count:
-            told.append(f"{self.missing} with missing or infinite values: left out")
-        if self.saturated:
-            told.append(f"{_rows(self.saturated)} with a torque at its limit (saturation): left out")
-        if self.unwrapped:
-            told.append(f"positions jump by a turn {self.unwrapped} times (recorded modulo 2 pi): made continuous")
-        if self.gaps:
-            told.append(f"{_many(self.gaps, 'gap')}, the longest of {self.longest_gap:.3g} s: the log is split there")
-        if self.short_segments:
-            told.append(f"{_many(self.short_segments, 'piece')} shorter than the filter: left out")
-        if self.samples and self.repeated_positions > 0.01 * self.samples:
-            share = 100.0 * self.repeated_positions / self.samples
-            told.append(
-                f"{share:.0f} % of the rows repeat the positions of the row before (held samples, or standstill)"
-            )
-        if self.used and self.standstill > 0.2 * self.used:
-            told.append(f"all joints stand still for {100.0 * self.standstill / self.used:.0f} % of the time")
-        return tuple(told)
+        repeated = 100.0 * self.repeated_positions / self.samples if self.samples else 0.0
+        standing = 100.0 * self.standstill / self.used if self.used else 0.0
+        reports: tuple[tuple[float, str, str, dict[str, Any]], ...] = (
+            (
+                self.resampled, "resampled",
+                "time steps vary by up to {jitter:.3g} ms: resampled linearly to a regular grid of {rate:.6g} Hz",
+                {"jitter": 1e3 * self.jitter, "rate": self.rate},
+            ),
+            (
+                self.repeated_times, "repeated_rows",
+                "{rows} with the time stamp and positions of the row before: left out",
+                _counted(self.repeated_times),
+            ),
+            (
+                self.spread_times, "repeated_time_stamps", "{rows} with the time stamp of the row before but other "
+                "positions (a rounded clock): spread evenly up to the next stamp",
+                _counted(self.spread_times),
+            ),
+            (
+                self.out_of_order, "rows_out_of_order", "{rows} out of order: sorted by time",
+                _counted(self.out_of_order),
+            ),
+            (
+                self.late, "rows_too_late", "{rows} out of order by too much to be sorted: left out",
+                _counted(self.late),
+            ),
+            (
+                self.restarts, "clock_set_back", "the clock is set back {times}: split there",
+                {"count": self.restarts, "times": "once" if self.restarts == 1 else f"{self.restarts} times"},
+            ),
+            (
+                self.strays.count, "stray_times", "{rows} with a time far from those of the rows around: left out",
+                self.strays.facts,
+            ),
+            (
+                self.missing.count, "missing_values", "{rows} with missing or infinite values: left out",
+                self.missing.facts,
+            ),
+            (
+                self.saturated, "saturated_torque", "{rows} with a torque at its limit (saturation): left out",
+                _counted(self.saturated),
+            ),
+            (
+                self.unwrapped, "positions_wrapped",
+                "positions jump by a turn {count} times (recorded modulo 2 pi): made continuous",
+                {"count": self.unwrapped},
+            ),
+            (
+                self.gaps, "gaps", "{gaps}, the longest of {longest:.3g} s: the log is split there",
+                _counted(self.gaps, "gap") | {"longest": self.longest_gap},
+            ),
+            (
+                self.short_segments, "short_pieces", "{pieces} shorter than the filter: left out",
+                _counted(self.short_segments, "piece"),
+            ),
+            (
+                repeated > 1.0, "repeated_positions",
+                "{percent:.0f} % of the rows repeat the positions of the row before (held samples, or standstill)",
+                {"percent": repeated},
+            ),
+            (
+                standing > 20.0, "standstill", "all joints stand still for {percent:.0f} % of the time",
+                {"percent": standing},
+            ),
+        )  # fmt: skip
+        return (*self.notes, *(Message(code, what, **facts) for seen, code, what, facts in reports if seen))
 
 
-def _many(count: int, thing: str) -> str:
-    return f"1 {thing}" if count == 1 else f"{count} {thing}s"
-
-
-def _rows(count: int) -> str:
-    return _many(count, "row")
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
+def _counted(count: int, thing: str = "row") -> dict[str, Any]:
+    """Facts on a number of things: 3, and 3 rows."""
+    return {"count": count, f"{thing}s": f"1 {thing}" if count == 1 else f"{count} {thing}s"}

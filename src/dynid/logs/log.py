@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.errors import LogError
 from dynid.logs.stray_times import times_that_belong
+from dynid.messages import Message
 from dynid.robot.transform import Array
 
 # Reading ahead: the next chunks are read by a thread while the last ones are worked on.
@@ -176,17 +177,20 @@ class Log:
         for key in ("v", "a", "tau"):
             value = getattr(samples, key)
             if value is not None and value.shape != samples.q.shape:
-                raise LogError(name, f"{key} has shape {value.shape}, q has {samples.q.shape}")
+                raise LogError(
+                    name, "wrong_shape", "{channel} has shape {shape!s}, q has {q_shape!s}", channel=key,
+                    shape=value.shape, q_shape=samples.q.shape,
+                )  # fmt: skip
         self._fill(ArraySource(name, samples), None, ())
 
     @classmethod
-    def of(cls, source: Source, *, coupling: Array | None = None, notes: tuple[str, ...] = ()) -> Log:
+    def of(cls, source: Source, *, coupling: Array | None = None, notes: tuple[Message, ...] = ()) -> Log:
         """Return a log that reads from a source."""
         log = cls.__new__(cls)
         log._fill(source, coupling, notes)
         return log
 
-    def _fill(self, source: Source, coupling: Array | None, notes: tuple[str, ...]) -> None:
+    def _fill(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
         self.source, self.coupling, self.notes = source, coupling, notes
         self._memory: list[Samples] | None = None
 
@@ -229,7 +233,7 @@ class Log:
         return self.source.whole if isinstance(self.source, _Part) else self.source
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def left_out(self) -> tuple[Message, ...]:
         """What the reader of the file left out, as far as it was read."""
         return tuple(getattr(self._whole, "left_out", ()))
 
@@ -270,7 +274,7 @@ class Log:
             return self.source.samples
         pieces = list(self.chunks())
         if not pieces:
-            raise LogError(self.name, "there are no samples in it")
+            raise LogError(self.name, "no_samples", "there are no samples in it")
         columns = ("t", "q", *(name for name in CHANNELS if name in self.channels))
         return Samples(**{name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in columns})
 
@@ -314,7 +318,7 @@ class Log:
         for t in times_that_belong(samples.t for samples in self.chunks()):
             first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))
         if not first <= last:
-            raise LogError(self.name, "there are no samples in it")
+            raise LogError(self.name, "no_samples", "there are no samples in it")
         return first, last
 
     def between(self, start: float | None = None, stop: float | None = None) -> Log:
@@ -325,8 +329,8 @@ class Log:
         finish = end if stop is None else (last if stop < 0 else first) + stop
         if not begin < finish or begin > last or finish <= first:
             raise LogError(
-                self.name, f"there is nothing between {begin - first:.6g} s and {finish - first:.6g} s; "
-                f"it lasts {last - first:.6g} s"
+                self.name, "range_without_samples", "there is nothing between {begin:.6g} s and {finish:.6g} s; it "
+                "lasts {last:.6g} s", begin=begin - first, finish=finish - first, last=last - first,
             )  # fmt: skip
         origin = self.source.origin if isinstance(self.source, _Part) else first
         return Log.of(_Part(self._whole, begin, finish, origin), coupling=self.coupling, notes=self.notes)
@@ -342,10 +346,16 @@ def _checked(name: str, key: str, value: Array, length: int | None, dimensions: 
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise LogError(name, f"{key} is not an array of numbers: {error}") from error
+        raise LogError(
+            name, "values_not_numeric", "{channel} is not an array of numbers: {reason}", channel=key,
+            reason=str(error),
+        ) from error  # fmt: skip
     if array.ndim != dimensions or (length is not None and len(array) != length):
         wanted = "(N,)" if dimensions == 1 else f"({length}, n)"
-        raise LogError(name, f"{key} must have shape {wanted}, got {array.shape}")
+        raise LogError(
+            name, "wrong_shape", "{channel} must have shape {expected}, got {shape!s}", channel=key,
+            expected=wanted, shape=array.shape,
+        )  # fmt: skip
     return array
 
 

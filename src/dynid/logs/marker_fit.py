@@ -90,10 +90,9 @@ def visible(x: Array) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(x).all(axis=-1))
 
 
-def names_of(carried: Carried, which: NDArray[np.bool_]) -> str:
+def names_of(carried: Carried, which: NDArray[np.bool_]) -> list[str]:
     """Joints by a mask (n,), for messages."""
-    joints = zip(carried.robot.tree_joints, which, strict=True)
-    return ", ".join(carried.robot.links[k].joint for k, yes in joints if yes)
+    return [carried.robot.links[k].joint for k, yes in zip(carried.robot.tree_joints, which, strict=True) if yes]
 
 
 def local_positions(carried: Carried, q: Array, x: Array) -> Array:
@@ -300,9 +299,10 @@ class _Arrow:
         moved = np.abs(self.back @ open_ways).max(axis=(0, 2), initial=0.0) > 1e-3
         if moved.any():
             raise DynidError(
-                f"markers leave the zero of joint {names_of(carried, moved)} open: "
-                "show more of them in the known posture, or give their offsets or the camera's pose"
-            )
+                "marker_zero_undetermined", "markers leave the zero of joint {joints} open:",
+                "show more of them in the known posture, or give their offsets or the camera's pose",
+                joints=names_of(carried, moved),
+            )  # fmt: skip
 
 
 def chunks(count: int) -> Iterator[slice]:

@@ -28,6 +28,7 @@ from dynid.logs.marker_fit import (
     solve_frames,
     visible,
 )
+from dynid.messages import Message
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
 
@@ -43,40 +44,55 @@ def refuse_undetermined(carried: Carried, hidden: NDArray[np.bool_]) -> None:
     never = np.asarray(hidden.all(axis=0))
     if never.any():
         raise DynidError(
-            f"the markers never tell joints {names_of(carried, never)} apart; put markers on more links, "
-            "or three that do not lie on a line on the last one"
-        )
+            "markers_insufficient", "the markers never tell joints {joints} apart",
+            "put markers on more links, or three that do not lie on a line on the last one",
+            joints=names_of(carried, never),
+        )  # fmt: skip
 
 
 def find_warnings(
     carried: Carried, q: Array, hidden: NDArray[np.bool_], each: Array, shared: Shared, unjudged: bool
-) -> tuple[str, ...]:
-    """Sentences on joints, frames and markers that do not fit in."""
+) -> tuple[Message, ...]:
+    """Messages on joints, frames and markers that do not fit in."""
     notes = []
     every = np.sqrt((each**2).mean())
     blank = np.asarray(hidden.any(axis=0))
     if not carried.free.all():
-        notes.append(f"no marker shows joint {names_of(carried, ~carried.free)}: it is taken to stay at its start")
+        notes.append(Message(
+            "joint_without_marker", "no marker shows joint {joints}: it is taken to stay at its start",
+            joints=names_of(carried, ~carried.free),
+        ))  # fmt: skip
     if hidden.any():
         count = int(hidden.any(axis=1).sum())
-        notes.append(f"{count} of {len(q)} frames show too few markers for joint {names_of(carried, blank)}: NaN there")
+        notes.append(Message(
+            "frames_with_few_markers", "{hidden} of {frames} frames show too few markers for joint {joints}: NaN "
+            "there", hidden=count, frames=len(q), joints=names_of(carried, blank),
+        ))  # fmt: skip
     turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
     jumps = (np.abs(np.diff(q, axis=0)) > NEAR) & turns & ~hidden[1:] & ~hidden[:-1]
     if jumps.any():
         frame = int(np.flatnonzero(jumps.any(axis=1))[0]) + 1
         joints = names_of(carried, np.asarray(jumps.any(axis=0)))
-        notes.append(f"joint {joints} jumps at frame {frame}: swapped markers, or a long gap")
+        notes.append(Message(
+            "joint_jumps", "joint {joints} jumps at frame {frame}: swapped markers, or a long gap", joints=joints,
+            frame=frame,
+        ))  # fmt: skip
     if shared.misfit > ODD * every + 1e-6:
-        notes.append(
-            f"the known posture fits worse ({1e3 * shared.misfit:.2g} mm) than the motion "
-            f"({1e3 * every:.2g} mm): is start right?"
-        )
+        notes.append(Message(
+            "known_posture_misfit", "the known posture fits worse ({misfit:.2g} mm) than the motion ({every:.2g} mm): "
+            "is start right?", misfit=1000.0 * float(shared.misfit), every=1000.0 * float(every),
+        ))  # fmt: skip
     odd = np.flatnonzero(each > ODD * np.median(each) + 1e-9)
     if len(odd):
-        text = ", ".join(f"{k} ({1e3 * each[k]:.2g} mm)" for k in odd)
-        notes.append(f"marker {text} fits worse than the others ({1e3 * np.median(each):.2g} mm): is its link right?")
+        notes.append(Message(
+            "marker_misfit", "marker {markers} fits worse than the others ({usual:.2g} mm): is its link right?",
+            markers=[f"{k} ({1e3 * each[k]:.2g} mm)" for k in odd], usual=1000.0 * float(np.median(each)),
+        ))  # fmt: skip
     if unjudged:
-        notes.append("there are just enough markers to find the joints, none to judge the fit: deviations are unknown")
+        notes.append(Message(
+            "marker_deviations_unknown", "there are just enough markers to find the joints, none to judge the fit: "
+            "deviations are unknown",
+        ))  # fmt: skip
     return tuple(notes)
 
 
@@ -102,7 +118,7 @@ class MarkerFit:
     residual: float
     marker_residual: Array
     sigma: Array
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
     def log(self, *, tau: ArrayLike | None = None, reaction: ArrayLike | None = None, name: str = "markers") -> Log:
         """Return a log of these positions with torques (N, n) or forces on the base (N, channels) beside them."""
@@ -155,20 +171,35 @@ def _checked(
     robot: Robot, t: ArrayLike, markers: ArrayLike, links: Sequence[str], start: ArrayLike, offsets: ArrayLike | None
 ) -> tuple[Array, NDArray[np.bool_], Array, Array, Array]:
     if robot.floating or robot.couplings or robot.closures:
-        raise DynidError(f"'{robot.name}' floats or has loops; markers are fitted to open trees on a fixed base")
+        raise DynidError(
+            "needs_open_fixed_robot", "'{robot}' floats or has loops; markers are fitted to open trees on a fixed base",
+            robot=robot.name,
+        )  # fmt: skip
     times, x = _numbers("t", t), _numbers("markers", markers)
     if x.ndim != 3 or x.shape[2] != 3 or times.shape != x.shape[:1] or not len(x):
-        raise DynidError(f"markers must have shape (N, m, 3) with t (N,), got {x.shape} and {times.shape}")
+        raise DynidError(
+            "wrong_shape", "markers must have shape (N, m, 3) with t (N,), got {shape!s} and {time_shape!s}",
+            shape=x.shape, time_shape=times.shape,
+        )  # fmt: skip
     if isinstance(links, str) or len(links) != x.shape[1]:
-        raise DynidError(f"links must name the link of each of the {x.shape[1]} markers, got {links!r:.80}")
+        raise DynidError(
+            "marker_links_mismatch", "links must name the link of each of the {markers} markers, got {links!r:.80}",
+            markers=x.shape[1], links=links,
+        )  # fmt: skip
     posture = _numbers("start", start)
     if posture.shape != (robot.n,) or not np.isfinite(posture).all():
-        raise DynidError(f"start must be the {robot.n} joint positions of '{robot.name}' in a known posture")
+        raise DynidError(
+            "joint_count_mismatch", "start must be the {n} joint positions of '{robot}' in a known posture", n=robot.n,
+            robot=robot.name,
+        )  # fmt: skip
     if np.isinf(x).any():
-        raise DynidError("markers must be finite, or NaN where hidden")
+        raise DynidError("markers_not_finite", "markers must be finite, or NaN where hidden")
     known = np.full((x.shape[1], 3), np.nan) if offsets is None else _numbers("offsets", offsets)
     if known.shape != (x.shape[1], 3):
-        raise DynidError(f"offsets must have shape ({x.shape[1]}, 3), NaN where unknown, got {known.shape}")
+        raise DynidError(
+            "wrong_shape", "offsets must have shape ({markers}, 3), NaN where unknown, got {shape!s}",
+            markers=x.shape[1], shape=known.shape,
+        )  # fmt: skip
     x = np.where(visible(x)[..., None], x, np.nan)
     return times, np.isfinite(x[..., 0]), x, posture, known
 
@@ -177,7 +208,9 @@ def _numbers(name: str, values: ArrayLike) -> Array:
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DynidError(f"{name} is not an array of numbers: {error}") from error
+        raise DynidError(
+            "values_not_numeric", "{argument} is not an array of numbers: {reason}", argument=name, reason=str(error),
+        ) from error  # fmt: skip
 
 
 def _carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
@@ -185,7 +218,10 @@ def _carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
     places |= {link.name: k for k, link in enumerate(robot.links)}
     strangers = [str(name) for name in links if str(name) not in places]
     if strangers:
-        raise DynidError(f"'{robot.name}' has no link or joint '{strangers[0]}'; they are {', '.join(places)}")
+        raise DynidError(
+            "unknown_link", "'{robot}' has no link or joint '{link}'; they are {possible}", robot=robot.name,
+            link=strangers[0], possible=list(places),
+        )  # fmt: skip
     return tuple(places[str(name)] for name in links)
 
 
@@ -194,9 +230,11 @@ def _frames(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_]:
     try:
         held[at if isinstance(at, int | slice) else list(at)] = True
     except (IndexError, TypeError) as error:
-        raise DynidError(f"at must name frames between 0 and {count - 1}, got {at!r:.60}") from error
+        raise DynidError(
+            "frame_out_of_range", "at must name frames between 0 and {last}, got {at!r:.60}", last=count - 1, at=at,
+        ) from error  # fmt: skip
     if not held.any():
-        raise DynidError("at names no frame; one posture must be known")
+        raise DynidError("no_known_posture", "at names no frame; one posture must be known")
     return held
 
 
@@ -209,10 +247,15 @@ def _first_offsets(
     mean = np.where(there[..., None], local, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]
     guess = np.where(visible(known)[:, None], known, np.where(there.sum(axis=0)[:, None] > 0, mean, np.nan))
     if not np.isfinite(guess).any():
-        raise DynidError("no marker is visible in the known posture; choose other frames in `at`")
+        raise DynidError(
+            "known_posture_without_markers", "no marker is visible in the known posture", "choose other frames in `at`",
+        )  # fmt: skip
     never = np.flatnonzero(~visible(x).any(axis=0))
     if len(never):
-        raise DynidError(f"marker {never[0]} on '{links[never[0]]}' is never visible; leave it out")
+        raise DynidError(
+            "marker_never_visible", "marker {marker} on '{link}' is never visible", "leave it out",
+            marker=int(never[0]), link=links[never[0]],
+        )  # fmt: skip
     return np.asarray(guess)
 
 
@@ -225,9 +268,9 @@ def _late_offsets(carried: Carried, q: Array, x: Array, guess: Array) -> Array:
     blind = carried.free & ~Carried.of(carried.robot, shown).free
     if blind.any():
         raise DynidError(
-            f"no marker beyond joint {names_of(carried, blind)} is visible in the known posture, "
-            "so its zero stays open; choose other frames in `at`, or give offsets"
-        )
+            "marker_zero_undetermined", "no marker beyond joint {joints} is visible in the known posture, so its "
+            "zero stays open", "choose other frames in `at`, or give offsets", joints=names_of(carried, blind),
+        )  # fmt: skip
     total, count = np.zeros_like(guess), np.zeros(len(guess))
     for part in chunks(len(x)):
         local = local_positions(carried, q[part], x[part])

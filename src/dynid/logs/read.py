@@ -15,6 +15,7 @@ from dynid.logs.column_names import asked_units, factor, split_unit
 from dynid.logs.columns import Plan, match_columns
 from dynid.logs.log import CHANNELS, Log, Samples
 from dynid.logs.readers.table import Batch, Numbers, Table
+from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import near
@@ -70,26 +71,37 @@ def open_table(path: Path, topic: str | None = None) -> Table:
     try:
         is_folder = path.is_dir()
         if not is_folder and not path.is_file():
-            raise LogError(name, "this is not a file" if path.exists() else f"there is no such file{near(path)}")
+            if path.exists():
+                raise LogError(name, "not_a_file", "this is not a file")
+            raise LogError(name, "file_not_found", "there is no such file{near}", near=near(path))
         if is_folder:
             if not (path / "metadata.yaml").is_file():
-                raise LogError(name, "this folder is no rosbag2: there is no metadata.yaml in it; name a file")
+                raise LogError(
+                    name, "folder_not_rosbag", "this folder is no rosbag2: there is no metadata.yaml in it",
+                    "name a file",
+                )  # fmt: skip
         else:
             with path.open("rb"):
                 pass
     except OSError as error:
-        raise LogError(name, f"cannot be opened: {error.strerror or error}") from error
+        raise LogError(
+            name, "file_unreadable", "cannot be opened: {reason}", reason=error.strerror or str(error),
+        ) from error  # fmt: skip
     suffix = path.suffix.lower()
     if is_folder or suffix in (".db3", ".mcap"):
         return open_bag(path, topic)
     if topic is not None:
-        raise LogError(name, "topic= is for bags only; pick columns with columns=")
+        raise LogError(
+            name, "topic_not_applicable", "{topic} is for bags only", "pick columns with {columns}",
+            topic=Option("topic"), columns=Option("columns"),
+        )  # fmt: skip
     inner = Path(path.stem).suffix.lower()
     openers = _openers()
     if suffix not in openers or (suffix == ".gz" and inner not in ("", *TEXT)):
         raise LogError(
-            name, f"the suffix '{inner + suffix if suffix == '.gz' else suffix}' is no known format; use {FORMATS}"
-        )
+            name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
+            suffix=inner + suffix if suffix == ".gz" else suffix, formats=FORMATS,
+        )  # fmt: skip
     return openers[suffix](path)
 
 
@@ -137,8 +149,11 @@ def _numbers(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], .
         array = np.array(np.nan)
     n = shapes[-1][0]
     if array.shape not in shapes or not np.isfinite(array).all():
-        matrix = f" or a ({n}, {n}) matrix" if len(shapes) == 3 else ""
-        raise LogError(log, f"{key} must be a finite number, {n} numbers{matrix}, got {str(value)[:60]!r}")
+        matrix = " or a ({n}, {n}) matrix" if len(shapes) == 3 else ""
+        raise LogError(
+            log, "invalid_gain_or_gear", "{key} must be a finite number, {n} numbers" + matrix + ", got {value!r}",
+            key=key, n=n, value=str(value)[:60],
+        )  # fmt: skip
     return array
 
 
@@ -148,16 +163,19 @@ def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmiss
     if gain is not None:
         gains = np.broadcast_to(_numbers(log, "gain", gain, ((), (n,))), (n,))
         if not gains.all():
-            raise LogError(log, "gain has a zero; give Nm per A")
+            raise LogError(log, "gain_zero", "gain has a zero", "give Nm per A")
     if gear is not None:
         value = _numbers(log, "gear", gear, ((), (n,), (n, n)))
         ratios = value if value.ndim == 2 else np.diag(np.broadcast_to(value, (n,)))
         if not np.diag(ratios).all():
             place = int(np.flatnonzero(np.diag(ratios) == 0)[0]) + 1
-            raise LogError(log, f"gear has a zero ratio on the diagonal, at joint {place}; motor k must move joint k")
+            raise LogError(
+                log, "gear_ratio_zero", "gear has a zero ratio on the diagonal, at joint {number}; motor k must move "
+                "joint k", number=place,
+            )  # fmt: skip
         scaled = ratios / np.diag(ratios)[:, None]
         if np.linalg.cond(scaled) > 1e12:
-            raise LogError(log, "gear is singular: the motors' positions do not determine the joints'")
+            raise LogError(log, "gear_singular", "gear is singular: the motors' positions do not determine the joints'")
     return Transmission(ratios, gains)
 
 
@@ -209,8 +227,10 @@ class FileSource:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
         now = find_stamp(Path(self.name))
         if now != self.stamp:
-            changed = "the file has changed since it was opened; read it again once it is complete"
-            raise LogError(self.name, changed if now else "cannot be opened: No such file or directory any more")
+            if not now:
+                raise LogError(self.name, "file_gone", "cannot be opened: No such file or directory any more")
+            what, remedy = "the file has changed since it was opened", "read it again once it is complete"
+            raise LogError(self.name, "file_changed", what, remedy)
 
     @property
     def name(self) -> str:
@@ -233,7 +253,7 @@ class FileSource:
         )
 
     @property
-    def left_out(self) -> tuple[str, ...]:
+    def left_out(self) -> tuple[Message, ...]:
         """What the reader could not use, as far as the file was read."""
         return tuple(getattr(self.table, "left_out", ()))
 
@@ -322,26 +342,28 @@ def _integers(stamps: Numbers) -> Numbers:
     return stamps.astype(np.int64)
 
 
-def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, int | float | None, tuple[str, ...]]:
+def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, int | float | None, tuple[Message, ...]]:
     """Return the unit of time, the stamp to count from (None: 0), and notes: asked for, in the header, or by size.
 
     The first rows decide, not the first alone, which may be unset or wrong. Raises where there is not one sample.
     """
     batch = next((batch for batch in table.batches(plan.wanted, PROBE) if len(_column(batch, plan.t))), None)
     if batch is None:
-        raise LogError(table.name, "there are no samples in it")
+        raise LogError(table.name, "no_samples", "there are no samples in it")
     first = _first(_stamps(batch, plan))
     if plan.nanoseconds is not None:
         return "ns", first, ()
     size = abs(float(first))
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     unit = asked or plan.t_unit
     if asked is None and split_unit(plan.t.field)[1] not in (None, "s"):
-        notes = (f"the time '{plan.t.field}' is in {plan.t_unit}",)
+        what = "the time '{column}' is in {unit}"
+        notes = (Message("time_unit_from_column_name", what, column=plan.t.field, unit=plan.t_unit),)
     if unit is None:
         unit = next((word for word, least in EPOCHS if size > least), "s")
         if unit != "s":
-            notes = (f"the time '{plan.t.field}' is in {unit} since 1970, by its size; t counts from the first sample",)
+            what = "the time '{column}' is in {unit} since 1970, by its size; t counts from the first sample"
+            notes = (Message("time_since_1970", what, column=plan.t.field, unit=unit),)
     return unit, first if unit != "s" and size > EPOCHS[-1][1] else None, notes
 
 
@@ -359,7 +381,10 @@ UnitsLike = str | Sequence[str]
 GearLike = float | Sequence[float] | Sequence[Sequence[float]] | Array
 
 
-IN_CURRENT = "tau is a current, used as it is: parameters come in units of current; gain= gives Nm per A"
+IN_CURRENT = Message(
+    "torques_in_current", "tau is a current, used as it is: parameters come in units of current",
+    "{gain} gives Nm per A", gain=Option("gain"),
+)  # fmt: skip
 """Note on a log without torques."""
 
 
@@ -391,7 +416,9 @@ def read_log(
     asked = asked_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
     if gain is not None and "tau" not in plan.channels:
-        raise LogError(name, "gain is given, but there are no torques or currents that it would scale")
+        raise LogError(
+            name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
+        )  # fmt: skip
     unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _factors(name, plan, asked)
     scale = Scale(factor(name, "t", unit, plan.t.field), factors, first)
@@ -402,10 +429,12 @@ def read_log(
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 
 
-def _factors(name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, Array | None], list[str]]:
+def _factors(
+    name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]
+) -> tuple[dict[str, Array | None], list[Message]]:
     """Return factors to SI per channel, None where all are 1: units asked for, else those of the header."""
     factors: dict[str, Array | None] = {}
-    notes: list[str] = []
+    notes: list[Message] = []
     for channel, places in plan.channels.items():
         header = plan.units[channel]
         if channel in asked:
@@ -417,8 +446,14 @@ def _factors(name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]) -> tup
             ]
             said = list(dict.fromkeys(unit for unit in header if unit is not None))
             if said:
-                notes.append(f"{channel} is in {', '.join(said)}, by the names of its columns")
+                notes.append(Message(
+                    "unit_from_column_names", "{channel} is in {units}, by the names of its columns", channel=channel,
+                    units=said,
+                ))  # fmt: skip
         factors[channel] = None if all(value == 1.0 for value in values) else np.array(values)
     if unknown := set(asked) - set(plan.channels) - {"t"}:
-        raise LogError(name, f"units are given for {', '.join(sorted(unknown))}, which the file does not have")
+        raise LogError(
+            name, "units_without_channel", "units are given for {channels}, which the file does not have",
+            channels=sorted(unknown),
+        )  # fmt: skip
     return factors, notes

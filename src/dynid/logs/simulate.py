@@ -14,6 +14,7 @@ from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import FIX_THE_BASE, DynidError
 from dynid.excitation.excitation import Excitation
 from dynid.logs.log import Log
+from dynid.messages import Option, Wording
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
@@ -38,18 +39,24 @@ def simulate(
     if isinstance(motion, Excitation):
         motion = motion.motion(rate)
     elif rate != 1000.0:
-        raise DynidError("rate= samples an excitation; a Motion has its own samples")
+        what = "{option} samples an excitation; a Motion has its own samples"
+        raise DynidError("option_not_applicable", what, option=Option("rate"))
     if robot.floating:
-        raise DynidError(f"'{robot.name}' floats; logs of joint torques are simulated on a fixed base; {FIX_THE_BASE}")
+        raise DynidError(
+            "floating_base", "'{robot}' floats; logs of joint torques are simulated on a fixed base", "{fix}",
+            robot=robot.name, fix=FIX_THE_BASE,
+        )  # fmt: skip
     check_motion(robot, motion)
     X = robot.parameters
     unknown = [name for name, value in zip(robot.parameter_names, X, strict=True) if np.isnan(value)]
     if unknown:
         some = ", ".join(unknown[:12]) + (f" and {len(unknown) - 12} more" if len(unknown) > 12 else "")
+        demo = "; dynid demo ROBOT runs the whole job with invented ones"
         raise DynidError(
-            f"'{robot.name}' has no nominal value for {some}; add them to the robot file, "
-            "or use robot.with_parameters(values)"
-        )
+            "missing_parameter_values", "'{robot}' has no nominal value for {some}",
+            "add them to the robot file{or_else}", robot=robot.name, some=some, parameters=unknown,
+            or_else=Wording(", or use robot.with_parameters(values)", demo),
+        )  # fmt: skip
     tau = np.concatenate([(W.matrix @ X).reshape(-1, robot.n) for W in regressor_chunks(robot, motion)])
     tau += _nominal_friction(robot, motion)
     if robot.sensor is not None and robot.sensor.rotors:
@@ -95,7 +102,12 @@ def _sigma(name: str, noise: float | Sequence[float] | None, channels: int) -> A
     try:
         sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (channels,))
     except (TypeError, ValueError) as error:
-        raise DynidError(f"{name} must be one number or {channels} numbers, got {noise!r}") from error
+        raise DynidError(
+            "invalid_noise", "{option} must be one number or {channels} numbers, got {noise!r}", option=name,
+            channels=channels, noise=noise,
+        ) from error  # fmt: skip
     if not np.isfinite(sigma).all() or (sigma < 0.0).any():
-        raise DynidError(f"{name} must be finite and not negative, got {noise!r}")
+        raise DynidError(
+            "invalid_noise", "{option} must be finite and not negative, got {noise!r}", option=name, noise=noise,
+        )  # fmt: skip
     return sigma

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
 from dynid.logs.ordering import Turns, finite, join, split_at_restarts, spread
 from dynid.logs.stray_times import StrayTimes, usual_step
+from dynid.messages import ANYTHING, Message, Option
 from dynid.robot.force_sensor import CHANNELS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -40,8 +42,9 @@ def check_steps(log: Log, samples: Samples) -> None:
         return
     unit = next(unit for unit, least in (("ns", 1e5), ("us", 1e2), ("ms", 0.0)) if step >= least)
     raise LogError(
-        log.name, f"the samples are {step:.3g} s apart, too far to see a motion between them; if the time is in "
-        f"{unit}, say units={{'t': '{unit}'}} (--units t={unit}), else record 50 samples per second or more"
+        log.name, "sampling_too_slow", "the samples are {step:.3g} s apart, too far to see a motion between them",
+        "if the time is in {unit}, say {units}, else record 50 samples per second or more", step=step, unit=unit,
+        units=Option("units", {"t": unit}),
     )  # fmt: skip
 
 
@@ -54,7 +57,7 @@ def _follows_time(samples: Samples) -> bool:
     return bool(np.median((np.diff(samples.q, axis=0) ** 2).mean(axis=0)[moving] / spread[moving]) < 1.0)
 
 
-def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
+def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[Message, ...]:
     """Raise for degrees given as radians; return notes on velocities that do not follow the positions.
 
     Degrees show where positions leave the limits by far and would fit as degrees, in most of the joints that have
@@ -72,24 +75,28 @@ def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[str, ...]:
     if certain and 2 * beyond.sum() > judged.sum() and fits[judged].all():
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
-            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, which looks like degrees; "
-            "say units={'q': 'deg'} (--units q=deg) if it is, and the same for v"
+            log.name, "positions_look_like_degrees", "joint {joint} moves over {span:.4g} rad, which looks like "
+            "degrees", "say {units} if it is, and the same for v", joint=robot.joint_names[j], span=float(span[j]),
+            units=Option("units", {"q": "deg"}),
         )  # fmt: skip
     if certain and 2 * beyond.sum() > judged.sum():
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
-            log.name, f"joint {robot.joint_names[j]} moves over {span[j]:.4g} rad, but its limits leave it "
-            f"{room[j]:.3g}: motor positions (gear=, --gear), or counts of an encoder? then convert them to rad"
+            log.name, "positions_beyond_limits", "joint {joint} moves over {span:.4g} rad, but its limits leave it "
+            "{room:.3g}: motor positions ({gear}), or counts of an encoder?", "then convert them to rad",
+            joint=robot.joint_names[j], span=float(span[j]), room=float(room[j]), gear=Option("gear"),
         )  # fmt: skip
     free = revolute & ~np.isfinite(room)
     wide = free & (span > TURNS)
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     if wide.any() and 2 * wide.sum() > revolute.sum():
-        names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(wide)[:6])
         notes = (
-            f"the joints {names} make {span[wide].max() / (2.0 * np.pi):.2g} turns and have no limits: if these are "
-            "degrees, say units={'q': 'deg'} (--units q=deg)",
-        )
+            Message(
+                "many_turns_without_limits", "the joints {joints} make {turns:.2g} turns and have no limits:",
+                "if these are degrees, say {units}", joints=[robot.joint_names[j] for j in np.flatnonzero(wide)[:6]],
+                turns=float(span[wide].max() / (2.0 * np.pi)), units=Option("units", {"q": "deg"}),
+            ),
+        )  # fmt: skip
     return (*notes, *_check_velocities(log, robot, samples, revolute))
 
 
@@ -113,7 +120,7 @@ def _speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
     return np.asarray(np.where(np.ptp(q, axis=0) > least, np.quantile(speeds, 0.9, axis=0), 0.0))
 
 
-def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArray[np.bool_]) -> tuple[str, ...]:
+def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArray[np.bool_]) -> tuple[Message, ...]:
     """Compare recorded velocities with the slopes of the positions, in joints that move."""
     if samples.v is None or len(samples) <= 20:
         return ()
@@ -128,35 +135,39 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)
     moving = (speeds > 0.0) & (np.ptp(samples.q, axis=0) > 10.0 * np.abs(np.diff(samples.q, axis=0)).mean(axis=0))
     silent = moving & (norm == 0.0) & (speeds > 2.0 * coarse)
-    _refuse_velocities(log, robot, silent, "zero throughout while the joint moves")
-    _refuse_velocities(log, robot, moving & (alike < -0.95), "the slope of its position with the other sign")
+    _refuse_velocities(log, robot, silent, "velocity_all_zero", "zero throughout while the joint moves")
+    opposite = moving & (alike < -0.95)
+    _refuse_velocities(log, robot, opposite, "velocity_sign", "the slope of its position with the other sign")
     together = revolute & (speeds > 0.0) & (alike > 0.8)
     if together.any():
         ratio = float(np.median(power[together] / size[together]))
         for factor, q_unit, v_unit in ((DEGREES, "rad", "deg/s"), (1.0 / DEGREES, "deg", "rad/s")):
             if abs(np.log(ratio / factor)) < 0.1:
                 raise LogError(
-                    log.name, f"velocities are {ratio:.3g} times the slope of the positions: one of them is in "
-                    f"degrees (perhaps units={{'q': '{q_unit}', 'v': '{v_unit}'}})"
+                    log.name, "velocity_units_differ", "velocities are {ratio:.3g} times the slope of the positions: "
+                    "one of them is in degrees (perhaps {units})", ratio=ratio,
+                    units=Option("units", {"q": q_unit, "v": v_unit}),
                 )  # fmt: skip
     sure = moving & (alike > 0.95)
     ratio = float(np.median(power[sure] / size[sure])) if sure.any() else 1.0
     if abs(np.log(ratio)) > np.log(2.0):
-        _refuse_velocities(log, robot, sure, f"{ratio:.3g} times the slope of the positions (units of q, v or t?)")
+        what = "{ratio:.3g} times the slope of the positions (units of q, v or t?)"
+        _refuse_velocities(log, robot, sure, "velocity_scale", what, ratio=ratio)
     strange = [robot.joint_names[j] for j in np.flatnonzero((speeds > 0.0) & (alike < 0.3) & (norm > 0.0))]
     smooth = (np.diff(samples.q, axis=0) ** 2).sum(axis=0) < 0.5 * samples.q.var(axis=0) * len(samples)
     if not strange or not smooth.any():
         return ()
-    return (f"velocities of {', '.join(strange)} do not follow the positions (sign, or order of the joints?)",)
+    what = "velocities of {joints} do not follow the positions (sign, or order of the joints?)"
+    return (Message("velocities_unlike_positions", what, joints=strange),)
 
 
-def _refuse_velocities(log: Log, robot: Robot, which: NDArray[np.bool_], problem: str) -> None:
+def _refuse_velocities(log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, **facts: Any) -> None:
     if which.any():
-        names = ", ".join(robot.joint_names[j] for j in np.flatnonzero(which)[:6])
         raise LogError(
-            log.name,
-            f"the velocity of {names} is {problem}; leave velocities out with columns={{'v': None}}, or mend it",
-        )
+            log.name, code, "the velocity of {joints} is " + what, "leave velocities out with {columns}, or mend it",
+            joints=[robot.joint_names[j] for j in np.flatnonzero(which)[:6]], columns=Option("columns", {"v": None}),
+            **facts,
+        )  # fmt: skip
 
 
 ROWS = 65_536
@@ -174,7 +185,7 @@ class Survey:
     samples: Samples
     saturation: Array
     turning: NDArray[np.bool_]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     complete: bool = True
 
     def standing(self, scale: Array) -> NDArray[np.bool_]:
@@ -237,15 +248,20 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
     complete = True
     for samples in log.surroundings():
         if samples.q.shape[1] != robot.n:
-            raise LogError(log.name, f"it has {samples.q.shape[1]} joints, '{robot.name}' has {robot.n}")
+            raise LogError(
+                log.name, "joint_count_mismatch", "it has {given} joints, '{robot}' has {n}", given=samples.q.shape[1],
+                robot=robot.name, n=robot.n,
+            )  # fmt: skip
         missing = [name for name in measured if getattr(samples, name) is None]
         if missing:
-            what = "joint torques" if missing[0] == "tau" else "forces on the base"
             others = log.unused
-            beside = ", ".join(others[:20]) + (f", ... ({len(others)} in all)" if len(others) > 20 else "")
+            beside = "; beside those in use it has {others}" if others else ""
+            more = [f"... ({len(others)} in all)"] if len(others) > 20 else []
             raise LogError(
-                log.name, f"it has no {what}; name the columns with columns={{'{missing[0]}': [...]}}"
-                f"{f'; beside those in use it has {beside}' if others else ''}"
+                log.name, "missing_measured_channel", "it has no {quantity}",
+                "name the columns with {columns}" + beside, channel=missing[0],
+                quantity="joint torques" if missing[0] == "tau" else "forces on the base",
+                columns=Option("columns", {missing[0]: [ANYTHING]}), others=[*others[:20], *more],
             )  # fmt: skip
         good = finite(samples)
         rows += len(samples)
@@ -261,10 +277,10 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
             pieces = pieces[-1:]  # a robot that stands tells nothing: look further
             count = len(pieces[0])
     if rows < 2:
-        raise LogError(log.name, "there are fewer than two samples in it")
+        raise LogError(log.name, "too_few_samples", "there are fewer than two samples in it")
     if not pieces:
         assert empty is not None
-        raise LogError(log.name, f"every row has a missing value; leave out {_empty_columns(empty, robot)}")
+        raise _no_complete_row(log, empty, robot)
     return join(pieces), complete
 
 
@@ -275,18 +291,22 @@ def _moves(pieces: list[Samples]) -> bool:
     return bool((high - low).max() > 0.01)
 
 
-def _empty_columns(samples: Samples, robot: Robot) -> str:
-    """Which columns have no value at all."""
+def _no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError:
+    """Name the columns that have no value at all."""
+    column, facts = "the column that is empty", dict[str, Any]()
     if not np.isfinite(samples.t).any():
-        return "the column of time, which is empty"
-    for name in ("q", "v", "a", "tau", "reaction"):
-        x = getattr(samples, name)
-        gone = [] if x is None else np.flatnonzero(~np.isfinite(x).any(axis=0)).tolist()
-        if gone:
-            plate = CHANNELS if robot.sensor is None else robot.sensor.channels
-            who = robot.joint_names if name != "reaction" else plate
-            return f"the column of {name} of {', '.join(who[j] for j in gone)}, which is empty"
-    return "the column that is empty"
+        column, facts = "the column of time, which is empty", {"channel": "t"}
+    else:
+        for name in ("q", "v", "a", "tau", "reaction"):
+            x = getattr(samples, name)
+            gone = [] if x is None else np.flatnonzero(~np.isfinite(x).any(axis=0)).tolist()
+            if gone:
+                plate = CHANNELS if robot.sensor is None else robot.sensor.channels
+                who = robot.joint_names if name != "reaction" else plate
+                column = "the column of {channel} of {empty}, which is empty"
+                facts = {"channel": name, "empty": [who[j] for j in gone]}
+                break
+    return LogError(log.name, "no_complete_row", "every row has a missing value", "leave out " + column, **facts)
 
 
 def _in_order(log: Log, samples: Samples) -> Samples:
@@ -299,8 +319,11 @@ def _in_order(log: Log, samples: Samples) -> Samples:
         longest = longest.take(np.argsort(longest.t, kind="stable"))
     if longest.t[0] == longest.t[-1]:
         if len(samples) == 1:
-            raise LogError(log.name, "only one row of it has no missing value")
-        raise LogError(log.name, f"time is constant ({longest.t[0]:.9g} s); name the column of time")
+            raise LogError(log.name, "too_few_samples", "only one row of it has no missing value")
+        raise LogError(
+            log.name, "time_constant", "time is constant ({time:.9g} s)", "name the column of time",
+            time=float(longest.t[0]),
+        )  # fmt: skip
     return spread(longest, np.inf, usual, Findings(log.name, 0.0))
 
 
@@ -308,22 +331,29 @@ def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
     names = CHANNELS if robot.sensor is None else robot.sensor.channels
     if reaction.shape[1] != len(names):
         raise LogError(
-            log.name, f"it has {reaction.shape[1]} channels of forces on the base, the sensor has {len(names)} "
-            f"({', '.join(names)}); declare the sensor's channels in their order"
+            log.name, "force_channel_count_mismatch", "it has {given} channels of forces on the base, the sensor has "
+            "{needed} ({channels})", "declare the sensor's channels in their order", given=reaction.shape[1],
+            needed=len(names), channels=list(names),
         )  # fmt: skip
     silent = [name for name, column in zip(names, reaction.T, strict=True) if not np.any(column)]
     if len(silent) == len(names):
-        raise LogError(log.name, "all forces on the base are zero; name their columns with columns={'reaction': [...]}")
+        raise LogError(
+            log.name, "base_forces_all_zero", "all forces on the base are zero", "name their columns with {columns}",
+            columns=Option("columns", {"reaction": [ANYTHING]}),
+        )  # fmt: skip
 
 
 def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) -> None:
     if not np.any(tau):
-        raise LogError(log.name, "all torques are zero; name the columns of the torques with columns={'tau': [...]}")
+        raise LogError(
+            log.name, "torques_all_zero", "all torques are zero", "name the columns of the torques with {columns}",
+            columns=Option("columns", {"tau": [ANYTHING]}),
+        )  # fmt: skip
     silent = [robot.joint_names[j] for j in joints if not np.any(tau[:, j])]
     if silent:
         raise LogError(
-            log.name, f"the torque of joint {', '.join(silent)} is zero throughout; leave the joint out "
-            "(joints=[...], --joints) or name its column"
+            log.name, "joint_torque_zero", "the torque of joint {silent} is zero throughout",
+            "leave the joint out ({joints}) or name its column", silent=silent, joints=Option("joints", [ANYTHING]),
         )  # fmt: skip
 
 

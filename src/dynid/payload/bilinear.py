@@ -18,6 +18,7 @@ from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.inference.jackknife import jackknife
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, Solution, solve
+from dynid.messages import Message
 from dynid.payload.gains import Gains
 from dynid.payload.identify_payload import fit_warnings
 from dynid.payload.two_runs import TwoRuns, written
@@ -25,6 +26,9 @@ from dynid.robot.transform import Array
 
 ITERATIONS = 100
 SETTLED = 1e-9
+NOT_SETTLED = Message(
+    "gains_not_settled", "the search for the gains did not settle", "record longer and livelier motions"
+)
 CLEAR = 5.0
 """Deviations that a first factor must differ from zero by to be believed."""
 
@@ -235,8 +239,8 @@ def read_gains(p: Array, solved: Solved) -> Gains:
     fit = runs.fit(runs.state.equation.channel_names, values, deviations, problem.friction, nrmse)
     warnings = (
         *_about_gains(runs, values, fit.quantile * sigma),
-        *(() if found.settled else ("the search for the gains did not settle; record longer and livelier motions",)),
-        *map(str, runs.state.repeats),
+        *(() if found.settled else (NOT_SETTLED,)),
+        *(repeat.message for repeat in runs.state.repeats),
         *fit_warnings(nrmse, jackknifed=deviations is not None),
     )
     return Gains(
@@ -273,21 +277,25 @@ def _errors(problem: Bilinear, found: Found, unknowns: Unknowns, fixed: NDArray[
         return np.asarray(np.sqrt(squares / spread))
 
 
-def _about_gains(runs: TwoRuns, values: Array, half: Array) -> list[str]:
-    """What must be known of the gains, in words."""
+def _about_gains(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
+    """What must be known of the gains."""
     names, warnings = runs.state.equation.channel_names, []
     hidden = [name for name, g in zip(names, values, strict=True) if not np.isfinite(g)]
     if hidden:
-        warnings.append(
-            f"the payload does not reveal the gain of joint {', '.join(hidden)}: mount it where this joint feels it "
-            "(off its axis, for a joint that turns) and move the joint in both logs"
-        )
+        warnings.append(Message(
+            "gain_not_revealed", "the payload does not reveal the gain of joint {joints}:", "mount it where this joint "
+            "feels it (off its axis, for a joint that turns) and move the joint in both logs", joints=hidden,
+        ))  # fmt: skip
     for name, g, h in zip(names, values, half, strict=True):
+        facts = {"joint": name, "gain": float(g), "half_width": float(h)}
         if np.isfinite(g) and h > 0.5 * abs(g):
-            warnings.append(
-                f"the gain of joint {name} is hardly known ({g:.3g} +- {h:.2g}): use a heavier payload, farther from "
-                "its axis, or livelier motions"
-            )
+            warnings.append(Message(
+                "gain_hardly_known", "the gain of joint {joint} is hardly known ({gain:.3g} +- {half_width:.2g}):",
+                "use a heavier payload, farther from its axis, or livelier motions", **facts,
+            ))  # fmt: skip
         elif g < 0.0:
-            warnings.append(f"the gain of joint {name} is negative ({g:.4g}): its signal has the opposite sign")
+            warnings.append(Message(
+                "gain_negative", "the gain of joint {joint} is negative ({gain:.4g}): its signal has the opposite sign",
+                **facts,
+            ))  # fmt: skip
     return warnings

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 from dynid.errors import IdentificationError
+from dynid.messages import Message
 from dynid.payload.payload import Fitted, numbers
 from dynid.robot.transform import Array
 
@@ -24,7 +25,7 @@ class Gains(Fitted):
     parameter_units: tuple[str, ...]
     parameters: Array
     parameter_sigma: Array
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
     @property
     def intervals(self) -> Array:
@@ -34,7 +35,10 @@ class Gains(Fitted):
     def value(self, name: str) -> float:
         """Gain of one joint."""
         if name not in self.names:
-            raise IdentificationError(f"there is no joint '{name}' in these gains; joints are {', '.join(self.names)}")
+            raise IdentificationError(
+                "unknown_joint", "there is no joint '{joint}' in these gains; joints are {joints}", joint=name,
+                joints=list(self.names),
+            )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:

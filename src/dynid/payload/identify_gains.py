@@ -66,7 +66,9 @@ def identify_gains(
     )
     runs = collect_two_runs(robot, loaded, unloaded, link, options, on_progress)
     if not runs.state.equation.is_direct:
-        raise IdentificationError("gains of coupled motors (gear as a matrix) cannot be told joint by joint")
+        raise IdentificationError(
+            "gains_of_coupled_motors", "gains of coupled motors (gear as a matrix) cannot be told joint by joint",
+        )  # fmt: skip
     if on_progress is not None:
         on_progress("solving", 1.0)
     options.refuse_idle_offsets(DEFAULT if runs.state.recipe else runs.state.equation.friction)

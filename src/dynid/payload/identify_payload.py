@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.diagnostics.verdict import USABLE_MEAN
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, USABLE_MEAN
 from dynid.estimation.identify import Logs
 from dynid.estimation.inference.jackknife import gain_shifts, jackknife
 from dynid.estimation.options import Options
@@ -16,14 +16,13 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, solve
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
+from dynid.messages import Message
 from dynid.payload.payload import Payload
 from dynid.payload.regrouping import composed, read_payload
 from dynid.payload.two_runs import TwoRuns, collect_two_runs, widened, written
 from dynid.robot.inertia import SYMBOLS, UNITS
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-
-FEW_BLOCKS = "there are too few blocks of time for the jackknife: deviations are the textbook ones"
 
 
 @one_blas_thread
@@ -86,7 +85,10 @@ def identify_payload(
         covariance=covariance[np.ix_(chosen, chosen)],
         unidentifiable=reading.lost,
         channels=equation.channel_names,
-        doubts=(*map(str, runs.state.repeats), *fit_warnings(nrmse, jackknifed=deviations is not None)),
+        doubts=(
+            *(repeat.message for repeat in runs.state.repeats),
+            *fit_warnings(nrmse, jackknifed=deviations is not None),
+        ),
     )
 
 
@@ -102,15 +104,15 @@ def errors(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
         return np.asarray(np.sqrt(squares / spread))
 
 
-def fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[str, ...]:
+def fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     """Reasons not to believe a result."""
     warnings = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
     if len(finite) and finite.mean() > USABLE_MEAN:
-        warnings.append(
-            f"the residual is as large as {100.0 * finite.mean():.0f} % of the signal: is this the right robot, are "
-            "units, signs and the order of joints right?"
-        )
+        warnings.append(Message(
+            "torques_not_explained", "the residual is as large as {percent:.0f} % of the signal: is this the right "
+            "robot, are units, signs and the order of joints right?", percent=100.0 * float(finite.mean()),
+        ))  # fmt: skip
     return tuple(warnings)
 
 

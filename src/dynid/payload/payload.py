@@ -12,6 +12,7 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
+from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.transform import Array
 from dynid.storage.records import Flat
@@ -39,8 +40,8 @@ class Fit:
     friction: tuple[str, ...]
     cutoff: float | None
     nrmse: Array
-    findings: tuple[tuple[str, tuple[str, ...]], ...]
-    notes: tuple[str, ...]
+    findings: tuple[tuple[str, tuple[Message, ...]], ...]
+    notes: tuple[Message, ...]
 
     def intervals(self, sigma: Array) -> Array:
         """95 % intervals, (values, 2)."""
@@ -96,7 +97,7 @@ class Payload(Fitted):
     covariance: Array
     unidentifiable: tuple[Unidentifiable, ...]
     channels: tuple[str, ...]
-    doubts: tuple[str, ...]
+    doubts: tuple[Message, ...]
 
     @property
     def sigma(self) -> Array:
@@ -176,50 +177,58 @@ class Payload(Fitted):
         return _matrix(self._body[1][4:])
 
     @cached_property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """What must be read."""
         return (*self.unknown, *self._not_a_body(), *self.doubts)
 
     @property
-    def unknown(self) -> tuple[str, ...]:
+    def unknown(self) -> tuple[Message, ...]:
         """What cannot be known of the payload, in words; parameters of the same fate share a sentence."""
         alike: dict[tuple[str, str], list[str]] = {}
         for item in self.unidentifiable:
-            alike.setdefault((item.seen.removeprefix("it has "), item.remedy), []).append(item.name)
+            alike.setdefault((item.seen if item.shares else "no effect on them", item.remedy), []).append(item.name)
+        what = "{parameters} of the payload cannot be known from these data ({seen})"
         return tuple(
-            f"{', '.join(names)} of the payload cannot be known from these data ({why}); {remedy}"
+            Message("payload_unidentifiable", what, "{advice}", parameters=names, seen=why, advice=remedy)
             for (why, remedy), names in alike.items()
         )
 
-    def _not_a_body(self) -> tuple[str, ...]:
+    def _not_a_body(self) -> tuple[Message, ...]:
         """Say in words why no body can have these values, where they are wrong by more than their intervals."""
         p, half = self.parameters, self.quantile * np.sqrt(np.diag(self.parameter_covariance))
         told = [
-            f"the payload's {what} is negative ({p[k]:.4g} +- {half[k]:.2g}): no body has it; were the logs mixed up, "
-            "or torques of the wrong sign?"
+            Message(
+                "payload_negative", "the payload's {quantity} is negative ({value:.4g} +- {half_width:.2g}): no body "
+                "has it; were the logs mixed up, or torques of the wrong sign?", quantity=what, value=float(p[k]),
+                half_width=float(half[k]),
+            )
             for k, what in ((9, "mass"), (0, "XX"), (3, "YY"), (5, "ZZ"))
             if p[k] + half[k] < -CERTAIN
-        ]
+        ]  # fmt: skip
         M = p[9]
         if np.isfinite(M) and not self.has_mass and not told:
-            told.append(
-                f"the payload's mass ({M:.3g} +- {half[9]:.2g} kg) cannot be told from none: its centre is not known"
-            )
+            told.append(Message(
+                "payload_mass_insignificant", "the payload's mass ({mass:.3g} +- {half_width:.2g} kg) cannot be "
+                "distinguished from zero: its centre is not known", mass=float(M), half_width=float(half[9]),
+            ))  # fmt: skip
         if told or not np.isfinite(self.inertia).all():
             return tuple(told)
         excess, deviation = _triangle(p, self.parameter_covariance)
         if excess + self.quantile * deviation < -CERTAIN:
-            told.append(
-                f"no body has the payload's inertia: its largest principal moment exceeds the sum of the two others by "
-                f"{-2.0 * excess:.2g} +- {2.0 * self.quantile * deviation:.1g} kg m^2"
-            )
+            told.append(Message(
+                "payload_inertia_impossible", "no body has the payload's inertia: its largest principal moment exceeds "
+                "the sum of the two others by {excess:.2g} +- {half_width:.1g} kg m^2", excess=-2.0 * excess,
+                half_width=2.0 * self.quantile * deviation,
+            ))  # fmt: skip
         return tuple(told)
 
     def value(self, name: str) -> float:
         """Value of one parameter or sum."""
         if name not in self.names:
-            told = ", ".join(self.names)
-            raise IdentificationError(f"the data do not tell '{name}' of the payload; they tell {told}")
+            raise IdentificationError(
+                "payload_parameter_undetermined", "the data do not tell '{parameter}' of the payload; they tell "
+                "{parameters}", parameter=name, parameters=list(self.names),
+            )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
     def facts(self) -> dict[str, object]:
@@ -306,7 +315,7 @@ def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: objec
         J = _numbers("inertia", inertia, (3, 3), (6,))
         J = inertia_matrix(J) if J.ndim == 1 else J
         if not np.allclose(J, J.T, rtol=1e-9, atol=1e-12):
-            raise IdentificationError("the inertia of the payload must be a symmetric matrix")
+            raise IdentificationError("inertia_not_symmetric", "the inertia of the payload must be a symmetric matrix")
     return check_load(from_body(Body(float(m), c, J)))
 
 
@@ -314,13 +323,16 @@ def check_load(parameters: object) -> Array:
     """Ten standard parameters that a body can have."""
     p = _numbers("parameters", parameters, (10,))
     if p[9] <= 0.0:
-        raise IdentificationError(f"the mass of the payload must be positive, got {p[9]:.6g} kg")
+        raise IdentificationError(
+            "payload_mass_not_positive", "the mass of the payload must be positive, got {mass:.6g} kg",
+            mass=float(p[9]),
+        )  # fmt: skip
     P = pseudo_inertia(p)
     if np.linalg.eigvalsh(P).min() < -1e-6 * np.abs(P).max():
         raise IdentificationError(
-            "no body has the inertia of this payload: about its centre of mass, each principal moment is at most the "
-            "sum of the two others"
-        )
+            "payload_not_physical", "no body has the inertia of this payload: about its centre of mass, each "
+            "principal moment is at most the sum of the two others",
+        )  # fmt: skip
     return p
 
 
@@ -332,5 +344,8 @@ def _numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
     if x.shape not in shapes or not np.isfinite(x).all():
         counts = " or ".join(" x ".join(map(str, shape)) or "one" for shape in shapes)
         got = str(value)[:60]
-        raise IdentificationError(f"{what} of the payload: give finite numbers ({counts} of them), got {got!r}")
+        raise IdentificationError(
+            "invalid_payload_values", "{quantity} of the payload: got {got!r}",
+            "give finite numbers ({counts} of them)", quantity=what, counts=counts, got=got,
+        )  # fmt: skip
     return x

@@ -9,6 +9,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.identifiability.numeric import find_by_qr
+from dynid.messages import Message, Wording
 from dynid.payload.payload import Fit, Payload
 from dynid.payload.regrouping import read_payload
 from dynid.payload.two_runs import find_carrier, zeros_of
@@ -31,8 +32,9 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     logs = {file.sha256 for file in unloaded.origin.inputs}
     if loaded.origin.inputs and logs.issuperset(file.sha256 for file in loaded.origin.inputs):
         raise IdentificationError(
-            "both results are from the same logs; a run with the payload and one without are needed"
-        )
+            "loaded_equals_unloaded", "both results are from the same logs",
+            "use a run with the payload and one without",
+        )  # fmt: skip
     carrier = find_carrier(robot, link)
     label = robot.links[carrier].label
     zeros = [name.removesuffix(label) for name in zeros_of(robot, carrier)]
@@ -59,23 +61,33 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     G = _pseudo_inverse(A) @ scipy.linalg.block_diag(*weights)
     solved = G @ np.concatenate(values)
     if len(shifts[0]) != len(shifts[1]):
-        raise IdentificationError("one result declares uncertain sensitivities of its force plate, the other does not")
+        raise IdentificationError(
+            "sensitivities_declared_once", "one result declares uncertain sensitivities of its force plate, the other "
+            "does not",
+        )  # fmt: skip
     common = np.hstack(shifts) @ G.T
     spread = G @ scipy.linalg.block_diag(*covariances) @ G.T + common.T @ common
     M = loaded.equation.base.matrix[:, : len(E)]
     to_base = np.column_stack([M, np.zeros((len(M), len(runs)))])
     reading = read_payload(names, regrouping, loaded.equation, to_base, M @ E, None)
     lost = tuple(item for item in reading.lost if item.name not in zeros)
-    told = [
-        f"taken to be 0 of the payload, because '{robot.name}' says so of link {robot.links[carrier].name}: "
-        f"{', '.join(zeros)}; identify_payload finds them from the logs"
-    ] if zeros else []  # fmt: skip
+    told = [Message(
+        "payload_zeros_assumed", "taken to be 0 of the payload, because '{robot}' says so of link {link}: {parameters}",
+        "{command} finds them from the logs", robot=robot.name, link=robot.links[carrier].name, parameters=zeros,
+        command=Wording("identify_payload", "dynid payload"),
+    )] if zeros else []  # fmt: skip
     few = [result for result in (loaded, unloaded) if not result.groups]
     if few:
-        told.append("a result has textbook deviations, which are too small where residuals are coloured")
+        told.append(Message(
+            "textbook_deviations", "a result has textbook deviations, which are too small where residuals are coloured",
+            "record longer",
+        ))  # fmt: skip
     for which, result in (("with", loaded), ("without", unloaded)):
         if result.verdict.level == "do not trust":
-            told.append(f"the result {which} the payload is not to be trusted: {result.verdict.reasons[0]}")
+            told.append(Message(
+                "untrusted_result", "the result {which} the payload is not to be trusted: {reason}", which=which,
+                reason=result.verdict.reasons[0],
+            ))  # fmt: skip
     fit = Fit(
         robot=robot.name,
         link=robot.links[carrier].name,
@@ -110,9 +122,10 @@ def _check_same(one: Robot, other: Robot) -> None:
         same = same and np.allclose(a.placement.translation, b.placement.translation, atol=1e-9)
     if not same:
         raise IdentificationError(
-            f"the results are of different robots ('{one.name}' with the payload, '{other.name}' without it); "
-            "identify both with the same robot file"
-        )
+            "results_of_different_robots", "the results are of different robots ('{robot}' with the payload, "
+            "'{other_robot}' without it)", "identify both with the same robot file", robot=one.name,
+            other_robot=other.name,
+        )  # fmt: skip
 
 
 def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
@@ -123,11 +136,11 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     base, names = result.equation.base, set(result.equation.base.names)
     chosen = [k for k, name in enumerate(result.names) if name in names]
     for item in result.unidentifiable:
-        if not item.shares and not item.seen.startswith("it has no effect"):
+        if item.shares is None:
             raise IdentificationError(
-                f"this result does not say what it holds of '{item.name}', which was lost; identify again with this "
-                "version of dynid"
-            )
+                "result_lacks_lost_shares", "this result does not say what it holds of '{parameter}', which was lost",
+                "identify again with this version of dynid", parameter=item.name,
+            )  # fmt: skip
 
     def held(name: str) -> Array:
         """How the chosen parameters hold a base parameter or an offset."""

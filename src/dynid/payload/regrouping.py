@@ -10,6 +10,7 @@ import numpy as np
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, revealing_motion, seen_instead
 from dynid.estimation.regression.equation import Equation
 from dynid.identifiability.relations import Regrouping
+from dynid.messages import Message
 from dynid.payload.payload import units_of
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.transform import Array
@@ -77,15 +78,18 @@ def _clean(matrix: Array) -> Array:
     return np.where(np.abs(matrix) > SMALL * largest, matrix, 0.0)
 
 
-def _remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array | None) -> str:
+def _remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array | None) -> Message:
     """Name a motion that shows a direction of the base parameters, with the payload or without it."""
     size = max(float(np.abs(loaded).max(initial=0.0)), float(np.abs(unloaded).max(initial=0.0)))
     if size < 1e-9:
         if len(equation.joints) < equation.robot.n:
-            return "no motion shows it in the torques of these joints; use those of all joints"
-        return "no motion of this robot shows it in its torques"
+            return Message(
+                "no_motion_reveals_it", "no motion shows it in the torques of these joints", "use those of all joints"
+            )
+        return Message("no_motion_reveals_it", "no motion of this robot shows it in its torques")
     if posture is None:
-        return "record motions that move more joints, with and without the payload"
+        return Message("move_more_joints", "record motions that move more joints, with and without the payload")
     which, rigid = ("with", loaded) if np.abs(loaded).max() > 1e-9 * size else ("without", unloaded)
     padded = np.concatenate([rigid, np.zeros(equation.rigid_count - len(rigid))])
-    return f"{revealing_motion(equation, padded, posture)} in the logs {which} the payload"
+    motion = revealing_motion(equation, padded, posture)
+    return Message(motion.code, "{motion} in the logs {which} the payload", **motion.facts, motion=motion, which=which)

@@ -24,6 +24,7 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, constraints_of, solve
 from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log
+from dynid.messages import Message, Option
 from dynid.payload.payload import Fit
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.robot import Robot
@@ -39,13 +40,17 @@ def find_carrier(robot: Robot, link: str | None) -> int:
         parents = {some.parent for some in robot.links}
         ends = [k for k in carriers if k not in parents]
         if len(ends) > 1:
-            names = ", ".join(robot.links[k].name for k in ends)
-            raise IdentificationError(f"'{robot.name}' ends in several links ({names}); link= says which one carries")
+            raise IdentificationError(
+                "ambiguous_payload_link", "'{robot}' ends in several links ({links})", "{link} says which one carries",
+                robot=robot.name, links=[robot.links[k].name for k in ends], link=Option("link"),
+            )  # fmt: skip
         return ends[0]
     found = [k for k in carriers if link in (robot.links[k].name, robot.links[k].joint)]
     if not found:
-        names = ", ".join(robot.links[k].name for k in carriers)
-        raise IdentificationError(f"there is no link '{link}' in '{robot.name}'; links are {names}")
+        raise IdentificationError(
+            "unknown_link", "there is no link '{link}' in '{robot}'; links are {links}", link=link, robot=robot.name,
+            links=[robot.links[k].name for k in carriers],
+        )  # fmt: skip
     return found[0]
 
 
@@ -101,8 +106,8 @@ class TwoRuns:
         return np.asarray(np.mean([found.mean for found in self.state.findings], axis=0))
 
     @property
-    def findings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What was found in every log, in words."""
+    def findings(self) -> tuple[tuple[str, tuple[Message, ...]], ...]:
+        """What was found in every log."""
         return tuple((found.log, tuple(found.sentences)) for found in self.state.findings)
 
     def fit(
@@ -117,17 +122,17 @@ class TwoRuns:
             self.notes(),
         )  # fmt: skip
 
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Message, ...]:
         """Which torques were left out."""
         names, notes = self.state.equation.channel_names, []
         for log, (found, used) in enumerate(zip(self.state.findings, self.used, strict=True)):
             still = [name for name, some in zip(names, used, strict=True) if not some]
             if still:
                 which = "with" if self.is_loaded(log) else "without"
-                notes.append(
-                    f"{found.log} ({which} the payload): joint {', '.join(still)} stands still; its torque holds "
-                    "static friction of any size and is left out"
-                )
+                notes.append(Message(
+                    "standing_joint_left_out", "{log} ({which} the payload): joint {joints} stands still; its torque "
+                    "holds static friction of any size and is left out", log=found.log, which=which, joints=still,
+                ))  # fmt: skip
         return tuple(notes)
 
     def choose_friction(self, scale: Array | None = None, *, offsets_per_log: bool = False) -> tuple[str, ...]:
@@ -177,30 +182,40 @@ def collect_two_runs(
 ) -> TwoRuns:
     """Read all logs once."""
     if robot.floating:
-        raise IdentificationError(f"'{robot.name}' floats; payloads are identified on a fixed base; {FIX_THE_BASE}")
+        raise IdentificationError(
+            "floating_base", "'{robot}' floats; payloads are identified on a fixed base", "{fix}", robot=robot.name,
+            fix=FIX_THE_BASE,
+        )  # fmt: skip
     if robot.unknown:
         raise IdentificationError(
-            f"payloads need the geometry, of which '{robot.name}' declares {', '.join(robot.unknown)} unknown"
-        )
+            "payload_needs_geometry", "payloads need the geometry, of which '{robot}' declares {unknown} unknown",
+            robot=robot.name, unknown=list(robot.unknown),
+        )  # fmt: skip
     carrier = find_carrier(robot, link)
     free = freed(robot, carrier)
     options = options.resolve(free)
     if REFUSED in (options.blocks or ()):
-        raise IdentificationError(f"friction block '{REFUSED}' grows with the torque of the payload; leave it out here")
+        raise IdentificationError(
+            "load_friction_with_payload", "friction block '{block}' grows with the torque of the payload",
+            "leave it out here", block=REFUSED,
+        )  # fmt: skip
     _check_different(loaded, unloaded)
     without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
     state = collect(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
         if repeat.of < len(without) <= repeat.log:
             raise IdentificationError(
-                f"{repeat.name}, with the payload, holds samples of {repeat.other}, without it; a run with and one "
-                "without are needed"
-            )
+                "loaded_equals_unloaded", "{log}, with the payload, holds samples of {other}, without it",
+                "use a run with and one without", log=repeat.name, other=repeat.other,
+            )  # fmt: skip
     count = len(without) - sum(repeat.gone and repeat.log < len(without) for repeat in state.repeats)
     used = _used(state)
     for log, found in enumerate(state.findings):
         if not used[log].any():
-            raise LogError(found.log, "no joint moves in it; record a motion, or state friction=() if there is none")
+            raise LogError(
+                found.log, "no_joint_moves", "no joint moves in it", "record a motion, or state {friction} if there "
+                "is none", friction=Option("friction", ()),
+            )  # fmt: skip
     empty = [ChannelFactor.empty(len(channel.columns)) for channel in state.equation.channels]
     blocks = tuple(
         replace(block, factors=tuple(f if used[block.log, c] else empty[c] for c, f in enumerate(block.factors)))
@@ -259,7 +274,10 @@ def _used(state: State) -> NDArray[np.bool_]:
 
 def _opened(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
     if not isinstance(logs, Log | str | Path) and not list(logs):
-        raise IdentificationError(f"there is no log {which} the payload; one with and one without it are needed")
+        raise IdentificationError(
+            "missing_payload_run", "there is no log {which} the payload", "give one with and one without it",
+            which=which,
+        )  # fmt: skip
     return open_logs(robot, logs)
 
 
@@ -269,4 +287,7 @@ def _check_different(loaded: Logs, unloaded: Logs) -> None:
         return {id(log) if isinstance(log, Log) else Path(log).absolute() for log in several}
 
     if marks(loaded) & marks(unloaded):
-        raise IdentificationError("the same log is given with and without the payload")
+        raise IdentificationError(
+            "loaded_equals_unloaded", "the same log is given with and without the payload",
+            "use a run with and one without",
+        )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.estimation.identification import Identification
+from dynid.messages import Message
 from dynid.physical.cone import smallest_share
 from dynid.physical.prior import Prior
 from dynid.physical.problem import Problem, Seen
@@ -77,11 +78,11 @@ class Binding:
     """
 
     link: str
-    reason: str
+    reason: Message
     share: float
 
     def __str__(self) -> str:
-        return self.reason
+        return str(self.reason)
 
 
 def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: Found) -> tuple[Binding, ...]:
@@ -95,25 +96,29 @@ def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: Found) ->
         x = values[problem.names.index("XX" + robot.links[k].label) :][:10]
         smallest, w = smallest_share(x, prior.inertia[k])
         if pressure > 1e-6 * total and smallest < 4.0 * MARGIN:
-            reason = f"link {robot.links[k].name}: {_in_words(x, prior.inertia[k], w)}"
+            reason = _in_words(x, prior.inertia[k], w).about(f"link {robot.links[k].name}")
             several.append(Binding(robot.links[k].name, reason, float(pressure) / total))
     for label, pressure in zip(problem.below.labels, found.row_pressure, strict=True):
         if pressure > 1e-6 * total:
-            several.append(Binding("", f"{label} is at its limit", float(pressure) / total))
+            reason = Message("bound_active", "{bound} is at its limit", bound=label)
+            several.append(Binding("", reason, float(pressure) / total))
     return tuple(sorted(several, key=lambda b: -b.share))
 
 
-def _in_words(x: Array, prior: Array, w: Array) -> str:
+def _in_words(x: Array, prior: Array, w: Array) -> Message:
     """What w'Pw -> 0 means: the mass vanishes, or all of it lies in the plane w[:3] . r + w[3] = 0."""
     if x[9] < 1e-2 * prior[9]:
-        return "the data ask for no mass, or a negative one"
+        return Message("mass_not_positive", "the data ask for no mass, or a negative one")
     n = w[:3] / max(float(np.linalg.norm(w[:3])), 1e-300)
     axis = int(np.argmax(np.abs(n)))
     first, second, third = ("YY", "ZZ", "XX"), ("XX", "ZZ", "YY"), ("XX", "YY", "ZZ")
     a, b, c = (first, second, third)[axis]
     if abs(n[axis]) > 0.98:
-        return (
-            f"the data ask for a body thinner than none along {'xyz'[axis]} "
-            f"(triangle inequality {a} + {b} >= {c} about its centre of mass)"
-        )
-    return f"the data ask for a body thinner than none along ({n[0]:.2f}, {n[1]:.2f}, {n[2]:.2f})"
+        return Message(
+            "triangle_inequality_violated", "the data violate the triangle inequality {smaller[0]} + {smaller[1]} >= "
+            "{largest} about its centre of mass (no extent along {axis})", smaller=[a, b], largest=c, axis="xyz"[axis],
+        )  # fmt: skip
+    return Message(
+        "triangle_inequality_violated", "the data violate the triangle inequality about its centre of mass (no extent "
+        "along ({direction[0]:.2f}, {direction[1]:.2f}, {direction[2]:.2f}))", direction=n.tolist(),
+    )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.identifiability.base_parameters import remembered_base_parameters
 from dynid.identifiability.parameters import BaseParameters
+from dynid.messages import Message
 from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.constraints import LinearRows
 from dynid.physical.file_bodies import StatedBody, stated_bodies
@@ -33,12 +34,20 @@ class Fault:
     """What is wrong with a link; matters: whether torques feel it, or a change that they cannot feel mends it."""
 
     link: str
-    problem: str
+    problem: Message
     matters: bool
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> Message:
+        """The fault as a sentence."""
         felt = "torques feel it" if self.matters else "torques cannot feel it"
-        return f"link {self.link}: {self.problem} ({felt})"
+        return Message(
+            self.problem.code, "link {link}: {problem} ({felt})", **self.problem.facts, link=self.link,
+            problem=self.problem, felt=felt, matters=self.matters,
+        )  # fmt: skip
+
+    def __str__(self) -> str:
+        return str(self.message)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +66,9 @@ class Check:
     impossible: bool
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """One sentence per fault."""
-        return (*self.robot.warnings, *map(str, self.faults))
+        return (*self.robot.warnings, *(fault.message for fault in self.faults))
 
 
 @one_blas_thread
@@ -74,7 +83,8 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
     for k in robot.active_links:
         link = robot.links[k]
         if link.rotor < 0.0:
-            faults.append(Fault(link.name, f"rotor inertia {link.rotor:.3g} is negative", True))
+            problem = Message("rotor_inertia_negative", "rotor inertia {inertia:.3g} is negative", inertia=link.rotor)
+            faults.append(Fault(link.name, problem, True))
     unknown = tuple(body.name for body in bodies if np.isnan(body.inertia).any())
     mended, impossible = None, False
     if faults and not unknown:
@@ -89,12 +99,12 @@ def can_exist(x: Array) -> bool:
     return bool(x[9] > 0.0 and np.linalg.eigvalsh(pseudo_inertia(x))[0] > 0.0)
 
 
-def problems_of(x: Array) -> list[str]:
+def problems_of(x: Array) -> list[Message]:
     """What no body can have in ten parameters."""
     if np.isnan(x[9]):
         return []
     if x[9] <= 0.0:
-        return [f"its mass is {x[9]:.4g} kg" if x[9] else "it has no mass"]
+        return [Message("mass_not_positive", "its mass is {mass:.4g} kg" if x[9] else "it has no mass", mass=x[9])]
     if np.isnan(x).any():
         return []
     P = pseudo_inertia(x)
@@ -104,18 +114,21 @@ def problems_of(x: Array) -> list[str]:
     J = np.linalg.eigvalsh(to_body(x).inertia)
     if values[0] < -ROUNDING * np.abs(values).max():
         if J[0] < -ROUNDING * np.abs(J).max():
-            return [f"a principal moment about its centre of mass is negative ({J[0]:.3g} kg m^2)"]
-        return [
-            f"principal moments {J[0]:.4g}, {J[1]:.4g}, {J[2]:.4g} kg m^2 about its centre of mass: the largest "
-            "exceeds the sum of the others"
-        ]
+            what = "a principal moment about its centre of mass is negative ({moment:.3g} kg m^2)"
+            return [Message("moment_negative", what, moment=J[0])]
+        what = (
+            "principal moments {moments[0]:.4g}, {moments[1]:.4g}, {moments[2]:.4g} kg m^2 about its centre of mass: "
+            "the largest exceeds the sum of the others"
+        )
+        return [Message("triangle_inequality_violated", what, moments=J.tolist())]
     if values[0] > 0.0:
         density = float(x[9] / (4.0 / 3.0 * np.pi * np.prod(np.sqrt(5.0 * values / x[9]))))
         if not THINNEST < density < DENSEST:
             word = "denser than any metal" if density >= DENSEST else "thinner than air"
-            return [f"its ellipsoid of inertia has {density:.3g} kg/m^3, {word}"]
+            what = "its ellipsoid of inertia has {density:.3g} kg/m^3, {compared}"
+            return [Message("density_implausible", what, density=density, compared=word)]
     elif values[-1] <= 0.0:
-        return ["it has a mass but no inertia about its centre of mass: a point"]
+        return [Message("point_mass", "it has a mass but no inertia about its centre of mass: a point")]
     return []
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynid.errors import PhysicalError, RobotFileError
+from dynid.messages import Message
 from dynid.physical.file_bodies import carried_links, numbers_of
 from dynid.physical.prior import is_massless, refuse_other_robot
 from dynid.robot.inertia import SYMBOLS, pseudo_inertia
@@ -97,7 +98,10 @@ def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[Linea
     for name, box in demands.centre.items():
         label = _label(robot, name)
         if len(box) != 3:
-            raise PhysicalError(f"the box of the centre of mass of {name} needs (low, high) for x, y and z")
+            raise PhysicalError(
+                "bounds_malformed", "the box of the centre of mass of {link} needs (low, high) for x, y and z",
+                link=name,
+            )  # fmt: skip
         m = unit[place["M" + label]]
         for axis, interval in zip("XYZ", box, strict=True):
             low, high = _interval(f"the centre of mass of {name}, {axis.lower()}", interval)
@@ -118,9 +122,14 @@ def _inside(name: str, ellipsoid: Ellipsoid) -> Array:
     """Row on ten parameters: the integral over the mass of 1 - (x - c)' shape^-1 (x - c)."""
     c, shape = np.asarray(ellipsoid.centre, dtype=np.float64), np.asarray(ellipsoid.shape, dtype=np.float64)
     if c.shape != (3,) or shape.shape != (3, 3) or not np.isfinite(c).all() or not np.isfinite(shape).all():
-        raise PhysicalError(f"the ellipsoid of {name} needs a centre of 3 and a shape of 3 x 3 finite numbers")
+        raise PhysicalError(
+            "wrong_shape", "the ellipsoid of {link} needs a centre of 3 and a shape of 3 x 3 finite numbers", link=name,
+        )  # fmt: skip
     if np.linalg.eigvalsh(0.5 * (shape + shape.T)).min() <= 0.0:
-        raise PhysicalError(f"the shape of the ellipsoid of {name} is not positive definite")
+        raise PhysicalError(
+            "ellipsoid_not_positive_definite", "the shape of the ellipsoid of {link} is not positive definite",
+            link=name,
+        )  # fmt: skip
     K = np.linalg.inv(0.5 * (shape + shape.T))
     Q = np.zeros((4, 4))
     Q[:3, :3], Q[:3, 3], Q[3, :3], Q[3, 3] = -K, K @ c, c @ K, 1.0 - c @ K @ c
@@ -130,14 +139,20 @@ def _inside(name: str, ellipsoid: Ellipsoid) -> Array:
 def _label(robot: Robot, name: str) -> str:
     found = [link for link in robot.links if name in (link.name, link.joint)]
     if not found or is_massless(found[0]):
-        raise PhysicalError(f"there is no link '{name}' with mass; links are {', '.join(x.name for x in robot.links)}")
+        raise PhysicalError(
+            "unknown_link", "there is no link '{link}' with mass", "links are {links}", link=name,
+            links=[x.name for x in robot.links],
+        )  # fmt: skip
     return found[0].label
 
 
 def _place(name: str, place: Mapping[str, int]) -> int:
     if name not in place:
         near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
-        raise PhysicalError(f"there is no parameter '{name}' here to be bounded; near it are {', '.join(near)}")
+        raise PhysicalError(
+            "unknown_parameter", "there is no parameter '{parameter}' here to be bounded", "near it are {near}",
+            parameter=name, near=list(near),
+        )  # fmt: skip
     return place[name]
 
 
@@ -147,9 +162,15 @@ def _interval(what: str, interval: object) -> Interval:
     except (TypeError, ValueError):
         low = high = np.nan
     if np.isnan(low) or np.isnan(high):
-        raise PhysicalError(f"{what}: give two numbers (low, high), got {str(interval)[:60]}")
+        raise PhysicalError(
+            "bounds_malformed", "{subject}: got {given}", "give two numbers (low, high)", subject=what,
+            given=str(interval)[:60],
+        )  # fmt: skip
     if low > high or low == np.inf or high == -np.inf:
-        raise PhysicalError(f"{what} contradict each other: {low:.6g} is above {high:.6g}")
+        raise PhysicalError(
+            "bounds_reversed", "{subject} contradict each other: {low:.6g} is above {high:.6g}", subject=what, low=low,
+            high=high,
+        )  # fmt: skip
     return low, high
 
 
@@ -159,7 +180,10 @@ def _positive(what: str, value: object) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if not (np.isfinite(number) and number > 0.0):
-        raise PhysicalError(f"{what} must be a positive number of kg, got {str(value)[:60]}")
+        raise PhysicalError(
+            "mass_not_positive", "{subject} must be a positive number of kg, got {given}", subject=what,
+            given=str(value)[:60],
+        )  # fmt: skip
     return number
 
 
@@ -173,32 +197,38 @@ ROUND = 32
 """Points on the rim of a cylinder."""
 
 
-def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipsoid], tuple[str, ...]]:
+def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipsoid], tuple[Message, ...]]:
     """Smallest ellipsoid around the shapes of every link that has some, and notes on shapes that were not read."""
     path = Path(source)
     if path.suffix.lower() != ".urdf":
-        raise PhysicalError(f"{path}: shapes of links are read from a .urdf file")
+        raise PhysicalError("unsupported_suffix", "{path}: shapes of links are read from a .urdf file", path=path)
     refuse_other_robot(robot, load_robot(path), "the geometry")
     points: dict[int, list[Array]] = {}
-    notes: list[str] = []
+    notes: list[Message] = []
     missing: set[int] = set()
     for element, carrier, T in carried_links(path, robot):
         shapes = element.findall("collision") or element.findall("visual")
         for shape in shapes if carrier >= 0 else ():
             name = element.get("name", "")
-            own, problem = _points(path, name, shape.find("geometry"))
-            if own is None:
-                notes.append(f"link {name}: {problem}; its mass is not bounded by its shape")
+            own = _points(path, name, shape.find("geometry"))
+            if isinstance(own, str):
+                notes.append(Message(
+                    "link_shape_unusable", "link {link}: {reason}; its mass is not bounded by its shape", link=name,
+                    reason=own,
+                ))  # fmt: skip
                 missing.add(carrier)
                 continue
             try:
                 placed = T @ pose_of(shape)
             except ValueError as error:
-                raise RobotFileError(str(path), [f"{place_of(shape)}link '{name}', {shape.tag}: {error}"]) from error
+                raise RobotFileError(
+                    str(path), "values_not_numeric", "{place}link '{link}', {tag}: {reason}",
+                    place=place_of(shape), link=name, tag=shape.tag, reason=error,
+                ) from error  # fmt: skip
             points.setdefault(carrier, []).append(own @ placed.rotation.T + placed.translation)
     whole = {k: np.concatenate(some) for k, some in points.items() if k not in missing}
     if not whole and not notes:
-        raise PhysicalError(f"{path}: no link has a <collision> or <visual> shape")
+        raise PhysicalError("robot_without_shapes", "{path}: no link has a <collision> or <visual> shape", path=path)
     return {robot.links[k].name: around(some) for k, some in whole.items()}, tuple(dict.fromkeys(notes))
 
 
@@ -231,30 +261,28 @@ def _extreme(points: Array) -> Array:
     return np.unique((points @ directions.T).argmax(axis=0))
 
 
-def _points(path: Path, name: str, geometry: Element | None) -> tuple[Array | None, str]:
+def _points(path: Path, name: str, geometry: Element | None) -> Array | str:
     """Points (N, 3) whose hull holds a shape, or why there are none."""
     for shape in geometry if geometry is not None else ():
         if shape.tag == "box":
             half = 0.5 * np.array(numbers_of(path, name, shape, "size", (0.0, 0.0, 0.0)))
-            return half * np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T, ""
+            return np.asarray(half * np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T)
         if shape.tag in ("sphere", "cylinder"):
             r = numbers_of(path, name, shape, "radius", (0.0,))[0]
             angle = np.linspace(0.0, 2.0 * np.pi, ROUND, endpoint=False)
             rim = r / np.cos(np.pi / ROUND) * np.column_stack([np.cos(angle), np.sin(angle), 0.0 * angle])
             if shape.tag == "sphere":
-                return np.concatenate([rim, rim[:, [1, 2, 0]], rim[:, [2, 0, 1]]]), ""
+                return np.concatenate([rim, rim[:, [1, 2, 0]], rim[:, [2, 0, 1]]])
             up = np.array([0.0, 0.0, 0.5 * numbers_of(path, name, shape, "length", (0.0,))[0]])
-            return np.concatenate([rim + up, rim - up]), ""
+            return np.concatenate([rim + up, rim - up])
         if shape.tag == "mesh":
             file = _find(path, shape.get("filename", ""))
             if file is None:
-                return None, f"the mesh '{shape.get('filename', '')[:80]}' is not there"
+                return f"the mesh '{shape.get('filename', '')[:80]}' is not there"
             scale = np.array(numbers_of(path, name, shape, "scale", (1.0, 1.0, 1.0)))
             vertices = read_vertices(file)
-            return (
-                (None, f"the mesh {file.name} is neither STL nor OBJ") if vertices is None else (scale * vertices, "")
-            )
-    return None, "its shape is of an unknown kind"
+            return f"the mesh {file.name} is neither STL nor OBJ" if vertices is None else scale * vertices
+    return "its shape is of an unknown kind"
 
 
 def _find(path: Path, name: str) -> Path | None:
@@ -270,7 +298,7 @@ def _find(path: Path, name: str) -> Path | None:
 def read_vertices(file: Path) -> Array | None:
     """Vertices (N, 3) of an STL or OBJ file, None where it is neither."""
     if file.stat().st_size > LARGEST_MESH:
-        raise PhysicalError(f"{file}: larger than 256 MiB")
+        raise PhysicalError("file_too_large", "{file}: larger than 256 MiB", file=file)
     raw = file.read_bytes()
     if file.suffix.lower() == ".stl":
         count = int.from_bytes(raw[80:84], "little") if len(raw) >= 84 else -1
@@ -286,10 +314,12 @@ def read_vertices(file: Path) -> Array | None:
     try:
         return _checked(file, np.array([[float(x) for x in line[1:4]] for line in lines if line and line[0] == word]))
     except ValueError as error:
-        raise PhysicalError(f"{file}: a vertex is not three numbers") from error
+        raise PhysicalError("values_not_numeric", "{file}: a vertex is not three numbers", file=file) from error
 
 
 def _checked(file: Path, vertices: Array) -> Array:
     if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
-        raise PhysicalError(f"{file}: this mesh has no vertices of three finite numbers")
+        raise PhysicalError(
+            "mesh_without_vertices", "{file}: this mesh has no vertices of three finite numbers", file=file,
+        )  # fmt: skip
     return vertices

@@ -137,4 +137,6 @@ def numbers_of(
     try:
         return numbers(element, key, default)
     except ValueError as error:
-        raise RobotFileError(str(path), [f"link '{name}': {error}"]) from error
+        raise RobotFileError(
+            str(path), "values_not_numeric", "link '{link}': {reason}", link=name, reason=error,
+        ) from error  # fmt: skip

@@ -13,6 +13,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import standard_columns
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
+from dynid.messages import Message, Option, messages_in
 from dynid.physical.attribution import Binding, find_bindings, shares_of
 from dynid.physical.cone import smallest_share
 from dynid.physical.constraints import Demands, Ellipsoid, Interval, link_ellipsoids
@@ -53,10 +54,11 @@ def physical_parameters(
     result = identification
     if result.equation.unknown is not None:
         raise PhysicalError(
-            "bodies need the geometry: model parameters of unknown lengths cannot be taken apart; use unknown=()"
-        )
+            "bodies_need_geometry", "bodies need the geometry: model parameters of unknown lengths cannot be taken "
+            "apart", "use {unknown}", unknown=Option("unknown", ()),
+        )  # fmt: skip
     if not result.factors:
-        raise PhysicalError("this result holds no factors of its data; identify again")
+        raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
     given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
     seen = seen_by(result)
     believed = suited(result, seen, prior_of(result.robot, given))
@@ -159,50 +161,73 @@ def _sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
     return tuple("its size" if sized else nominal for sized in prior.from_sizes)
 
 
-def _notes(result: Identification) -> tuple[str, ...]:
+def _notes(result: Identification) -> tuple[Message, ...]:
     notes = []
     if not set(result.friction) <= set(PLAIN):
-        notes.append(
-            "friction is a sum of several terms over velocity: their signs are left as identified, and the robot, "
-            "which knows viscous, Coulomb and offset only, is without them; predict() has all"
-        )
+        notes.append(Message(
+            "friction_terms_left_out", "friction is a sum of several terms over velocity: their signs are left as "
+            "identified, and the robot, which knows viscous, Coulomb and offset only, is without them; predict() has "
+            "all",
+        ))  # fmt: skip
     elif not result.equation.is_direct:
-        notes.append("friction acts on coupled motors: the robot is without it, predict() has it")
+        notes.append(Message(
+            "coupled_friction_left_out", "friction acts on coupled motors: the robot is without it, predict() has it",
+        ))  # fmt: skip
     if not rotors_are_free(result) and result.equation.options.has_torques:
-        notes.append("rotor inertias were not identified: they are part of the links, and Ia is 0")
+        notes.append(Message(
+            "rotor_inertia_not_identified", "rotor inertias were not identified: they are part of the links, and Ia "
+            "is 0",
+        ))  # fmt: skip
     elif not rotors_are_free(result):
-        notes.append("the base does not feel rotors: Ia is the declared or nominal one, else 0")
-    notes += [f"{note}; here the prior tells them apart" for note in result.notes if note.endswith("left out")]
+        notes.append(Message(
+            "rotor_inertia_from_robot", "the base does not feel rotors: Ia is the declared or nominal one, else 0",
+        ))  # fmt: skip
+    notes += [
+        Message(note.code, "{note}; here the prior distinguishes them", **note.facts, note=note)
+        for note in messages_in(result.notes)
+        if note.code == "collinear_parameter"
+    ]
     if result.equation.extra:
-        columns = ", ".join(column.name for column in result.equation.extra)
-        notes.append(f"torques of the columns {columns} are in predict(), not in the robot")
+        columns = [column.name for column in result.equation.extra]
+        notes.append(Message(
+            "column_torques_left_out", "torques of the columns {columns} are in predict(), not in the robot",
+            columns=columns,
+        ))  # fmt: skip
     if result.unidentifiable:
-        names = ", ".join(item.name for item in result.unidentifiable)
-        notes.append(f"{names}: lost in the data, so their place is taken by bodies near the prior")
+        names = [item.name for item in result.unidentifiable]
+        notes.append(Message(
+            "unidentifiable_from_prior", "{parameters}: unidentifiable from the data, so they are those of bodies near "
+            "the prior",
+            parameters=names,
+        ))  # fmt: skip
     return tuple(notes)
 
 
 def _warnings(
     result: Identification, bindings: tuple[Binding, ...], before: Array, after: Array, chance: float
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """What the cost of physicality says about the data or the model."""
     warnings = []
     with np.errstate(invalid="ignore", divide="ignore"):
         growth = after / before - 1.0
     worse = [(growth[c], name) for c, name in enumerate(result.channels) if growth[c] > WORSE and after[c] > 1e-6]
     if worse and bindings:
-        where = ", ".join(f"{name} by {100.0 * g:.0f} %" for g, name in sorted(worse, reverse=True)[:4])
+        where = [f"{name} by {100.0 * g:.0f} %" for g, name in sorted(worse, reverse=True)[:4]]
         first = "; ".join(str(binding) for binding in bindings[:3])
         why = (
-            "noise does not explain it: a torque that is not modelled (friction, spring, cables, a load), wrong gains "
-            "or signs of sensors, or a wrong geometry does"
+            "noise does not explain it: a torque that is not modelled (friction, spring, cables, a payload), wrong "
+            "gains or signs of sensors, or a wrong geometry does"
             if chance < UNLIKELY
             else "noise alone can explain it: the motion shows too little of these links"
         )
-        warnings.append(f"bodies fit worse than the estimate ({where}): {first}; {why}")
+        warnings.append(Message(
+            "bodies_fit_worse", "bodies fit worse than the estimate ({channels}): {bindings}; " + why, channels=where,
+            bindings=first, chance=chance,
+        ))  # fmt: skip
     elif bindings and chance < UNLIKELY:
-        warnings.append(
-            f"no bodies have the identified parameters, and noise does not explain it ({bindings[0]}); the fit hardly "
-            "suffers, so a small effect that is not modelled is the likely cause"
-        )
+        warnings.append(Message(
+            "estimate_not_physical", "no bodies have the identified parameters, and noise does not explain it "
+            "({binding}); the fit hardly suffers, so a small effect that is not modelled is the likely cause",
+            binding=bindings[0].reason, chance=chance,
+        ))  # fmt: skip
     return tuple(warnings)

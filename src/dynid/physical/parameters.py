@@ -14,6 +14,7 @@ from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification, StoredIdentification
 from dynid.estimation.records import check_shape
 from dynid.estimation.result_file import names_and_units
+from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
@@ -53,8 +54,8 @@ class PhysicalParameters:
     margin: Annotated[float, Limit(gt=0.0)]
     eigenvalues: FiniteArray
     bindings: tuple[Annotated[Binding, ROW], ...]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
+    notes: tuple[Message, ...]
+    warnings: tuple[Message, ...]
 
     @cached_property
     def robot(self) -> Robot:
@@ -99,7 +100,9 @@ class PhysicalParameters:
     def value(self, name: str) -> float:
         """Value of one parameter."""
         if name not in self.names:
-            raise PhysicalError(f"there is no parameter '{name}' in these physical parameters")
+            raise PhysicalError(
+                "unknown_parameter", "there is no parameter '{parameter}' in these physical parameters", parameter=name,
+            )  # fmt: skip
         return float(self.values[self.names.index(name)])
 
     def pseudo_inertias(self) -> Array:
@@ -146,7 +149,10 @@ def _check(x: PhysicalParameters) -> None:
     standard = robot.parameter_names
     strangers = {name.partition("@")[0] for name in x.names[len(standard) :]} - set(result.equation.names)
     if x.names[: len(standard)] != standard or strangers or len(set(x.names)) < p:
-        raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
+        raise PhysicalError(
+            "record_parameters_mismatch", "the parameters are not those of the robot and of the identification in the "
+            "file",
+        )  # fmt: skip
     for name in ("values", "prior", "structural", "from_data", "sigma"):
         check_shape(name, getattr(x, name), p)
     check_shape("fitted", x.fitted, len(result.names))
@@ -154,10 +160,10 @@ def _check(x: PhysicalParameters) -> None:
     check_shape("nrmse_after", x.nrmse_after, len(result.channels))
     check_shape("eigenvalues", x.eigenvalues, len(x.eigenvalues))
     if len(x.prior_source) != len(robot.links):
-        raise PhysicalError("prior_source must speak of every link")
+        raise PhysicalError("record_prior_source_incomplete", "prior_source must speak of every link")
     for link in x.robot.links:
         if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
-            raise PhysicalError(f"link {link.name} is no body")
+            raise PhysicalError("link_not_physical", "link {name} is no body", name=link.name)
 
 
 StoredPhysical = Annotated[PhysicalParameters, Form((FORMAT, 1), read=names_and_units, write=_write, check=_check)]

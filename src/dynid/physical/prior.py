@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.errors import PhysicalError
+from dynid.messages import Message
 from dynid.robot.inertia import ROTOR, SYMBOLS, Body, from_body, pseudo_inertia, to_body
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
@@ -38,7 +39,7 @@ class Prior:
     rotor_scale: Array
     heaviest: Array
     from_sizes: tuple[bool, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
     def scaled(self, factor: float) -> Prior:
         """Return the prior with the links that come from sizes so many times heavier."""
@@ -63,7 +64,10 @@ def prior_of(robot: Robot, given: Robot | None) -> Prior:
             inertia.append(_thickened(x))
             from_sizes.append(False)
         else:
-            notes.append(f"link {link.name}: no body has its nominal values; its size stands for them")
+            notes.append(Message(
+                "nominal_link_not_physical", "link {link}: no body has its nominal values; its size stands for them",
+                link=link.name,
+            ))  # fmt: skip
             inertia.append(sized[k])
             from_sizes.append(True)
     X = np.array([_keeping_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
@@ -110,18 +114,19 @@ def refuse_impossible(robot: Robot) -> None:
     bad += [f"{link.name} ({ROTOR} = {link.rotor:.3g})" for link in robot.links if link.rotor < 0.0]
     if bad:
         raise PhysicalError(
-            f"the prior '{robot.name}' has links that no body can have: {', '.join(bad)}; "
-            "mend them (`dynid check` says more), or leave the prior out"
-        )
+            "prior_not_physical", "the prior '{robot}' has links that are physically impossible: {links}",
+            "mend them (`dynid check` says more), or leave the prior out", robot=robot.name, links=list(bad),
+        )  # fmt: skip
 
 
 def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
     """Raise where two robots do not have the same joints in the same places."""
     if robot.parameter_names != other.parameter_names:
         raise PhysicalError(
-            f"{what} '{other.name}' is not the robot of the result, '{robot.name}': its parameters are "
-            f"{_first(other.parameter_names)}, those of the result {_first(robot.parameter_names)}"
-        )
+            "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': its "
+            "parameters are {parameters}, those of the result {expected}", subject=what, other_robot=other.name,
+            robot=robot.name, parameters=_first(other.parameter_names), expected=_first(robot.parameter_names),
+        )  # fmt: skip
     for mine, its in zip(robot.links, other.links, strict=True):
         apart = max(
             float(np.abs(mine.placement.rotation - its.placement.rotation).max()),
@@ -130,9 +135,10 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
         )
         if mine.parent != its.parent or mine.kind != its.kind or apart > 1e-3:
             raise PhysicalError(
-                f"{what} '{other.name}' is not the robot of the result, '{robot.name}': joint {mine.joint} is "
-                "elsewhere, or of another kind"
-            )
+                "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': joint "
+                "{joint} is elsewhere, or of another kind", subject=what, other_robot=other.name, robot=robot.name,
+                joint=mine.joint,
+            )  # fmt: skip
 
 
 def _first(names: Sequence[str]) -> str:

@@ -299,6 +299,6 @@ def _refuse_flat_zeros(result: Identification) -> None:
     shown = [name for name in declared if name not in base.no_effect]
     if shown:
         raise PhysicalError(
-            f"the robot file declares {', '.join(shown)} to be zero, which no body has, and joint torques would show "
-            "it; take it out of `zero` and identify again"
-        )
+            "declared_zero_not_physical", "the robot file declares {parameters} to be zero, which no body has, and "
+            "joint torques would show it", "take it out of `zero` and identify again", parameters=list(shown),
+        )  # fmt: skip

@@ -77,16 +77,17 @@ def best_fit(problem: Problem, weight: float) -> Found:
         broken = _conflict(problem)
         if broken or problem.unit < 1e-12 * SOFTER:
             raise PhysicalError(
-                f"no real bodies satisfy all that is asked for; in the way: {', '.join(broken[:5]) or 'everything'}; "
-                "loosen these, or what stands against them"
-            )
+                "constraints_infeasible", "no real bodies satisfy all that is asked for; in the way: {constraints}",
+                "loosen these, or what stands against them", constraints=broken[:5] or "everything",
+            )  # fmt: skip
         softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
         return best_fit(softer, weight * SOFTER**2)
     if answer.status != "solved":
         raise PhysicalError(
-            f"the search for real bodies did not converge ({answer.status}): the data or what is asked for are of "
-            "extreme scale; check the total mass and the bounds, and the units of the log"
-        )
+            "body_search_not_converged", "the search for real bodies did not converge ({status}): the data or what is "
+            "asked for are of extreme scale", "check the total mass and the bounds, and the units of the log",
+            status=answer.status,
+        )  # fmt: skip
     x = x0 + Z @ answer.v[: Z.shape[1]]
     after = residuals + len(problem.below.right)
     on_links = answer.multipliers[after:].reshape(len(problem.links), 10) @ UNIT
@@ -130,7 +131,10 @@ def _equations(problem: Problem) -> tuple[Array, Array]:
         return problem.centre, np.eye(len(problem.centre))
     x0 = problem.centre + np.linalg.lstsq(E, e - E @ problem.centre, rcond=None)[0]
     if np.abs(E @ x0 - e).max() > 1e-8 * (1.0 + np.abs(e).max()):
-        raise PhysicalError(f"these contradict each other: {', '.join(problem.equal.labels)}")
+        raise PhysicalError(
+            "constraints_contradictory", "these contradict each other: {constraints}",
+            constraints=list(problem.equal.labels),
+        )  # fmt: skip
     return np.asarray(x0), _null_space(E)
 
 
@@ -175,9 +179,10 @@ def _checked(problem: Problem, x: Array) -> Array:
     smallest, excess = _smallest(problem, x), _excess(problem, x)
     if smallest < 0.5 * MARGIN or excess > 1e-6:
         raise PhysicalError(
-            f"the search for real bodies ended outside its bounds (eigenvalue {smallest:.2g}, excess {excess:.2g}); "
-            "the data or the prior may be of extreme scale"
-        )
+            "body_search_outside_bounds", "the search for real bodies ended outside its bounds (eigenvalue "
+            "{eigenvalue:.2g}, excess {excess:.2g})", "the data or the prior may be of extreme scale",
+            eigenvalue=smallest, excess=excess,
+        )  # fmt: skip
     return x
 
 

@@ -56,9 +56,9 @@ def plot_text(text: str) -> str:
     return html.escape("".join(c if c.isprintable() else " " for c in shown), quote=False)
 
 
-def visible(text: str) -> str:
+def visible(content: str) -> str:
     """A text without characters that steer how others are shown (directions, joiners, controls): blanks instead."""
-    return STEERING.sub(" ", text)
+    return STEERING.sub(" ", content)
 
 
 def short_name(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dynid.concurrency import after_fork
 from dynid.estimation.identification import Identification, Origin
+from dynid.messages import Message
 from dynid.report.elements import visible
 from dynid.report.replay import Replay
 from dynid.robot.transform import Array
@@ -98,12 +99,12 @@ class StandardValues(Protocol):
         ...
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """What must be read about them."""
         ...
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Message, ...]:
         """What was decided on the way."""
         ...
 
@@ -120,11 +121,11 @@ class Subject:
     used: tuple[Replay, ...] = ()
     held_out: tuple[Replay, ...] = ()
     physical: StandardValues | None = None
-    doubts: tuple[str, ...] = ()
-    further: tuple[str, ...] = ()
+    doubts: tuple[Message, ...] = ()
+    further: tuple[Message, ...] = ()
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """All of them, once each."""
         bodies = self.physical.warnings if self.physical else ()
         return tuple(dict.fromkeys((*self.doubts, *self.result.warnings, *bodies, *self.further)))

@@ -199,10 +199,14 @@ def _treatment(result: Identification, log: Log, seen: Survey) -> Treatment:
     """As the identification treats further logs; one that cannot be treated so is refused by name."""
     if result.cutoff is None:
         if seen.samples.v is None or seen.samples.a is None:
-            raise LogError(log.name, "it has no velocities or accelerations, which this result was made from")
+            raise LogError(
+                log.name, "missing_derivatives", "it has no velocities or accelerations, which this result was made "
+                "from",
+            )  # fmt: skip
     elif result.cutoff >= 0.5 * seen.rate:
         raise LogError(
-            log.name, f"its {seen.rate:.4g} Hz are too slow for the result's cut-off of {result.cutoff:.4g} Hz"
+            log.name, "sampling_below_cutoff", "its {rate:.4g} Hz are too slow for the result's cut-off of "
+            "{cutoff:.4g} Hz", rate=seen.rate, cutoff=result.cutoff,
         )  # fmt: skip
     return treat_like(seen, result.cutoff, result.delay)
 
@@ -223,7 +227,7 @@ def _replay(
         if on_progress is not None:
             on_progress(f"drawing: {found.samples:,} samples", 1.0 - 1.0 / (1.0 + found.samples / 2e5))
     if not gauge.count:
-        raise LogError(log.name, "no piece of it is long enough for the result's filter")
+        raise LogError(log.name, "log_short_for_filter", "no piece of it is long enough for the result's filter")
     clouds = tuple(np.empty((0, 2)) if cloud.points is None else cloud.points for cloud in gauge.clouds)
     rmse = np.sqrt(gauge.squares / gauge.count)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -15,6 +15,7 @@ from dynid.errors import DynidError
 from dynid.estimation.identification import Identification, Origin, find_origin
 from dynid.logs.log import Log
 from dynid.logs.read import read_log
+from dynid.messages import Message, Option
 from dynid.report.elements import (
     COLOURS,
     PLUS_MINUS,
@@ -61,15 +62,18 @@ class Compared:
     results: tuple[Identification, ...]
     names: tuple[str, ...]
     origin: Origin
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Message, ...] = ()
 
     @staticmethod
     def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> Compared:
         """Check; names that are missing are model and estimator."""
         if len(results) < 2:
-            raise DynidError("a comparison needs two results or more")
+            raise DynidError("too_few_results", "a comparison needs two results or more")
         if names is not None and len(names) != len(results):
-            raise DynidError(f"{len(names)} names were given for {len(results)} results")
+            raise DynidError(
+                "name_count_mismatch", "{names} names were given for {results} results", names=len(names),
+                results=len(results),
+            )  # fmt: skip
         words = [f"{r.robot.name}, {r.model}, {r.estimator}" for r in results] if names is None else list(names)
         twice = [f"{k + 1}. {w}" if words.count(w) > 1 else w for k, w in enumerate(words)]
         return Compared(tuple(results), tuple(twice), origin)
@@ -280,9 +284,9 @@ def write_report(
     names: Sequence[str] | None = None,
     command: str = "",
     inputs: Sequence[str | Path] = (),
-    warnings: Sequence[str] = (),
+    warnings: Sequence[Message] = (),
     on_progress: Callable[[str, float], None] | None = None,
-) -> tuple[str, ...]:
+) -> tuple[Message, ...]:
     """Write a report on a result as one HTML file; several results are put side by side.
 
     logs: those that the result was made from, in their order, and validate: others, read again to draw what was
@@ -293,25 +297,26 @@ def write_report(
     Returned is what the page warns of beyond the results' own warnings.
     """
     files = [Path(file) for file in inputs]
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Message, ...] = ()
     if not isinstance(result, Identification):
         results = tuple(result)
         if logs or validate or physical is not None or warnings:
             raise DynidError(
-                "logs, physical parameters and warnings go with a single result; a comparison draws no curves"
-            )
+                "option_not_applicable", "logs, physical parameters and warnings go with a single result; a "
+                "comparison draws no curves",
+            )  # fmt: skip
         doubts = tuple(dict.fromkeys(said for one in results for said in _changed(one)))
         compared = replace(Compared.of(results, names, find_origin((), command, files)), doubts=doubts)
         page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
         if names is not None:
-            raise DynidError("names go with several results")
+            raise DynidError("option_not_applicable", "names go with several results")
         used, held_out = _opened(result, logs), _opened(result, validate)
         if len(used) > len(result.factors):
             raise DynidError(
-                f"the result was made from {len(result.factors)} logs, {len(used)} were given; "
-                "others are given with validate= (--validate)"
-            )
+                "log_count_mismatch", "the result was made from {logs} logs, {given} were given", "others are given "
+                "with {option}", logs=len(result.factors), given=len(used), option=Option("validate"),
+            )  # fmt: skip
         count = min(len(used), 4) + min(len(held_out), 4)
         doubts = (*_changed(result), *_foreign(result, used))
         subject = Subject(
@@ -328,23 +333,27 @@ def write_report(
     return doubts
 
 
-def _foreign(result: Identification, used: Sequence[Log]) -> tuple[str, ...]:
+def _foreign(result: Identification, used: Sequence[Log]) -> tuple[Message, ...]:
     """Logs that are said to be those of the result, and whose files have other contents."""
     known = {file.sha256 for file in result.origin.inputs}
     if not known:
         return ()
+    what = (
+        "{file}: not the log that the result was made from, its contents differ; curves and errors drawn from it are "
+        "not those of the result"
+    )
     return tuple(
-        f"{file.name}: not the log that the result was made from, its contents differ; curves and errors drawn from it "
-        "are not those of the result"
+        Message("log_of_other_result", what, file=file.name)
         for file in find_origin(used).inputs
         if file.sha256 not in known
     )
 
 
-def _changed(result: Identification) -> tuple[str, ...]:
+def _changed(result: Identification) -> tuple[Message, ...]:
     """Files of the robot that are still where they were, with other contents."""
+    what = "{file}: the robot's file has changed since the identification; the page shows the robot as it was then"
     return tuple(
-        f"{file.name}: the robot's file has changed since the identification; the page shows the robot as it was then"
+        Message("robot_file_changed", what, file=file.name)
         for file in result.robot.files
         if Path(file.name).is_file() and hash_file(Path(file.name)).sha256 != file.sha256
     )

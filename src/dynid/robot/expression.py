@@ -33,14 +33,19 @@ class Expression:
         return self.text if self.text is not None else f"{self.value:.12g}"
 
 
+_ALLOWED = "use numbers, symbols, + - * / ** and ( )"
+
+
 def parse_expression(text: str) -> ast.expr:
     """Return the checked syntax tree of an expression; raise ExpressionError for anything else."""
     if len(text) > _MAX_LENGTH:
-        raise ExpressionError(text[:40] + "...", f"longer than {_MAX_LENGTH} characters")
+        raise ExpressionError(
+            text[:40] + "...", "expression_too_long", "longer than {limit} characters", limit=_MAX_LENGTH
+        )
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise ExpressionError(text, "not a formula; use numbers, symbols, + - * / ** and ( )") from error
+        raise ExpressionError(text, "not_an_expression", "not a formula", _ALLOWED) from error
     for node in ast.walk(tree):
         _check_node(text, node)
     return tree
@@ -56,7 +61,7 @@ def _check_node(text: str, node: ast.AST) -> None:
             return
         case ast.operator() | ast.unaryop() | ast.expr_context():
             return
-    raise ExpressionError(text, f"{type(node).__name__} is not allowed; use numbers, symbols, + - * / ** and ( )")
+    raise ExpressionError(text, "not_an_expression", "{node} is not allowed", _ALLOWED, node=type(node).__name__)
 
 
 def symbols_of(tree: ast.expr) -> tuple[str, ...]:
@@ -69,14 +74,16 @@ def evaluate(text: str, symbols: Mapping[str, float]) -> float:
     tree = parse_expression(text)
     unknown = [name for name in symbols_of(tree) if name not in symbols]
     if unknown:
-        known = ", ".join(symbols) or "none"
-        raise ExpressionError(text, f"unknown symbol {', '.join(unknown)}; the file's [symbols] are: {known}")
+        raise ExpressionError(
+            text, "unknown_symbol", "unknown symbol {unknown}", "the file's [symbols] are: {symbols}",
+            unknown=unknown, symbols=list(symbols) or "none",
+        )  # fmt: skip
     try:
         value = _value(tree, symbols)
     except (ArithmeticError, TypeError, RecursionError) as error:
-        raise ExpressionError(text, "it has no finite real value") from error
+        raise ExpressionError(text, "expression_not_finite", "it has no finite real value") from error
     if isinstance(value, complex) or not math.isfinite(value):
-        raise ExpressionError(text, "it has no finite real value")
+        raise ExpressionError(text, "expression_not_finite", "it has no finite real value")
     return value
 
 

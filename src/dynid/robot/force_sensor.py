@@ -40,10 +40,13 @@ class Rotor:
         axis = _numbers(self.axis, 3, f"axis of the rotor of joint '{self.joint}'")
         if not np.linalg.norm(axis) > 0.0 or not np.isfinite(self.ratio) or self.ratio == 0.0:
             raise DynidError(
-                f"the rotor of joint '{self.joint}' needs an axis of some length and a finite ratio other than 0"
-            )
+                "invalid_rotor_geometry", "the rotor of joint '{joint}' needs an axis of some length and a finite "
+                "ratio other than 0", joint=self.joint,
+            )  # fmt: skip
         if self.inertia < 0.0:
-            raise DynidError(f"the inertia of the rotor of joint '{self.joint}' is negative")
+            raise DynidError(
+                "rotor_inertia_negative", "the inertia of the rotor of joint '{joint}' is negative", joint=self.joint,
+            )  # fmt: skip
         object.__setattr__(self, "axis", freeze(axis / np.linalg.norm(axis)))
 
     @property
@@ -84,22 +87,34 @@ class ForceSensor:
             object.__setattr__(self, name, freeze(_numbers(getattr(self, name), 3, name)))
         R = np.array(self.rotation, dtype=np.float64)
         if R.shape != (3, 3) or np.abs(R @ R.T - np.eye(3)).max() > 1e-9 or np.linalg.det(R) < 0.0:
-            raise DynidError("rotation of the force sensor must be a rotation matrix (3, 3)")
+            raise DynidError("not_a_rotation", "rotation of the force sensor must be a rotation matrix (3, 3)")
         object.__setattr__(self, "rotation", freeze(R))
         object.__setattr__(self, "channels", checked_channels(self.channels))
         if self.sense not in SENSES:
-            raise DynidError(f"sense of the force sensor is {' or '.join(SENSES)}, not '{self.sense}'")
+            raise DynidError(
+                "unknown_sensor_sense", "sense of the force sensor is {senses}, not '{sense}'",
+                senses=' or '.join(SENSES), sense=self.sense,
+            )  # fmt: skip
         if self.offsets not in ("free", "tared", "known"):
-            raise DynidError(f"offsets of the force sensor are free, tared or known, not '{self.offsets}'")
+            raise DynidError(
+                "unknown_offset_choice", "offsets of the force sensor are free, tared or known, not '{offsets}'",
+                offsets=self.offsets,
+            )  # fmt: skip
         if (self.offsets == "known") != (self.offset is not None):
-            raise DynidError("offsets 'known' of the force sensor and their values in `offset` go together")
+            raise DynidError(
+                "known_offsets_incomplete", "offsets 'known' of the force sensor and their values in `offset` go "
+                "together",
+            )  # fmt: skip
         if not (np.isfinite(self.mass) and self.mass >= 0.0):
-            raise DynidError(f"mass of what stands on the plate must be a number that is not negative, got {self.mass}")
+            raise DynidError(
+                "plate_mass_negative", "mass of what stands on the plate must be a number that is not negative, got "
+                "{mass}", mass=self.mass,
+            )  # fmt: skip
         self._check_per_channel()
         object.__setattr__(self, "rotors", tuple(self.rotors))
         joints = [rotor.joint for rotor in self.rotors]
         if len(set(joints)) < len(joints):
-            raise DynidError("the force sensor names the rotor of a joint twice")
+            raise DynidError("rotor_named_twice", "the force sensor names the rotor of a joint twice")
 
     def _check_per_channel(self) -> None:
         for name, lowest in (("offset", -np.inf), ("noise", 1e-300), ("sensitivity_sigma", 0.0)):
@@ -113,7 +128,10 @@ class ForceSensor:
             )
             values = _numbers(given, len(self.channels), name)
             if (values < lowest).any():
-                raise DynidError(f"{name} of the force sensor must be {'positive' if lowest else 'at least 0'}")
+                raise DynidError(
+                    "sensor_value_too_small", "{key} of the force sensor must be {condition}", key=name,
+                    condition='positive' if lowest else 'at least 0',
+                )  # fmt: skip
             object.__setattr__(self, name, freeze(values))
 
     @property
@@ -162,10 +180,13 @@ def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
         name = str(given)[:1].upper() + str(given)[1:].lower()
         name = name.replace("C", "M", 1) if name.startswith("C") else name
         if name not in CHANNELS:
-            raise DynidError(f"there is no channel '{given}' of a force sensor; channels are {', '.join(CHANNELS)}")
+            raise DynidError(
+                "unknown_channel", "there is no channel '{channel}' of a force sensor", "channels are {channels}",
+                channel=given, channels=list(CHANNELS),
+            )  # fmt: skip
         names.append(name)
     if not names or len(set(names)) < len(names):
-        raise DynidError("channels of the force sensor must be named, each once")
+        raise DynidError("sensor_channels_not_distinct", "channels of the force sensor must be named, each once")
     return tuple(names)
 
 
@@ -175,5 +196,8 @@ def _numbers(values: object, count: int, name: str) -> Array:
     except (TypeError, ValueError):
         numbers = np.zeros(0)
     if numbers.shape != (count,) or not np.isfinite(numbers).all():
-        raise DynidError(f"{name} of the force sensor must be {count} finite numbers, got {values!r:.60}")
+        raise DynidError(
+            "invalid_sensor_numbers", "{key} of the force sensor must be {count} finite numbers, got {values!r:.60}",
+            key=name, count=count, values=values,
+        )  # fmt: skip
     return numbers

@@ -36,18 +36,25 @@ class JointColumn:
         if self.function is not None:
             if self.positions is not None or self.torque is not None or self.of != self.joint:
                 raise DynidError(
-                    f"column '{self.name}' has a function of all joints: leave out of, positions and torque"
-                )
+                    "column_function_with_table", "column '{column}' has a function of all joints:",
+                    "leave out of, positions and torque", column=self.name,
+                )  # fmt: skip
             return
         if self.positions is None or self.torque is None:
-            raise DynidError(f"column '{self.name}' needs positions and torque, or a function of q and v")
+            raise DynidError(
+                "column_incomplete", "column '{column}' needs positions and torque, or a function of q and v",
+                column=self.name,
+            )  # fmt: skip
         x, y = np.array(self.positions, dtype=np.float64), np.array(self.torque, dtype=np.float64)
         if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
             raise DynidError(
-                f"column '{self.name}' needs two lists of the same length, at least two finite numbers each"
-            )
+                "column_table_mismatch", "column '{column}' needs two lists of the same length, at least two finite "
+                "numbers each", column=self.name,
+            )  # fmt: skip
         if np.any(np.diff(x) <= 0.0):
-            raise DynidError(f"column '{self.name}': positions must increase")
+            raise DynidError(
+                "column_positions_not_increasing", "column '{column}': positions must increase", column=self.name,
+            )  # fmt: skip
         object.__setattr__(self, "positions", freeze(x))
         object.__setattr__(self, "torque", freeze(y))
 
@@ -57,9 +64,15 @@ class JointColumn:
             try:
                 column = np.asarray(self.function(q, v), dtype=np.float64)
             except (TypeError, ValueError, IndexError) as error:
-                raise DynidError(f"column '{self.name}': its function failed: {error}") from error
+                raise DynidError(
+                    "column_function_failed", "column '{column}': its function failed: {reason}", column=self.name,
+                    reason=error,
+                ) from error  # fmt: skip
             if column.shape != (len(q),) or not np.isfinite(column).all():
-                raise DynidError(f"column '{self.name}': its function must return {len(q)} finite numbers (N,)")
+                raise DynidError(
+                    "column_function_wrong_result", "column '{column}': its function must return {samples} finite "
+                    "numbers (N,)", column=self.name, samples=len(q),
+                )  # fmt: skip
             return column
         from scipy.interpolate import CubicSpline
 
@@ -73,8 +86,9 @@ def _with_function(data: Data) -> Data:
 
     def missing(q: object, v: object) -> object:
         raise DynidError(
-            f"column '{data['name']}' was a Python function, which no file holds; pass it again with columns=[...]"
-        )
+            "column_function_not_stored", "column '{data}' was a Python function, which no file holds",
+            "pass it again with columns=[...]", data=data['name'],
+        )  # fmt: skip
 
     positions, torque = data.pop("positions", None), data.pop("torque", None)
     is_table = positions is not None and torque is not None

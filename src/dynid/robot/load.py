@@ -49,13 +49,16 @@ def _read(path: Path, source: str, floating_base: bool, lock: Mapping[str, float
     if not path.is_file():
         if source not in bundled_robots():
             if path.is_dir():
-                raise DynidError(f"'{source}' is a folder; name the .urdf, .xml or .toml file in it")
+                raise DynidError(
+                    "path_is_folder", "'{source}' is a folder", "name the .urdf, .xml or .toml file in it",
+                    source=source,
+                )  # fmt: skip
             raise UnknownRobotError(source, bundled_robots(), near(path))
         with resources.as_file(resources.files("dynid.robot") / "library" / f"{source}.toml") as file:
             own = hash_file(file, f"{source}.toml (bundled)")
             return replace(_from_table(file, floating_base, lock, snap), files=(own,))
     if path.stat().st_size > _LARGEST_FILE:
-        raise RobotFileError(source, ["larger than 64 MiB; this is not a robot description"])
+        raise RobotFileError(source, "file_too_large", "larger than 64 MiB; this is not a robot description")
     robot = _from_file(path, source, floating_base, lock, snap)
     return replace(robot, files=(hash_file(path),))
 
@@ -71,8 +74,13 @@ def _from_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, 
             reader = read_urdf if path.suffix.lower() == ".urdf" else read_mjcf
             return reader(path, floating_base=floating_base, lock=lock, snap=snap)
         case ".xacro":
-            raise RobotFileError(source, ["a xacro file must be expanded first: xacro robot.xacro > robot.urdf"])
-    raise RobotFileError(source, [f"unknown kind of file '{path.suffix}'; use .urdf, .xml (MJCF) or .toml"])
+            raise RobotFileError(
+                source, "xacro_not_expanded", "a xacro file must be expanded first: xacro robot.xacro > robot.urdf",
+            )  # fmt: skip
+    raise RobotFileError(
+        source, "unsupported_suffix", "unknown kind of file '{suffix}'", "use .urdf, .xml (MJCF) or .toml",
+        suffix=path.suffix,
+    )  # fmt: skip
 
 
 def _from_table(path: Path, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.errors import DynidError
+from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.robot import Closure, Coupling, Link, Robot
 from dynid.robot.transform import Transform, freeze, rotation_about
@@ -24,15 +25,24 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     moving = [robot.links[k].joint for k in robot.tree_joints]
     for name, value in lock.items():
         if name not in moving:
-            raise DynidError(f"cannot lock '{name}': the joints of '{robot.name}' are {', '.join(moving)}")
+            raise DynidError(
+                "unknown_joint", "cannot lock '{joint}': the joints of '{robot}' are {joints}", joint=name,
+                robot=robot.name, joints=list(moving),
+            )  # fmt: skip
         if not isinstance(value, int | float) or not math.isfinite(value):
-            raise DynidError(f"cannot lock '{name}' at {value!r}: give a finite position in rad or m")
+            raise DynidError(
+                "lock_position_not_finite", "cannot lock '{joint}' at {position!r}", "give a finite position in rad "
+                "or m", joint=name, position=value,
+            )  # fmt: skip
     held = dict(lock)
     couplings = _reduced(robot.couplings, held)
     closures = tuple(_check_closure(robot, closure, held) for closure in robot.closures)
     links = tuple(_locked(link, held[link.joint]) if link.joint in held else link for link in robot.links)
     if not any(link.moves for link in links):
-        raise DynidError(f"locking {', '.join(held)} leaves '{robot.name}' without a moving joint")
+        raise DynidError(
+            "no_moving_joint", "locking {locked} leaves '{robot}' without a moving joint", locked=list(held),
+            robot=robot.name,
+        )  # fmt: skip
     columns = tuple(column for column in robot.columns if not {column.joint, column.of} & set(held))
     sensor = robot.sensor
     if sensor is not None:
@@ -43,17 +53,18 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     )
 
 
-def _outside(robot: Robot, lock: Mapping[str, float]) -> list[str]:
+def _outside(robot: Robot, lock: Mapping[str, float]) -> list[Message]:
     """Notes on joints that are held where they cannot be: the position may be in degrees."""
     notes = []
     for link in robot.links:
         at, limits = lock.get(link.joint), link.limits
         if link.moves and at is not None and not limits.lower - SLACK <= at <= limits.upper + SLACK:
             unit = "rad" if link.kind == "revolute" else "m"
-            notes.append(
-                f"'{link.joint}' is held at {at:g} {unit}, outside its limits of {limits.lower:.4g} to "
-                f"{limits.upper:.4g} {unit}; is the position in {unit}?"
-            )
+            notes.append(Message(
+                "lock_outside_limits", "'{joint}' is held at {position:g} {unit}, outside its limits of {lower:.4g} to "
+                "{upper:.4g} {unit}", "is the position in {unit}?", joint=link.joint, position=at, unit=unit,
+                lower=limits.lower, upper=limits.upper,
+            ))  # fmt: skip
     return notes
 
 
@@ -76,7 +87,10 @@ def _reduced(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[C
 def _check_closure(robot: Robot, closure: Closure, held: Mapping[str, float]) -> Closure:
     both = [name for name in closure.passive if name in held]
     if both:
-        raise DynidError(f"cannot lock '{both[0]}' of '{robot.name}': a closure needs it to close its loop")
+        raise DynidError(
+            "lock_breaks_closure", "cannot lock '{joint}' of '{robot}': a closure needs it to close its loop",
+            joint=both[0], robot=robot.name,
+        )  # fmt: skip
     if closure.at is None:
         return closure
     at = [x for x, name in zip(closure.at, robot.joint_names, strict=True) if name not in held]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.messages import Message, Option
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import SYMBOLS, change_of_frame
@@ -72,7 +73,7 @@ def _turned_rotors(robot: Robot, T_link_mdh: dict[int, Transform]) -> ForceSenso
     return replace(robot.sensor, rotors=rotors)
 
 
-def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[str]:
+def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[Message]:
     """Notes on joints whose axis was turned because it is almost parallel to its parent's."""
     notes = []
     for k, T in T_link_mdh.items():
@@ -80,9 +81,10 @@ def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[str]:
             continue
         off = float(np.linalg.norm(np.cross(T.rotation[:, 2], robot.links[k].axis)))
         if off > 2 * _ROUNDING:
-            notes.append(
-                f"joint '{robot.links[k].joint}': {off:.1g} rad from parallel to the axis before, taken for parallel"
-            )
+            notes.append(Message(
+                "axes_taken_for_parallel", "joint '{joint}': {angle:.1g} rad from parallel to the axis before, taken "
+                "for parallel", joint=robot.links[k].joint, angle=off,
+            ))  # fmt: skip
     return notes
 
 
@@ -221,17 +223,18 @@ class Snapped:
 
     where: str
     off: float
-    note: str
+    note: Message
 
 
-def tell_snapped(snapped: Sequence[Snapped]) -> list[str]:
+def tell_snapped(snapped: Sequence[Snapped]) -> list[Message]:
     """Return a note on each, or one on all where they are many."""
     if len(snapped) <= _ONE_BY_ONE:
         return [one.note for one in snapped]
     worst = max(snapped, key=lambda one: one.off)
     names = "; ".join(one.where for one in snapped[:_NAMED])
     more = "; ..." if len(snapped) > _NAMED else ""
-    return [
-        f"angles in {len(snapped)} places ({names}{more}) are taken for multiples of 90 degrees, at most "
-        f"{worst.off:.1g} rad away ({worst.where}); snap=False keeps them"
-    ]
+    return [Message(
+        "angles_snapped", "angles in {count} places ({places}{more}) are taken for multiples of 90 degrees, at most "
+        "{angle:.1g} rad away ({worst})", "{snap} keeps them", count=len(snapped), places=names, more=more,
+        angle=worst.off, worst=worst.where, snap=Option("snap", False),
+    )]  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import MotionError
+from dynid.messages import Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -35,17 +36,24 @@ class Motion:
             if value is not None:
                 object.__setattr__(self, name, _checked_array(name, value))
         if self.t.ndim != 1 or self.q.ndim != 2:
-            raise MotionError(f"a motion needs t (N,) and q (N, n), got {self.t.shape} and {self.q.shape}")
+            raise MotionError(
+                "wrong_shape", "a motion needs t (N,) and q (N, n), got {shape} and {q_shape}", shape=self.t.shape,
+                q_shape=self.q.shape,
+            )  # fmt: skip
         if not self.q.shape == self.v.shape == self.a.shape == (len(self.t), self.q.shape[1]):
             raise MotionError(
-                f"motion arrays disagree: t {self.t.shape}, q {self.q.shape}, v {self.v.shape}, a {self.a.shape}"
-            )
+                "wrong_shape", "motion arrays disagree: t {shape}, q {q_shape}, v {v_shape}, a {a_shape}",
+                shape=self.t.shape, q_shape=self.q.shape, v_shape=self.v.shape, a_shape=self.a.shape,
+            )  # fmt: skip
         if len(self.t) == 0:
-            raise MotionError("the motion has no samples")
+            raise MotionError("no_samples", "the motion has no samples")
         backwards = np.flatnonzero(np.diff(self.t) <= 0.0)
         if len(backwards):
             k = int(backwards[0]) + 1
-            raise MotionError(f"time does not increase at sample {k}: {self.t[k - 1]:.9g} s, then {self.t[k]:.9g} s")
+            raise MotionError(
+                "time_not_increasing", "time does not increase at sample {sample}: {before:.9g} s, then {time:.9g} s",
+                sample=k, before=self.t[k - 1], time=self.t[k],
+            )  # fmt: skip
         self._check_base()
 
     def _check_base(self) -> None:
@@ -54,16 +62,24 @@ class Motion:
         if len(missing) == 3:
             return
         if missing:
-            raise MotionError(f"the motion of a floating base also needs {', '.join(missing)}")
+            raise MotionError(
+                "missing_base_motion", "the motion of a floating base also needs {missing}", missing=list(missing),
+            )  # fmt: skip
         for name, width in base.items():
             shape = getattr(self, name).shape
             if shape != (len(self.t), width):
-                raise MotionError(f"{name} must have shape ({len(self.t)}, {width}), got {shape}")
+                raise MotionError(
+                    "wrong_shape", "{array} must have shape ({samples}, {width}), got {shape}", array=name,
+                    samples=len(self.t), width=width, shape=shape,
+                )  # fmt: skip
         assert self.base_pose is not None
         norm = np.linalg.norm(self.base_pose[:, 3:], axis=1)
         bad = np.flatnonzero(np.abs(norm - 1.0) > 1e-6)
         if len(bad):
-            raise MotionError(f"base_pose has a quaternion of length {norm[bad[0]]:.6g} at sample {bad[0]}, not 1")
+            raise MotionError(
+                "quaternion_not_unit", "base_pose has a quaternion of length {length:.6g} at sample {sample}, not 1",
+                length=norm[bad[0]], sample=bad[0],
+            )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.t)
@@ -80,11 +96,17 @@ def _checked_array(name: str, value: object) -> Array:
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise MotionError(f"{name} of the motion is not an array of numbers: {error}") from error
+        raise MotionError(
+            "values_not_numeric", "{array} of the motion is not an array of numbers: {reason}", array=name,
+            reason=error,
+        ) from error  # fmt: skip
     if not np.isfinite(array).all():
         place = np.argwhere(~np.isfinite(array))[0]
         where = f"sample {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
-        raise MotionError(f"{name} of the motion has {array[tuple(place)]} at {where}; leave such samples out")
+        raise MotionError(
+            "sample_not_finite", "{array} of the motion has {value} at {where}", "leave such samples out", array=name,
+            value=array[tuple(place)], where=where,
+        )  # fmt: skip
     return array
 
 
@@ -92,12 +114,16 @@ def check_motion(robot: Robot, motion: Motion) -> None:
     """Raise MotionError where the motion is not one of this robot."""
     if motion.q.shape[1] != robot.n:
         raise MotionError(
-            f"'{robot.name}' has {robot.n} active joints ({', '.join(robot.joint_names)}), "
-            f"the motion has {motion.q.shape[1]} columns"
-        )
+            "joint_count_mismatch", "'{robot}' has {active} active joints ({joints}), the motion has {columns} columns",
+            robot=robot.name, active=robot.n, joints=list(robot.joint_names), columns=motion.q.shape[1],
+        )  # fmt: skip
     if robot.floating and motion.base_pose is None:
         raise MotionError(
-            f"'{robot.name}' has a floating base: its motion needs base_pose, base_velocity, base_acceleration"
-        )
+            "missing_base_motion", "'{robot}' has a floating base: its motion needs base_pose, base_velocity, "
+            "base_acceleration", robot=robot.name,
+        )  # fmt: skip
     if not robot.floating and motion.base_pose is not None:
-        raise MotionError(f"the motion moves the base, but '{robot.name}' was loaded without floating_base=True")
+        raise MotionError(
+            "unexpected_base_motion", "the motion moves the base, but '{robot}' was loaded without {floating_base}",
+            robot=robot.name, floating_base=Option("floating_base", True),
+        )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
+from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.inertia import ROTOR, SYMBOLS
@@ -157,26 +158,33 @@ class Robot:
     closures: tuple[Closure, ...] = ()
     symbols: Mapping[str, Finite] = field(default_factory=dict)
     source: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     columns: tuple[StoredColumn, ...] = ()
     sensor: Annotated[ForceSensor, Form(names=(("sensitivity_sigma", "gain"),))] | None = None
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
 
     def __post_init__(self) -> None:
         gravity = np.array(self.gravity, dtype=np.float64)
         if gravity.shape != (3,) or not np.isfinite(gravity).all():
-            raise DynidError(f"gravity must be three finite numbers in m/s^2, got {self.gravity!r}")
+            raise DynidError(
+                "invalid_gravity", "gravity must be three finite numbers in m/s^2, got {gravity!r}",
+                gravity=self.gravity,
+            )  # fmt: skip
         object.__setattr__(self, "gravity", freeze(gravity))
         if not self.tree_joints:
             file = f"{self.source}: " if self.source else ""
-            raise DynidError(f"{file}robot '{self.name}' has no moving joint; nothing can be identified")
+            raise DynidError(
+                "no_moving_joint", "{file}robot '{robot}' has no moving joint; nothing can be identified", file=file,
+                robot=self.name,
+            )  # fmt: skip
         strangers = [r.joint for r in self.sensor.rotors if r.joint not in self.joint_names] if self.sensor else []
         if strangers:
             raise DynidError(
-                f"the force sensor names the rotor of joint '{strangers[0]}'; joints are {', '.join(self.joint_names)}"
-            )
+                "unknown_joint", "the force sensor names the rotor of joint '{joint}'", "joints are {joints}",
+                joint=strangers[0], joints=list(self.joint_names),
+            )  # fmt: skip
         self._take_rotors()
 
     def _take_rotors(self) -> None:
@@ -191,10 +199,11 @@ class Robot:
             link, Ia = links[k], rotor.ratio**2 * rotor.inertia
             stated = ROTOR in link.zero or (link.rotor != 0.0 and not np.isnan(link.rotor))
             if stated and abs(link.rotor - Ia) > SAME * Ia:
-                warnings.append(
-                    f"{ROTOR}{link.label} = {link.rotor:.5g} of the robot disagrees with the rotor declared for joint "
-                    f"'{link.joint}', ratio^2 J = {Ia:.5g}, which is used; correct one of them"
-                )
+                warnings.append(Message(
+                    "rotor_inertia_disagrees", "{symbol}{label} = {stated:.5g} of the robot disagrees with the rotor "
+                    "declared for joint '{joint}', ratio^2 J = {declared:.5g}, which is used", "correct one of them",
+                    symbol=ROTOR, label=link.label, stated=link.rotor, joint=link.joint, declared=Ia,
+                ))  # fmt: skip
             links[k] = replace(link, rotor=Ia, zero=link.zero - {ROTOR})
         object.__setattr__(self, "links", tuple(links))
         object.__setattr__(self, "warnings", tuple(dict.fromkeys(warnings)))
@@ -301,8 +310,11 @@ class Robot:
         while waiting:
             ready = next((k for k in waiting if self.links[k].parent in placed), None)
             if ready is None:
-                names = ", ".join(self.links[k].joint for k in waiting)
-                raise DynidError(f"the joints {names} of '{self.name}' form a cycle of parents")
+                names = [self.links[k].joint for k in waiting]
+                raise DynidError(
+                    "joint_cycle", "the joints {joints} of '{robot}' form a cycle of parents", joints=names,
+                    robot=self.name,
+                )  # fmt: skip
             order.append(ready)
             placed.add(ready)
             waiting.remove(ready)
@@ -312,7 +324,10 @@ class Robot:
         """Return the robot with other nominal values, in the order of `parameter_names`."""
         values = np.asarray(values, dtype=np.float64)
         if values.shape != (len(self.parameter_names),):
-            raise DynidError(f"'{self.name}' has {len(self.parameter_names)} standard parameters, got {values.shape}")
+            raise DynidError(
+                "parameter_count_mismatch", "'{robot}' has {expected} standard parameters, got {shape}",
+                robot=self.name, expected=len(self.parameter_names), shape=values.shape,
+            )  # fmt: skip
         links: list[Link] = []
         start = 0
         for k, link in enumerate(self.links):
@@ -340,17 +355,23 @@ class Robot:
 def _check_links(robot: Robot) -> None:
     """Refuse links that no robot has; files may hold any numbers."""
     if any(not -1 <= link.parent < len(robot.links) for link in robot.links):
-        raise DynidError("a link's parent is no link of the robot")
+        raise DynidError("record_parent_unknown", "a link's parent is no link of the robot")
     for link in robot.links:
         R = link.placement.rotation
         if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or abs(np.linalg.norm(link.axis) - 1.0) > 1e-6:
-            raise DynidError(f"link '{link.name}': its rotation is none, or its axis has not length 1")
+            raise DynidError(
+                "record_link_frame_damaged", "link '{name}': its rotation is none, or its axis has not length 1",
+                name=link.name,
+            )  # fmt: skip
     known = {*robot.joint_names, *(name for closure in robot.closures for name in closure.passive)}
     waiting = list(robot.couplings)
     while waiting:
         ready = [c for c in waiting if all(name in known for name, _ in c.factors)]
         if not ready:
-            raise DynidError(f"the coupling of joint '{waiting[0].passive}' follows unknown joints, or a circle")
+            raise DynidError(
+                "coupling_unresolvable", "the coupling of joint '{passive}' follows unknown joints, or a circle",
+                passive=waiting[0].passive,
+            )  # fmt: skip
         known |= {c.passive for c in ready}
         waiting = [c for c in waiting if c not in ready]
 

@@ -42,7 +42,9 @@ def hash_file(path: Path, name: str | None = None) -> InputFile:
             digest = hashlib.file_digest(data, "sha256").hexdigest()
             return InputFile(str(path) if name is None else name, digest, data.tell())
     except OSError as error:
-        raise DynidError(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise DynidError(
+            "file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=error.strerror or error,
+        ) from error  # fmt: skip
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -50,9 +52,11 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RobotFileError(str(path), [f"not a TOML file: {error}"]) from error
+        raise RobotFileError(str(path), "not_toml", "not a TOML file: {reason}", reason=error) from error
     except OSError as error:
-        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
+        raise RobotFileError(
+            str(path), "file_unreadable", "cannot be read: {reason}", reason=error.strerror or error,
+        ) from error  # fmt: skip
 
 
 def write_text(path: Path, text: str) -> None:
@@ -94,7 +98,9 @@ def written_beside(path: Path) -> Iterator[Path]:
                 os.unlink(name)
             raise
     except OSError as error:
-        raise DynidError(f"cannot write {path}: {error.strerror or error}") from error
+        raise DynidError(
+            "file_unwritable", "cannot write {path}: {reason}", path=path, reason=error.strerror or error,
+        ) from error  # fmt: skip
 
 
 def find_target(path: Path) -> tuple[Path | int, os.stat_result | None]:

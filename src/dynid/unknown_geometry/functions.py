@@ -187,12 +187,20 @@ class FunctionTables:
         the integral form, [dF/dv] - integral of dF/dq. Accelerations are read for "torque" only.
         """
         if kind not in _MODES:
-            raise ModelError(f"there are no rows '{kind}'; there are {', '.join(_MODES)}")
+            raise ModelError(
+                "unknown_rows", "there are no rows '{rows}'", "there are {kinds}", rows=kind, kinds=list(_MODES),
+            )  # fmt: skip
         if motion.q.shape[1] != self.n:
-            raise ModelError(f"the functions have {self.n} joints, the motion has {motion.q.shape[1]}")
+            raise ModelError(
+                "joint_count_mismatch", "the functions have {expected} joints, the motion has {columns}",
+                expected=self.n, columns=motion.q.shape[1],
+            )  # fmt: skip
         shape = (len(motion), self.n, self.count)
         if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous:
-            raise ModelError(f"rows go into a contiguous array of floats of shape {shape}, got {out.shape} {out.dtype}")
+            raise ModelError(
+                "wrong_shape", "rows go into a contiguous array of floats of shape {expected}, got {shape} {dtype}",
+                expected=shape, shape=out.shape, dtype=out.dtype,
+            )  # fmt: skip
         mode, flat = _MODES[kind], out.reshape(-1)
         share_samples(
             len(motion),

@@ -161,8 +161,9 @@ class _Place:
     def error(self, reason: str) -> UnknownGeometryError:
         """Error that names the entry and the way out."""
         return UnknownGeometryError(
-            f"{self.name} = '{self.value.text}' {reason}; declare {self.name} itself unknown instead of its symbols"
-        )
+            "expression_not_polynomial", "{entry} = '{expression}' {reason}", "declare {entry} itself unknown instead "
+            "of its symbols", entry=self.name, expression=self.value.text, reason=reason,
+        )  # fmt: skip
 
 
 def _polynomial(node: ast.expr, place: _Place) -> dict[Powers, Fraction]:
@@ -246,11 +247,14 @@ def declare(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:
 def check_open(robot: Robot) -> None:
     """Refuse what has no Lagrangian in its own joints alone."""
     if robot.floating:
-        raise UnknownGeometryError(f"'{robot.name}' has a floating base; {FIX_THE_BASE}")
+        raise UnknownGeometryError(
+            "floating_base", "'{robot}' has a floating base", "{fixed_base}", robot=robot.name, fixed_base=FIX_THE_BASE,
+        )  # fmt: skip
     if robot.couplings or robot.closures:
         raise UnknownGeometryError(
-            f"'{robot.name}' has couplings or closed loops; model parameters without geometry need an open chain"
-        )
+            "closed_loops_or_couplings", "'{robot}' has couplings or closed loops; model parameters without geometry "
+            "need an open chain", robot=robot.name,
+        )  # fmt: skip
 
 
 def declared_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ...]:
@@ -262,7 +266,10 @@ def declared_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ..
     words = tuple(unknown) if isinstance(unknown, Iterable) else (unknown,)
     for word in words:
         if not isinstance(word, str):
-            raise UnknownGeometryError(f"unknown takes names such as 'r', 'd3' or a table's symbol, got {word!r}")
+            raise UnknownGeometryError(
+                "unknown_geometry_letter", "unknown takes names such as 'r', 'd3' or a table's symbol, got {word!r}",
+                word=word,
+            )  # fmt: skip
     return words
 
 
@@ -278,6 +285,7 @@ def _entries(robot: Robot, word: str) -> list[str]:
     symbols = f", or a symbol of the table ({', '.join(robot.symbols)})" if robot.symbols else ""
     hint = "; a and d of the standard convention are d and r here" if re.fullmatch(r"a[0-9]*", word) else ""
     raise UnknownGeometryError(
-        f"'{robot.name}' has no '{word}' that could be unknown; give letters of {', '.join(LETTERS)} "
-        f"(d: all of them), with the joint's number 1 to {joints} (d3: one){symbols}{hint}"
-    )
+        "unknown_geometry_letter", "'{robot}' has no '{word}' that could be unknown",
+        "give letters of {letters} (d: all of them), with the joint's number 1 to {joints} (d3: one){symbols}{hint}",
+        robot=robot.name, word=word, letters=list(LETTERS), joints=joints, symbols=symbols, hint=hint,
+    )  # fmt: skip

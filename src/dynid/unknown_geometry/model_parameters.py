@@ -63,9 +63,9 @@ def _refuse_long_chains(shape: PartlyKnown) -> None:
     most = max(products.values())
     if most > _MANY_PRODUCTS:
         raise UnknownGeometryError(
-            f"'{shape.robot.name}' has a chain of too many joints: its Lagrangian has some {most:.0e} products; "
-            "lock joints, or use base_parameters where the geometry is known"
-        )
+            "chain_too_long", "'{robot}' has a chain of too many joints: its Lagrangian has some {most:.0e} products",
+            "lock joints, or use base_parameters where the geometry is known", robot=shape.robot.name, most=most,
+        )  # fmt: skip
 
 
 def _refuse_hopeless(shape: PartlyKnown, rotor_inertia: bool) -> None:
@@ -77,9 +77,9 @@ def _refuse_hopeless(shape: PartlyKnown, rotor_inertia: bool) -> None:
     if found.count <= LIMIT:
         return
     number = str(found.count) if found.complete else f"more than {found.count}"
-    remedy = ", ".join(shape.angles)
-    remedy = f"declare the angles {remedy} known" if shape.angles else "declare some lengths known"
+    remedy = "declare the angles {angles} known" if shape.angles else "declare some lengths known"
     raise UnknownGeometryError(
-        f"'{shape.robot.name}' has {number} model parameters with {', '.join(shape.unknown)} unknown, too many to be "
-        f"identified (over {LIMIT}); {remedy}"
-    )
+        "too_many_model_parameters", "'{robot}' has {number} model parameters with {unknown} unknown, too many to be "
+        "identified (over {limit})", remedy, robot=shape.robot.name, number=number, unknown=list(shape.unknown),
+        limit=LIMIT, angles=list(shape.angles),
+    )  # fmt: skip

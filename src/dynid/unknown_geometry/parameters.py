@@ -11,6 +11,7 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.dynamics.regressor import Regressor
 from dynid.errors import ModelError, UnknownGeometryError
+from dynid.messages import Message
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -100,7 +101,7 @@ class ModelParameters:
     rotor_inertia: bool
     form: BilinearForm
     choice: Choice
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
 
     @property
     def count(self) -> int:
@@ -181,7 +182,7 @@ class ModelParameters:
     def chunks(self, motion: Motion, *, model: str = "torque", size: int = 8192) -> Iterator[Regressor]:
         """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
         if size < 1:
-            raise ModelError(f"a chunk needs at least one sample, got {size}")
+            raise ModelError("chunk_size_not_positive", "a chunk needs at least one sample, got {size}", size=size)
         for start in range(0, len(motion), size):
             yield self.regressor(motion[start : start + size], model=model)
 
@@ -219,9 +220,9 @@ class ModelParameters:
             shape = None
         if shape is None or shape.rows != mine.rows or shape.robot.parameter_names != mine.robot.parameter_names:
             raise UnknownGeometryError(
-                f"'{robot.name}' differs from '{self.robot.name}' in more than its unknowns; "
-                "find its own model parameters"
-            )
+                "parameters_of_other_robot", "'{other_robot}' differs from '{robot}' in more than its unknowns",
+                "find its own model parameters", other_robot=robot.name, robot=self.robot.name,
+            )  # fmt: skip
         return shape
 
     def _matrix(self, shape: PartlyKnown) -> Array:

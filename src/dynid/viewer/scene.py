@@ -15,6 +15,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import MeshRefusedError
+from dynid.messages import Message
 from dynid.robot.io.xml import numbers, read_xml
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
@@ -146,26 +147,34 @@ class MeshFolders:
         elif scheme in ("", "file"):
             path = self._at_home(Path(unquote(urlsplit(name).path) if scheme else name), name)
         else:
-            raise MeshRefusedError(f"mesh {name}: {scheme}:// is not opened; use package:// or a path beside the URDF")
+            raise MeshRefusedError(
+                "mesh_scheme_not_allowed", "mesh {mesh}: {scheme}:// is not opened",
+                "use package:// or a path beside the URDF", mesh=name, scheme=scheme,
+            )  # fmt: skip
         if path.suffix.lower() not in KINDS:
-            raise MeshRefusedError(f"mesh {name}: meshes are {', '.join(KINDS)}")
+            raise MeshRefusedError("unsupported_suffix", "mesh {mesh}: meshes are {kinds}", mesh=name, kinds=KINDS)
         if path.stat().st_size > LARGEST:
-            raise MeshRefusedError(f"mesh {name}: larger than {LARGEST // 2**20} MiB")
+            raise MeshRefusedError(
+                "file_too_large", "mesh {mesh}: larger than {limit} MiB", mesh=name, limit=LARGEST // 2**20
+            )
         return path
 
     def _at_home(self, path: Path, name: str) -> Path:
         found = (self.folder / path).resolve()
         if not found.is_relative_to(self.home):
             raise MeshRefusedError(
-                f"mesh {name}: outside of {self.home}, so it is not opened; put it below that folder, or use package://"
-            )
+                "mesh_outside_folder", "mesh {mesh}: outside of {folder}, so it is not opened",
+                "put it below that folder, or use package://", mesh=name, folder=self.home,
+            )  # fmt: skip
         return _existing(found, name)
 
     def _in_package(self, rest: str) -> Path:
         package, _, inner = unquote(rest).partition("/")
         name = f"package://{rest}"
         if not package or ".." in (package, *PurePosixPath(inner).parts) or PurePosixPath(inner).is_absolute():
-            raise MeshRefusedError(f"mesh {name}: the path leaves its package, so it is not opened")
+            raise MeshRefusedError(
+                "mesh_outside_folder", "mesh {mesh}: the path leaves its package, so it is not opened", mesh=name
+            )
         own = [self.home] if self.home.name == package else []
         for place in (*own, self.folder / package, self.home / package):
             found = (place / inner).resolve()
@@ -175,8 +184,9 @@ class MeshFolders:
             if (place / inner).is_file():
                 return place / inner
         raise MeshRefusedError(
-            f"mesh {name}: not found beside the URDF; let ROS_PACKAGE_PATH name the folder that holds '{package}'"
-        )
+            "file_not_found", "mesh {mesh}: not found beside the URDF",
+            "let ROS_PACKAGE_PATH name the folder that holds '{package}'", mesh=name, package=package,
+        )  # fmt: skip
 
     def _places(self, package: str) -> Sequence[Path]:
         """Folders of a package on ROS_PACKAGE_PATH; links made by colcon are followed, as the user set that path."""
@@ -187,7 +197,7 @@ class MeshFolders:
 
 def _existing(path: Path, name: str) -> Path:
     if not path.is_file():
-        raise MeshRefusedError(f"mesh {name}: there is no such file")
+        raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name)
     return path
 
 
@@ -204,13 +214,13 @@ class Shape:
     colour: tuple[int, int, int]
 
 
-def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[str]]:
+def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Read the visuals of a URDF: the shapes that can be drawn, and a note for each that cannot."""
     root = read_xml(urdf, "robot", "is this a URDF?")
     folders = MeshFolders.of(urdf)
     carriers = _carriers(root, robot, lock)
     shapes: list[Shape] = []
-    notes: list[str] = []
+    notes: list[Message] = []
     for link in root.findall("link"):
         if link.get("name", "") not in carriers:
             continue
@@ -221,10 +231,12 @@ def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[li
                 T = T_carrier_link @ _pose(visual.find("origin"))
                 colour = _colour(visual.find("material"), root)
             except MeshRefusedError as error:
-                notes.append(str(error))
+                notes.append(error.message)
                 continue
             except ValueError as error:
-                notes.append(f"visual of link '{link.get('name')}': {error}")
+                notes.append(Message(
+                    "visual_unreadable", "visual of link '{link}': {reason}", link=link.get('name'), reason=error,
+                ))  # fmt: skip
                 continue
             shapes.append(Shape(carrier, vertices @ T[:3, :3].T + T[:3, 3], faces, colour))
     return shapes, list(dict.fromkeys(notes))
@@ -318,12 +330,17 @@ def _load(folders: MeshFolders, name: str) -> tuple[Array, Array]:
         body: Any = trimesh.load(io.BytesIO(path.read_bytes()), file_type=path.suffix.lower()[1:], force="mesh")
         vertices, faces = np.asarray(body.vertices, dtype=np.float64), np.asarray(body.faces)
     except ImportError as error:
-        raise MeshRefusedError(f"mesh {name}: reading it needs another package ({error})") from error
+        raise MeshRefusedError(
+            "needs_extra_package", "mesh {mesh}: reading it needs another package ({reason})", mesh=name, reason=error
+        ) from error
     except Exception as error:  # whatever a broken file makes the reader raise
-        needs = "; .dae needs pip install pycollada" if path.suffix.lower() == ".dae" else ""
-        raise MeshRefusedError(f"mesh {name}: cannot be read ({type(error).__name__}: {error}){needs}") from error
+        needs = ".dae needs pip install pycollada" if path.suffix.lower() == ".dae" else ""
+        raise MeshRefusedError(
+            "mesh_unreadable", "mesh {mesh}: cannot be read ({kind}: {reason})", needs, mesh=name,
+            kind=type(error).__name__, reason=str(error),
+        ) from error  # fmt: skip
     if not len(faces) or not np.isfinite(vertices).all():
-        raise MeshRefusedError(f"mesh {name}: there are no triangles in it")
+        raise MeshRefusedError("mesh_without_triangles", "mesh {mesh}: there are no triangles in it", mesh=name)
     return vertices, faces
 
 

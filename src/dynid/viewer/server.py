@@ -16,6 +16,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.loops import LoopMap, loop_map
 from dynid.errors import DynidError
+from dynid.messages import Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.viewer.scene import Scene, Shape, skeleton_of
@@ -60,7 +61,10 @@ def path_of(robot: Robot, t: Array, q: Array) -> Path:
     ahead = np.diff(np.maximum.accumulate(t), prepend=-np.inf) > 0.0 if len(t) else there[:0]
     t, q = t[ahead], q[ahead]
     if len(t) < 2:
-        raise DynidError("a trajectory to be shown needs two samples at least, of finite numbers and growing times")
+        raise DynidError(
+            "trajectory_not_showable", "a trajectory to be shown needs two samples at least, of finite numbers and "
+            "growing times",
+        )  # fmt: skip
     length = float(t[-1] - t[0])
     count = int(min(np.ceil(length * RATE) + 1, MOST))
     grid = np.linspace(0.0, length, max(count, 2))
@@ -192,7 +196,9 @@ def check_installed() -> None:
             import viser  # noqa: F401
     except ImportError as error:
         missing = getattr(error, "name", None) or "viser"
-        raise DynidError(f"dynid view needs {missing}, which is not installed; {INSTALL}") from error
+        raise DynidError(
+            "needs_extra_package", "dynid view needs {package}, which is not installed", INSTALL, package=missing,
+        ) from error  # fmt: skip
 
 
 @contextmanager
@@ -244,13 +250,19 @@ def _start(port: int, label: str) -> ViserServer:
     import viser
 
     if not 0 <= port < 65536:
-        raise DynidError(f"--port {port}: a port lies between 0 (any that is free) and 65535")
+        raise DynidError(
+            "port_out_of_range", "{option}: a port lies between 0 (any that is free) and 65535", port=port,
+            option=Option("port", port),
+        )  # fmt: skip
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
         except OSError as error:
-            raise DynidError(f"--port {port}: {error.strerror}; choose another, or 0 for any that is free") from error
+            raise DynidError(
+                "port_unavailable", "{option}: {reason}", "choose another, or 0 for any that is free", port=port,
+                option=Option("port", port), reason=error.strerror,
+            ) from error  # fmt: skip
         free = int(probe.getsockname()[1])
     with redirect_stdout(StringIO()):  # and a table of addresses
         return viser.ViserServer(host=HOST, port=free, label=f"dynid: {label}", verbose=False)

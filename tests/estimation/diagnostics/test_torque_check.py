@@ -71,7 +71,8 @@ def test_torques_that_contradict_the_plate_are_named() -> None:
     result = identify(robot, odd, model="reaction")
     assert result.verdict.level != "good"
     assert "joint torques" in str(result.verdict)
-    assert result.verdict.reasons[1].endswith("(NRMSE above 0.3): 2 (0.58)")
+    assert result.verdict.reasons[1].code == "channels_predicted_poorly"
+    assert result.verdict.reasons[1].facts["nrmse"] == pytest.approx({"2": 0.58}, abs=0.005)
     assert "gains of the torques" in result.verdict.next_step
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
 
 from dynid import DynidError, Robot, bundled_robots, load_robot, regressor
 from dynid.errors import RobotFileError, UnknownRobotError
@@ -93,7 +94,8 @@ def test_notes_and_mistakes_of_a_number_are_told_once(tmp_path: Path) -> None:
     ):
         with pytest.raises(RobotFileError) as caught:
             load_text(tmp_path, text)
-        assert len(caught.value.problems) == 1
+        assert [problem.code for problem in caught.value.problems] == ["unknown_symbol"]
+        assert caught.value.problems[0].facts == {"text": "Q", "unknown": ["Q"], "symbols": "none"}
 
 
 def test_almost_right_angles_are_snapped_with_a_note(tmp_path: Path) -> None:
@@ -103,6 +105,12 @@ def test_almost_right_angles_are_snapped_with_a_note(tmp_path: Path) -> None:
     assert robot.links[1].mdh.alpha.value == math.pi / 2
     assert robot.links[1].placement.rotation[1, 1] == 0.0
     assert "90 degrees" in robot.notes[0]
+    note = rebuild_robot(RobotRecord.model_validate(record_robot(robot).model_dump())).notes[0]
+    assert note == robot.notes[0]
+    assert (note.code, note.facts["degrees"], note.remedy) == ("angle_snapped", 90.0, "snap=False keeps it")
+    assert note.for_command_line.endswith("; --no-snap keeps it")
+    older = record_robot(robot).model_dump() | {"notes": ["a sentence"]}
+    assert rebuild_robot(RobotRecord.model_validate(older)).notes == ("a sentence",)
     kept = load_text(tmp_path, text, snap=False)
     assert kept.links[1].placement.rotation[1, 1] != 0.0
     assert not kept.notes

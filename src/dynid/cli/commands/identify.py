@@ -9,6 +9,7 @@ import typer
 
 from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SensorOption, SnapOption
 from dynid.errors import DynidError
+from dynid.messages import Message
 
 
 def simulate(
@@ -107,7 +108,10 @@ def identify(
 
     comparison.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     if compare and report is not None:
-        raise DynidError("--report is about a single result; save some with --out and compare them with dynid report")
+        raise DynidError(
+            "option_not_applicable", "--report is about a single result", "save some with --out and compare them with "
+            "dynid report",
+        )  # fmt: skip
     if compare:
         beside = {
             "--physical": physical,
@@ -126,29 +130,28 @@ def identify(
     inertial.check_places(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.console(json), terminal.Outputs()
-    with log_options.spoken_for_the_command_line():
-        reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
-        options: dict[str, Any] = {
-            "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
-            "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
-            "joints": None if joints is None else [name for name in joints.split(",") if name],
-            "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
-        }  # fmt: skip
-        held_out, read = log_options.parse_validate(validate or [], reader), [reader.read(word) for word in logs]
-        if compare:
-            comparison.run(loaded, read, held_out, options, screen, json=json, every=every)
-            return
-        with identification.progress(screen) as tell:
-            result = identified(
-                loaded, read, model=model, estimator=estimator, validate=held_out, partial=partial, on_progress=tell,
-                unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
-                **options,
-            )  # fmt: skip
+    reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
+    options: dict[str, Any] = {
+        "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
+        "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
+        "joints": None if joints is None else [name for name in joints.split(",") if name],
+        "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
+    }  # fmt: skip
+    held_out, read = log_options.parse_validate(validate or [], reader), [reader.read(word) for word in logs]
+    if compare:
+        comparison.run(loaded, read, held_out, options, screen, json=json, every=every)
+        return
+    with identification.progress(screen) as tell:
+        result = identified(
+            loaded, read, model=model, estimator=estimator, validate=held_out, partial=partial, on_progress=tell,
+            unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
+            **options,
+        )  # fmt: skip
     result = comparison.with_command(result)
     outputs.put(out, result.save)
     bodies = inertial.Bodies(result, outputs, physical, urdf)
     bodies.write(terminal.parse_locks(lock or []))
-    found: list[str] = []
+    found: list[Message] = []
     with identification.progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
         outputs.put(report, lambda place: found.extend(comparison.report_identified(
@@ -161,5 +164,5 @@ def identify(
     bodies.show(screen)
     outputs.show(screen, "nothing was written")
     if out is None:
-        identification.line(screen, "--out result.json keeps the result for dynid physical, export and report")
-    outputs.finish([terminal.spoken(warning) for warning in warnings])
+        terminal.line(screen, "--out result.json keeps the result for dynid physical, export and report")
+    outputs.finish(warnings)

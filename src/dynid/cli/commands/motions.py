@@ -47,7 +47,9 @@ def excite(
 
     terminal.check_place("--out", out, suffixes=(".csv",))
     if not 0.0 < rate < float("inf"):
-        raise DynidError(f"--rate {rate:g}: give a positive number of samples per second")
+        raise DynidError(
+            "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
+        )  # fmt: skip
     terminal.check_place("--json", json, keep=[Path(robot)])
     if out is None:
         terminal.refuse_idle({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
@@ -100,7 +102,7 @@ def view(
     check_installed()
     terminal.check_place("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
     if seconds is not None and not seconds > 0.0:
-        raise DynidError(f"--seconds {seconds:g}: give a positive time")
+        raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
         terminal.refuse_idle({"--column": column}, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SnapOption
-from dynid.errors import DynidError, IdentificationError
+from dynid.errors import DynidError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,24 +68,23 @@ def payload(
     _check_files(robot, loaded, unloaded, gear, json)
     known = log_options.load(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
-    with log_options.spoken_for_the_command_line(), _spoken():
-        if _are_results(loaded, unloaded):
-            reading = {
-                "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
-                "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
-                "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
-            }  # fmt: skip
-            terminal.refuse_idle(reading, "is about logs; the results were made with settings of their own")
-            found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
-        else:
-            reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
-            with identification.progress(screen) as tell:
-                found = identify_payload(
-                    known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
-                    friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
-                    joints=None if joints is None else [name for name in joints.split(",") if name],
-                    offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
-                )  # fmt: skip
+    if _are_results(loaded, unloaded):
+        reading = {
+            "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
+            "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
+            "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
+        }  # fmt: skip
+        terminal.refuse_idle(reading, "is about logs; the results were made with settings of their own")
+        found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
+    else:
+        reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
+        with identification.progress(screen) as tell:
+            found = identify_payload(
+                known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
+                friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
+                joints=None if joints is None else [name for name in joints.split(",") if name],
+                offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+            )  # fmt: skip
     outputs = terminal.Outputs()
     outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
@@ -135,14 +132,13 @@ def gains(
     parameters = payload_parameters(mass, centre, about)
     known = log_options.load(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
-    with log_options.spoken_for_the_command_line(), _spoken():
-        reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
-        with identification.progress(screen) as tell:
-            found = identify_gains(
-                known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
-                link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
-                offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
-            )  # fmt: skip
+    reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
+    with identification.progress(screen) as tell:
+        found = identify_gains(
+            known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
+            link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
+            offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+        )  # fmt: skip
     outputs = terminal.Outputs()
     outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
@@ -151,10 +147,8 @@ def gains(
 
 
 def _finish(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
-    from dynid.cli import terminal
-
     outputs.show(screen)
-    outputs.finish([terminal.spoken(warning) for warning in found.warnings])
+    outputs.finish(found.warnings)
 
 
 def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None) -> None:
@@ -165,7 +159,10 @@ def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str |
     terminal.check_place("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:
-        raise DynidError(f"{both[0]}: given both as --loaded and as --unloaded; a run with and one without are needed")
+        raise DynidError(
+            "loaded_equals_unloaded", "{both}: given both as --loaded and as --unloaded; a run with and one without "
+            "are needed", both=both[0],
+        )  # fmt: skip
 
 
 def _are_results(loaded: list[str], unloaded: list[str]) -> bool:
@@ -173,7 +170,10 @@ def _are_results(loaded: list[str], unloaded: list[str]) -> bool:
     if not results:
         return False
     if len(results) < 2 or len(loaded) != 1 or len(unloaded) != 1:
-        raise DynidError(f"{results[0]}: give one result for --loaded and one for --unloaded, or logs for both")
+        raise DynidError(
+            "results_mixed_with_logs", "{results}:", "give one result for --loaded and one for --unloaded, or logs "
+            "for both", results=results[0],
+        )  # fmt: skip
     return True
 
 
@@ -182,7 +182,10 @@ def _result(word: str, robot: Robot) -> Identification:
 
     result = Identification.load(Path(word))
     if result.robot.parameter_names != robot.parameter_names:
-        raise DynidError(f"{word}: this result is of '{result.robot.name}', not of '{robot.name}'")
+        raise DynidError(
+            "result_of_other_robot", "{word}: this result is of '{other}', not of '{robot}'", word=word,
+            other=result.robot.name, robot=robot.name,
+        )  # fmt: skip
     return result
 
 
@@ -191,16 +194,8 @@ def _numbers(text: str, option: str, what: str, count: int) -> list[float]:
 
     numbers = terminal.parse_numbers(text, option, what)
     if len(numbers) != count:
-        raise DynidError(f"{option} {text}: give {what}, separated by commas")
+        raise DynidError(
+            "option_malformed", "{option} {text}:", "give {what}, separated by commas", option=option, text=text,
+            what=what,
+        )  # fmt: skip
     return numbers
-
-
-@contextmanager
-def _spoken() -> Iterator[None]:
-    """Remedies in the words of the command line."""
-    from dynid.cli import terminal
-
-    try:
-        yield
-    except IdentificationError as error:
-        raise IdentificationError(terminal.spoken(str(error))) from error

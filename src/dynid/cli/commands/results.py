@@ -10,6 +10,7 @@ import typer
 
 from dynid.cli.options import JsonOption, LockOption, complete_robot
 from dynid.errors import DynidError
+from dynid.messages import Message
 
 
 def physical(
@@ -34,7 +35,7 @@ def physical(
     terminal.check_place("--out", out, suffixes=(".json",), keep=inputs)
     terminal.check_place("--json", json, keep=inputs)
     if out is not None and json is not None and out.resolve() == json.resolve():
-        raise DynidError(f"--out and --json both name {out}; choose two names")
+        raise DynidError("same_output_twice", "--out and --json both name {out}", "choose two names", out=out)
     bounds = inertial.parse_bounds(bound or [])
     identified = Identification.load(result)
     screen, outputs = terminal.console(json), terminal.Outputs()
@@ -68,7 +69,10 @@ def check(
 
     def write_mended(place: Path) -> None:
         if found.mended is None:
-            raise DynidError(f"--out {place}: there is nothing to write; the file is in order or cannot be mended")
+            raise DynidError(
+                "nothing_to_write", "--out {place}: there is nothing to write; the file is in order or cannot be "
+                "mended", place=place,
+            )  # fmt: skip
         write_text(place, table_text(found.mended.to_mdh()))
 
     outputs.put(out, write_mended)
@@ -102,9 +106,9 @@ def export(
     terminal.check_place("OUT", out, suffixes=SUFFIXES)
     terminal.check_place("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
-        raise DynidError(f"OUT and --json both name {out}; give them different names")
+        raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
-        raise DynidError(f"OUT {out}: this is the input; choose another name")
+        raise DynidError("output_is_input", "OUT {out}: this is the input", "choose another name", out=out)
     locks = terminal.parse_locks(lock or [])
     found = read_result(result, locks)
     if (
@@ -136,7 +140,7 @@ def export(
     for line in done.operations.lines() if done.operations else ():
         screen.print(terminal.escaped(line), highlight=False)
     for note in done.notes:
-        screen.print(f"note: {terminal.escaped(note)}", highlight=False, soft_wrap=True)
+        terminal.show_note(note, screen)
     outputs.finish(warnings)
 
 
@@ -150,7 +154,7 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
     if path.suffix.lower() != ".json":
         return load_robot(source, lock=lock)
     if not path.is_file():
-        raise DynidError(f"there is no file '{source}'")
+        raise DynidError("file_not_found", "there is no file '{source}'", source=source)
     form = _format(path)
     if form == FORMAT:
         return read_robot_json(path)
@@ -159,7 +163,10 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
 
         kind = getattr(dynid, "PhysicalParameters", None)
         if kind is None:
-            raise DynidError(f"{source}: this version of dynid has no physical parameters")
+            raise DynidError(
+                "physical_parameters_unsupported", "{source}: this version of dynid has no physical parameters",
+                source=source,
+            )  # fmt: skip
         return kind.load(path)
     return Identification.load(path)
 
@@ -170,7 +177,9 @@ def _format(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4096)
     except OSError as error:
-        raise DynidError(f"cannot read {path}: {error.strerror or error}") from error
+        raise DynidError(
+            "file_unreadable", "cannot read {path}: {strerror}", path=path, strerror=error.strerror or error,
+        ) from error  # fmt: skip
     found = re.search(rb'"format"\s*:\s*"([^"]*)"', start)
     return found[1].decode(errors="replace") if found else ""
 
@@ -213,20 +222,19 @@ def report(
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.console(json)
     common = {"command": comparison.command_line(), "inputs": results}
-    doubts: tuple[str, ...] = ()
+    doubts: tuple[Message, ...] = ()
     if len(found) > 1:
         names = comparison.names_of(results)
         doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
-        with log_options.spoken_for_the_command_line():
-            reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
-            logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
-            with identification.progress(screen) as tell:
-                doubts = write_report(
-                    found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
-                    **common,  # type: ignore[arg-type]
-                )  # fmt: skip
+        reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
+        logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
+        with identification.progress(screen) as tell:
+            doubts = write_report(
+                found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
+                **common,  # type: ignore[arg-type]
+            )  # fmt: skip
     outputs = terminal.Outputs()
     warnings = [*comparison.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts]
     warnings = list(dict.fromkeys(warnings))
@@ -236,9 +244,9 @@ def report(
         lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
     )
     for name, result in zip(names, found, strict=True):
-        identification.line(screen, f"{name}: {result.verdict}", style="bold")
+        terminal.line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
-        identification.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
+        terminal.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
     screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
     outputs.finish(warnings)
 
@@ -257,7 +265,7 @@ def demo(
     Example: dynid demo panda
     """
     from dynid.cli import terminal
-    from dynid.cli.output.identification import line, progress
+    from dynid.cli.output.identification import progress
     from dynid.demo.job import MainJob
     from dynid.robot.load import load_robot
 
@@ -267,10 +275,10 @@ def demo(
     terminal.show_notes(job.robot, screen)
     with progress(screen, "demo") as tell:
         for done, text in job.run():
-            line(screen, text)
+            terminal.line(screen, text)
             if tell:
                 tell("demo", done)
     outputs.put_json(json, lambda: job.facts)
     outputs.failed += job.failures
     terminal.show_summary(job.summary, screen)
-    outputs.finish([terminal.spoken(warning) for warning in job.warnings])
+    outputs.finish(job.warnings)

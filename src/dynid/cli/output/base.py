@@ -22,6 +22,7 @@ from dynid.identifiability.base_reactions import (
     sufficient_channels,
 )
 from dynid.identifiability.parameters import BaseParameters
+from dynid.messages import Message, spoken
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -103,21 +104,23 @@ def comparison_table(compared: MethodComparison) -> Table:
     """Methods side by side."""
     from rich.table import Table
 
-    table = Table("method", "no effect", "regrouped", "base", "gap", box=None, caption=escaped(compared.verdict))
+    verdict = escaped(spoken(compared.verdict))
+    table = Table("method", "no effect", "regrouped", "base", "gap", box=None, caption=verdict)
     for name, found in compared.results.items():
         gap = "exact" if math.isinf(found.gap) else f"{found.gap:.1e}"
         table.add_row(name, str(len(found.no_effect)), str(len(found.regrouped)), str(found.count), gap)
     for name, reason in compared.refused.items():
-        table.add_row(name, "", "", "-", escaped(reason))
+        table.add_row(name, "", "", "-", escaped(spoken(reason)))
     return table
 
 
-def disagreements(compared: MethodComparison) -> tuple[str, ...]:
+def disagreements(compared: MethodComparison) -> tuple[Message, ...]:
     """The verdict as a warning, where methods disagree; and what each method warned of."""
     sets = {frozenset(found.names) for found in compared.results.values()}
-    warnings = [compared.verdict] if len(sets) > 1 else []
+    verdict = Message("methods_disagree", "{verdict}", verdict=compared.verdict)
+    warnings = [verdict] if len(sets) > 1 else []
     for name, found in compared.results.items():
-        warnings += [f"{name}: {warning}" for warning in found.warnings]
+        warnings += [warning.about(name) for warning in found.warnings]
     return tuple(warnings)
 
 
@@ -126,24 +129,31 @@ def read_values(path: Path, robot: Robot) -> Array:
     if path.suffix != ".json":
         other = load_robot(str(path))
         if other.parameter_names != robot.parameter_names:
-            raise DynidError(f"{path}: its parameters are not those of '{robot.name}'")
+            raise DynidError(
+                "parameters_of_other_robot", "{path}: its parameters are not those of '{name}'", path=path,
+                name=robot.name,
+            )  # fmt: skip
         return other.parameters
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise DynidError(f"{path}: not a JSON file of values: {error}") from error
+        raise DynidError("not_json", "{path}: not a JSON file of values: {error}", path=path, error=error) from error
     if not isinstance(data, Mapping):
-        raise DynidError(f"{path}: expected an object {{name: value}}")
+        raise DynidError("values_not_an_object", "{path}: expected an object {{name: value}}", path=path)
     unknown = sorted(set(map(str, data)) - set(robot.parameter_names))
     if unknown:
         raise DynidError(
-            f"{path}: '{unknown[0]}' is no parameter of '{robot.name}'; they look like {robot.parameter_names[0]}"
-        )
+            "unknown_parameter", "{path}: '{unknown}' is no parameter of '{name}'; they look like {parameter_names}",
+            path=path, unknown=unknown[0], name=robot.name, parameter_names=robot.parameter_names[0],
+        )  # fmt: skip
     X = np.full(len(robot.parameter_names), np.nan)
     for k, name in enumerate(robot.parameter_names):
         value = data.get(name, math.nan)
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise DynidError(f"{path}: {name} must be a number, got {value!r}")
+            raise DynidError(
+                "values_not_numeric", "{path}: {name} must be a number, got {value!r}", path=path, name=name,
+                value=value,
+            )  # fmt: skip
         X[k] = value
     return X
 
@@ -212,15 +222,17 @@ class PlateAnswer:
         )
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """What the robot's own sensor cannot tell."""
         if self.hidden:
-            return (
-                f"the rotor inertia of joint {', '.join(self.hidden)} is unknown and its gear ratio is not 1: torques "
-                "need ratio^2 J, the base feels ratio J; declare it",
+            what = (
+                "the rotor inertia of joint {joints} is unknown and its gear ratio is not 1: torques need ratio^2 J, "
+                "the base feels ratio J"
             )
+            return (Message("rotor_inertia_unknown", what, "declare it", joints=self.hidden),)
         if self.relation.lost:
-            return (f"these channels cannot tell {', '.join(self.relation.lost)} of the joint torques",)
+            what = "these channels cannot tell {parameters} of the joint torques"
+            return (Message("channels_insufficient", what, parameters=self.relation.lost),)
         return ()
 
 

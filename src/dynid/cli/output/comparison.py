@@ -13,12 +13,13 @@ import numpy as np
 
 from dynid.cli import terminal
 from dynid.cli.output import identification
-from dynid.cli.terminal import escaped, spoken
+from dynid.cli.terminal import escaped
 from dynid.errors import DynidError
 from dynid.estimation.compare import SHARE, Comparison, EstimatorRun, compare_estimators
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_back
 from dynid.logs.log import Log
+from dynid.messages import Message, spoken
 from dynid.physical.parameters import PhysicalParameters
 
 if TYPE_CHECKING:
@@ -34,15 +35,25 @@ READABLE = 12
 def check_options(*, compare: bool, every: bool, model: str, estimator: str, out: Path | None) -> None:
     """Refuse options that make no sense together, before any work."""
     if every and not compare:
-        raise DynidError("--all goes with --compare; a single result shows every parameter anyway")
+        raise DynidError(
+            "option_not_applicable", "--all goes with --compare; a single result shows every parameter anyway",
+        )  # fmt: skip
     if not compare:
         return
     if model != "torque":
-        raise DynidError(f"--compare tries all models; leave out --model {model}")
+        raise DynidError(
+            "option_not_applicable", "--compare tries all models", "leave out --model {model}", model=model,
+        )  # fmt: skip
     if estimator != "wls":
-        raise DynidError(f"--compare tries all estimators; leave out --estimator {estimator}")
+        raise DynidError(
+            "option_not_applicable", "--compare tries all estimators", "leave out --estimator {estimator}",
+            estimator=estimator,
+        )  # fmt: skip
     if out is not None:
-        raise DynidError("--compare has several results; --json FILE keeps all of them, --out saves a single one")
+        raise DynidError(
+            "option_not_applicable", "--compare has several results", "--json FILE keeps all of them, --out saves a "
+            "single one",
+        )  # fmt: skip
 
 
 def run(
@@ -64,14 +75,14 @@ def run(
     terminal.show_notes(robot, screen)
     show(compared, screen, every=every)
     outputs.show(screen)
-    outputs.finish([] if compared.best is not None else [spoken(compared.advice)])
+    outputs.finish([] if compared.best is not None else [compared.advice])
 
 
 def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
     """Print the runs, the parameters about which they differ most, and which run to trust."""
     identification.show_data(compared.reference.found, screen)
     screen.print(ways_table(compared))
-    say = identification.line
+    say = terminal.line
     say(
         screen,
         f"NRMSE: mean error of the joint torques on {compared.source}, alike for all runs; deviation: median sigma "
@@ -79,7 +90,7 @@ def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
         f"{compared.reference.name}",
     )
     for run in compared.refused:
-        say(screen, f"{run.name} refused: {run.refusal}")
+        say(screen, f"{run.name} refused: {spoken(run.refusal or '')}")
     if compared.interrupted:
         say(screen, "interrupted: the runs that are missing were not tried")
     names = shown_parameters(compared, every)
@@ -182,9 +193,11 @@ def check_words(results: Sequence[Path], with_logs: bool) -> None:
     """Refuse what makes no sense, before any work."""
     resolved = [path.resolve() for path in results]
     if len(set(resolved)) < len(resolved):
-        raise DynidError("the same result is named twice; a comparison needs different ones")
+        raise DynidError("same_result_twice", "the same result is named twice; a comparison needs different ones")
     if with_logs and len(results) > 1:
-        raise DynidError("--log and --validate go with a single RESULT; a comparison draws no curves")
+        raise DynidError(
+            "option_not_applicable", "--log and --validate go with a single RESULT; a comparison draws no curves",
+        )  # fmt: skip
 
 
 def load_bodies(path: Path) -> PhysicalParameters | None:
@@ -204,7 +217,10 @@ def check_report(report: Path | None, others: Sequence[Path | None], keep: Seque
     terminal.check_place("--report", report, suffixes=(".html",), keep=keep)
     for other in others:
         if report is not None and other is not None and other.resolve() == report.resolve():
-            raise DynidError(f"--report and another option both name {report}; give them different names")
+            raise DynidError(
+                "same_output_twice", "--report and another option both name {report}", "give them different names",
+                report=report,
+            )  # fmt: skip
 
 
 def report_identified(
@@ -216,8 +232,8 @@ def report_identified(
     *,
     physical: PhysicalParameters | None = None,
     files: Sequence[Path] = (),
-    warnings: Sequence[str] = (),
-) -> tuple[str, ...]:
+    warnings: Sequence[Message] = (),
+) -> tuple[Message, ...]:
     """Write the report right after an identification, its logs at hand, and return its own warnings.
 
     files: further inputs; warnings: of what else was done.
@@ -248,8 +264,8 @@ def with_command(result: Identification) -> Identification:
     return result.replace(origin=replace(result.origin, command=command_line()))
 
 
-def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[str]:
+def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:
     """Warnings of all results; of several, each with its name."""
     if len(results) == 1:
-        return [terminal.spoken(w) for w in results[0].warnings]
-    return [f"{n}: {terminal.spoken(w)}" for n, r in zip(names, results, strict=True) for w in r.warnings]
+        return list(results[0].warnings)
+    return [w.about(n) for n, r in zip(names, results, strict=True) for w in r.warnings]

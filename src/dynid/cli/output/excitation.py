@@ -13,10 +13,11 @@ import numpy as np
 
 from dynid.cli.log_options import parse_columns
 from dynid.cli.output.recordings import read_motion
-from dynid.cli.terminal import escaped, spoken
+from dynid.cli.terminal import escaped, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, limits_of
 from dynid.logs.read import read_log
+from dynid.messages import Message
 from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
@@ -46,9 +47,15 @@ def parse_numbers(text: str | None, n: int, what: str) -> list[float] | None:
     try:
         values = [float(word) for word in text.split(",")]
     except ValueError:
-        raise DynidError(f"--{what} {text}: give one number, or {n} separated by commas") from None
+        raise DynidError(
+            "option_malformed", "--{what} {text}:", "give one number, or {n} separated by commas", what=what, text=text,
+            n=n,
+        ) from None  # fmt: skip
     if len(values) not in (1, n):
-        raise DynidError(f"--{what}: {len(values)} numbers for {n} joints; give one, or one per joint")
+        raise DynidError(
+            "joint_count_mismatch", "--{what}: {count} numbers for {n} joints", "give one, or one per joint", what=what,
+            count=len(values), n=n,
+        )  # fmt: skip
     return values * n if len(values) == 1 else values
 
 
@@ -75,7 +82,9 @@ def limits_from_options(
 def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> None:
     """A motion through points needs acceleration limits: say so before the search."""
     if not np.isfinite(limits_of(robot, limits).acceleration).all():
-        raise DynidError("a motion through points needs acceleration limits; give --acceleration")
+        raise DynidError(
+            "missing_acceleration_limits", "a motion through points needs acceleration limits", "give --acceleration",
+        )  # fmt: skip
 
 
 def show(excitation: Excitation, screen: Console) -> None:
@@ -177,21 +186,21 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
     column: where channels of a log are, CHANNEL=NAME[,NAME...].
     """
     if robot.floating:
-        raise DynidError(f"'{robot.name}' floats; a moving base is not shown; {FIX_THE_BASE}")
-    try:
-        if file.suffix.lower() in (".json", ".yaml", ".yml"):
-            motion = read_motion(file, robot)
-            return path_of(robot, motion.t, motion.q)
-        log = read_log(file, robot, columns=parse_columns(column) or None)
-    except LogError as error:
-        raise LogError(error.log, spoken(error.problem)) from error
+        raise DynidError(
+            "floating_base", "'{robot}' floats; a moving base is not shown", "{fix}", robot=robot.name,
+            fix=FIX_THE_BASE,
+        )  # fmt: skip
+    if file.suffix.lower() in (".json", ".yaml", ".yml"):
+        motion = read_motion(file, robot)
+        return path_of(robot, motion.t, motion.q)
+    log = read_log(file, robot, columns=parse_columns(column) or None)
     try:
         return path_of(robot, log.t, log.q)
     except DynidError as error:
-        raise LogError(log.name, str(error)) from error
+        raise LogError(log.name, error.message) from error
 
 
-def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[str]]:
+def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
     file = Path(source)
     if file.suffix.lower() != ".urdf" or not file.is_file():
@@ -199,16 +208,16 @@ def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tupl
     return read_shapes(file, robot, lock)
 
 
-def show_notes(notes: Sequence[str], screen: Console) -> None:
+def show_notes(notes: Sequence[Message], screen: Console) -> None:
     """Print why meshes are not drawn."""
     for note in notes[:SHOWN]:
-        screen.print(f"note: {escaped(note)}", highlight=False, soft_wrap=True)
+        show_note(note, screen)
     if len(notes) > SHOWN:
         screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for such reasons", highlight=False)
 
 
 def view_facts(
-    robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[str], address: str
+    robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[Message], address: str
 ) -> dict[str, object]:
     """What is shown, for machines."""
     return {

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.cli.terminal import escaped, spoken
+from dynid.cli.terminal import escaped, line, show_note
 from dynid.dynamics.friction import find_block
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
 from dynid.estimation.joint_parameters import joint_parameters
+from dynid.messages import spoken
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,7 +61,7 @@ def show(result: Identification, screen: Console) -> None:
     if result.friction:
         screen.print(friction_table(result, apart=" " if screen.width >= WIDE else "\n"))
     line(screen, _about_parameters(result))
-    if result.model == "reaction" and not _refusal(result):
+    if result.model == "reaction" and _has_joint_parameters(result):
         same = joint_parameters_above(result)
         line(
             screen,
@@ -71,14 +72,9 @@ def show(result: Identification, screen: Console) -> None:
     screen.print(joints_table(result))
     line(screen, _about_errors(result))
     for note in result.notes:
-        line(screen, f"note: {note}")
+        show_note(note, screen)
     line(screen, f"verdict: {result.verdict}", style="bold")
-    line(screen, f"next: {result.verdict.next_step}")
-
-
-def line(screen: Console, text: str, style: str | None = None) -> None:
-    """Print one sentence, in the words of the command line."""
-    screen.print(escaped(spoken(text)), highlight=False, soft_wrap=not screen.is_terminal, style=style)
+    line(screen, f"next: {spoken(result.verdict.next_step)}")
 
 
 def show_data(result: Identification, screen: Console) -> None:
@@ -94,9 +90,9 @@ def show_data(result: Identification, screen: Console) -> None:
     if unknown is not None:
         line(screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of")
     for log, sentences in result.findings:
-        line(screen, f"{log}: {'nothing to repair' if not sentences else sentences[0]}")
+        line(screen, f"{log}: {'nothing to repair' if not sentences else spoken(sentences[0])}")
         for sentence in sentences[1:]:
-            line(screen, f"  {sentence}")
+            line(screen, f"  {spoken(sentence)}")
     if result.cutoff is None:
         line(screen, f"filter: none; {result.cutoff_reason}")
     else:
@@ -163,13 +159,13 @@ def parameters_table(result: Identification) -> Table:
     return table
 
 
-def _refusal(result: Identification) -> str:
-    """Why the joint torques' parameters cannot be had from the force plate, empty where they can."""
+def _has_joint_parameters(result: Identification) -> bool:
+    """Whether the joint torques' parameters can be had from the force plate."""
     try:
         joint_parameters(result)
-    except DynidError as error:
-        return str(error)
-    return ""
+    except DynidError:
+        return False
+    return True
 
 
 def joint_parameters_above(result: Identification) -> list[str]:
@@ -337,7 +333,7 @@ def facts(result: Identification) -> dict[str, object]:
 
 
 def _joint_facts(result: Identification) -> dict[str, object] | None:
-    if not result.equation.options.has_reactions or _refusal(result):
+    if not result.equation.options.has_reactions or not _has_joint_parameters(result):
         return None
     found = joint_parameters(result)
     finite = [math.isfinite(x) for x in found.values]

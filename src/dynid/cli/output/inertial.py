@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynid.cli import terminal
-from dynid.cli.output.identification import line, number
-from dynid.cli.terminal import Outputs, escaped, spoken
+from dynid.cli.output.identification import number
+from dynid.cli.terminal import Outputs, escaped, line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.exports.export import Export, export
+from dynid.messages import Message, spoken
 from dynid.payload.gains import Gains
 from dynid.payload.payload import ELEMENTS, Payload
 from dynid.physical.check import Check
@@ -42,7 +43,7 @@ def show(found: PhysicalParameters, screen: Console) -> None:
     for binding in found.bindings:
         line(screen, f"binds ({100.0 * binding.share:.0f} % of the pressure): {binding}")
     for note in found.notes:
-        line(screen, f"note: {note}")
+        show_note(note, screen)
 
 
 def cost_sentence(found: PhysicalParameters) -> str:
@@ -182,7 +183,9 @@ def parse_bounds(words: Sequence[str]) -> dict[str, Interval]:
         except ValueError:
             ends = (math.nan, math.nan)
         if not name or not colon or any(map(math.isnan, ends)):
-            raise DynidError(f"--bound {word}: write NAME=LOW:HIGH, an end may be left out")
+            raise DynidError(
+                "option_malformed", "--bound {word}:", "write NAME=LOW:HIGH, an end may be left out", word=word,
+            )  # fmt: skip
         bounds[name] = ends
     return bounds
 
@@ -196,7 +199,7 @@ def check_places(physical: Path | None, urdf: Path | None, others: list[Path], k
     terminal.check_place("--urdf", urdf, suffixes=(".urdf",), keep=keep)
     places = [path.resolve() for path in (*others, physical, urdf) if path is not None]
     if len(set(places)) < len(places):
-        raise DynidError("two outputs name the same file; give them different names")
+        raise DynidError("same_output_twice", "two outputs name the same file", "give them different names")
 
 
 class Bodies:
@@ -210,7 +213,7 @@ class Bodies:
             try:
                 self.found = physical_parameters(result)
             except DynidError as error:
-                outputs.failed.append(str(error))
+                outputs.failed.append(error.message)
 
     def write(self, lock: dict[str, float]) -> None:
         """Write what was found; lock: joints that were held."""
@@ -226,10 +229,10 @@ class Bodies:
         if self.exported is not None:
             line(screen, str(self.exported.verification))
             for note in self.exported.notes:
-                line(screen, f"note: {note}")
+                show_note(note, screen)
 
     @property
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> tuple[Message, ...]:
         """Warnings of both."""
         bodies = () if self.found is None else self.found.warnings
         return (*bodies, *(() if self.exported is None else self.exported.warnings))
@@ -240,7 +243,7 @@ class Bodies:
 
 def show_payload(found: Payload, screen: Console) -> None:
     """Print the logs, the parameters, the body, and what cannot be known."""
-    _line(screen, f"{found.robot}: payload of link {found.link}, in its frame ({found.method})", style="bold")
+    line(screen, f"{found.robot}: payload of link {found.link}, in its frame ({found.method})", style="bold")
     _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
     screen.print(_table("parameter", found.names, found.values, found.quantile * found.sigma, found.units))
     names = ["mass", *(f"centre of mass {axis}" for axis in "xyz"), *(f"inertia {e} about it" for e in ELEMENTS)]
@@ -248,36 +251,36 @@ def show_payload(found: Payload, screen: Console) -> None:
     values = np.concatenate([[found.mass], found.com, found.inertia[upper]])
     sigma = np.concatenate([[found.mass_sigma], found.com_sigma, found.inertia_sigma[upper]])
     screen.print(_table("body", names, values, found.quantile * sigma, ["kg", *["m"] * 3, *["kg m^2"] * 6]))
-    _line(screen, _about(found.groups))
+    line(screen, _about(found.groups))
 
 
 def show_gains(found: Gains, screen: Console) -> None:
     """Print the logs, the gains and the robot's parameters in true units."""
-    _line(screen, f"{found.robot}: drive gains by a known payload at link {found.link}", style="bold")
+    line(screen, f"{found.robot}: drive gains by a known payload at link {found.link}", style="bold")
     _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
     half = found.quantile * found.sigma
     screen.print(_table("gain of joint", found.names, found.values, half, ["true / measured"] * len(half)))
     half = found.quantile * found.parameter_sigma
     screen.print(_table("parameter", found.parameter_names, found.parameters, half, found.parameter_units))
-    _line(screen, _about(found.groups))
+    line(screen, _about(found.groups))
     if np.isfinite(found.values).all():
-        _line(screen, f"use them: --gain {','.join(f'{g:.6g}' for g in found.values)}")
+        line(screen, f"use them: --gain {','.join(f'{g:.6g}' for g in found.values)}")
 
 
 def _show_logs(
-    findings: Sequence[tuple[str, tuple[str, ...]]],
+    findings: Sequence[tuple[str, tuple[Message, ...]]],
     friction: Sequence[str],
     cutoff: float | None,
-    notes: Sequence[str],
+    notes: Sequence[Message],
     screen: Console,
 ) -> None:
     for log, sentences in findings:
-        _line(screen, f"{log}: {'nothing to repair' if not sentences else '; '.join(sentences)}")
-    _line(
+        line(screen, f"{log}: {'; '.join(map(spoken, sentences)) or 'nothing to repair'}")
+    line(
         screen, f"filter: {'none' if cutoff is None else f'{cutoff:.4g} Hz'}; friction: {', '.join(friction) or 'none'}"
     )
     for note in notes:
-        _line(screen, f"note: {note}")
+        show_note(note, screen)
 
 
 def _table(
@@ -300,7 +303,3 @@ def _table(
 def _about(groups: int) -> str:
     how = f"jackknife over {groups} blocks of time" if groups else "textbook formula, white residuals"
     return f"+-: half width of the 95 % interval ({how})"
-
-
-def _line(screen: Console, text: str, style: str | None = None) -> None:
-    screen.print(escaped(spoken(text)), highlight=False, soft_wrap=not screen.is_terminal, style=style)

@@ -46,22 +46,22 @@ def read_motion(path: Path, robot: Robot) -> Motion:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise LogError(str(path), f"cannot be read: {reason}") from error
+            raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
         arrays = _from_trajectory(str(path), _parsed(str(path), text, suffix), robot)
     else:
         log = read_log(path, robot)
         missing = [what for key, what in (("v", "velocities"), ("a", "accelerations")) if key not in log.channels]
         if missing:
             raise LogError(
-                str(path),
-                f"a motion needs {' and '.join(missing)} (columns v1.., a1..); dynid excite --out writes them",
-            )
+                str(path), "missing_derivatives", "a motion needs {missing} (columns v1.., a1..)",
+                "dynid excite --out writes them", missing=' and '.join(missing),
+            )  # fmt: skip
         assert log.v is not None and log.a is not None  # noqa: PT018
         arrays = log.t, log.q, log.v, log.a
     try:
         return Motion(*arrays)
     except MotionError as error:
-        raise LogError(str(path), str(error)) from error
+        raise LogError(str(path), error.message) from error
 
 
 def _parsed(name: str, text: str, suffix: str) -> Any:
@@ -70,7 +70,7 @@ def _parsed(name: str, text: str, suffix: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise LogError(name, f"this is no JSON: {error}") from error
+        raise LogError(name, "not_json", "this is no JSON: {error}", error=error) from error
 
 
 def _parse_yaml(name: str, text: str) -> dict[str, Any]:
@@ -99,11 +99,14 @@ def _from_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Array, 
     """Arrays of a trajectory_msgs/JointTrajectory, its joints brought into the robot's order."""
     lists = isinstance(data, Mapping) and all(isinstance(data.get(key), list) for key in ("joint_names", "points"))
     if not lists or not data["points"]:
-        raise LogError(name, "this is no JointTrajectory: it needs joint_names and points")
+        raise LogError(name, "not_joint_trajectory", "this is no JointTrajectory: it needs joint_names and points")
     given = [str(joint) for joint in data["joint_names"]]
     missing = [joint for joint in robot.joint_names if joint not in given]
     if missing or len(given) != robot.n:
-        raise LogError(name, f"its joints are {', '.join(given)}; '{robot.name}' has {', '.join(robot.joint_names)}")
+        raise LogError(
+            name, "joint_names_mismatch", "its joints are {given}; '{name}' has {joint_names}", given=list(given),
+            name=robot.name, joint_names=list(robot.joint_names),
+        )  # fmt: skip
     order = [given.index(joint) for joint in robot.joint_names]
     rows: dict[str, list[list[float]]] = {"q": [], "v": [], "a": []}
     times = []
@@ -112,27 +115,38 @@ def _from_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Array, 
             for key, letter in _KEYS.items():
                 values = [float(x) for x in point[key]]
                 if len(values) != robot.n:
-                    raise LogError(name, f"point {k} has {len(values)} {key} for {robot.n} joints")
+                    raise LogError(
+                        name, "joint_count_mismatch", "point {k} has {count} {key} for {n} joints", k=k,
+                        count=len(values), key=key, n=robot.n,
+                    )  # fmt: skip
                 rows[letter].append([values[j] for j in order])
             stamp = point["time_from_start"]
             times.append(float(stamp["sec"]) + 1e-9 * float(stamp["nanosec"]))
         except KeyError as error:
             raise LogError(
-                name, f"point {k} has no {error.args[0]}; a motion needs all of {', '.join(_KEYS)}"
-            ) from None
+                name, "trajectory_point_incomplete", "point {k} has no {missing}; a motion needs all of {keys}", k=k,
+                missing=error.args[0], keys=list(_KEYS),
+            ) from None  # fmt: skip
         except (TypeError, ValueError) as error:
-            raise LogError(name, f"point {k} is not made of numbers: {error}") from error
+            raise LogError(
+                name, "values_not_numeric", "point {k} is not made of numbers: {error}", k=k, error=error,
+            ) from error  # fmt: skip
     return np.array(times), *(np.array(rows[letter]) for letter in "qva")  # type: ignore[return-value]
 
 
 def resample(motion: Motion, rate: float) -> Motion:
     """Sample the quintics that join the samples' positions, velocities and accelerations."""
     if not (math.isfinite(rate) and rate > 0.0):
-        raise DynidError(f"--rate {rate:g}: give a positive number of samples per second")
+        raise DynidError(
+            "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
+        )  # fmt: skip
     length = float(motion.t[-1] - motion.t[0])
     count = math.floor(length * rate + 1e-6) + 1
     if not 2 <= count <= MOST:
-        raise DynidError(f"--rate {rate:g}: the motion of {length:.6g} s would have {count} samples")
+        raise DynidError(
+            "too_many_samples", "--rate {rate:g}: the motion of {length:.6g} s would have {count} samples", rate=rate,
+            length=length, count=count,
+        )  # fmt: skip
     t = np.minimum(np.arange(count) / rate, length)
     part = Quintics(np.diff(motion.t), motion.q, motion.v, motion.a).sample(t)
     return Motion(motion.t[0] + np.arange(count) / rate, part.q, part.v, part.a)
@@ -202,7 +216,7 @@ def _write(path: Path, columns: Mapping[str, Array]) -> None:
     import polars as pl
 
     if polars_lost_its_threads():
-        raise DynidError(f"{path}: {NEEDS_SPAWN}")
+        raise DynidError(NEEDS_SPAWN.about(str(path)))
     frame = pl.DataFrame(dict(columns))
     if path.suffix.lower() == ".parquet":
         try:
@@ -235,23 +249,32 @@ class MarkerFile:
 def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
     """Read a CSV with a time and the columns NAME_x, NAME_y, NAME_z of every marker NAME=LINK; empty: hidden."""
     if unit not in LENGTHS:
-        raise DynidError(f"--unit {unit}: lengths are in {', '.join(LENGTHS)}")
+        raise DynidError("unknown_unit", "--unit {unit}: lengths are in {LENGTHS}", unit=unit, LENGTHS=list(LENGTHS))
     carriers = _carriers(markers)
     header, table = _table(path)
     time = next((name for name in header if name.lower() in TIMES), None)
     if time is None:
-        raise DynidError(f"{path}: there is no column t or time; it has {', '.join(header)[:200]}")
+        raise DynidError(
+            "missing_time", "{path}: there is no column t or time; it has {header}", path=path,
+            header=', '.join(header)[:200],
+        )  # fmt: skip
     wanted = {f"{name}_{axis}": (k, j) for k, name in enumerate(carriers) for j, axis in enumerate("xyz")}
     missing = [name for name in wanted if name not in header]
     if missing:
-        raise DynidError(f"{path}: there is no column '{missing[0]}'; it has {', '.join(header)[:200]}")
+        raise DynidError(
+            "unknown_column", "{path}: there is no column '{missing}'; it has {header}", path=path, missing=missing[0],
+            header=', '.join(header)[:200],
+        )  # fmt: skip
     positions = np.empty((len(table), len(carriers), 3))
     for name, (k, j) in wanted.items():
         positions[:, k, j] = table[:, header.index(name)] * LENGTHS[unit]
     others = {name: table[:, k] for k, name in enumerate(header) if name not in wanted and name != time}
     t = table[:, header.index(time)]
     if not np.isfinite(t).all():
-        raise DynidError(f"{path}: line {int(np.flatnonzero(~np.isfinite(t))[0]) + 2} has no time")
+        raise DynidError(
+            "missing_time_value", "{path}: line {t} has no time", path=path,
+            t=int(np.flatnonzero(~np.isfinite(t))[0]) + 2,
+        )  # fmt: skip
     return MarkerFile(t, positions, tuple(carriers), tuple(carriers.values()), others)
 
 
@@ -260,10 +283,13 @@ def _carriers(markers: Sequence[str]) -> dict[str, str]:
     for word in markers:
         name, sign, link = word.partition("=")
         if not (name and sign and link) or name in carriers:
-            raise DynidError(f"--marker {word}: give NAME=LINK, every marker once")
+            raise DynidError("option_malformed", "--marker {word}:", "give NAME=LINK, every marker once", word=word)
         carriers[name] = link
     if not carriers:
-        raise DynidError("name the markers: --marker NAME=LINK for every marker with columns NAME_x, NAME_y, NAME_z")
+        raise DynidError(
+            "missing_marker_names", "name the markers:", "--marker NAME=LINK for every marker with columns NAME_x, "
+            "NAME_y, NAME_z",
+        )  # fmt: skip
     return carriers
 
 
@@ -277,25 +303,36 @@ def _table(path: Path) -> tuple[list[str], Array]:
                 if line:
                     rows.append(_numbers(path, number, line, len(header)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DynidError(f"{path}: cannot be read as CSV: {error}") from error
+        raise DynidError("not_csv", "{path}: cannot be read as CSV: {error}", path=path, error=error) from error
     if len(set(header)) < len(header) or not rows:
-        raise DynidError(f"{path}: a CSV with one line of distinct names and lines of numbers is needed")
+        raise DynidError(
+            "table_malformed", "{path}: a CSV with one line of distinct names and lines of numbers is needed",
+            path=path,
+        )  # fmt: skip
     return header, np.array(rows)
 
 
 def _numbers(path: Path, number: int, line: list[str], count: int) -> list[float]:
     if len(line) != count:
-        raise DynidError(f"{path}: line {number} has {len(line)} entries, the first line {count}")
+        raise DynidError(
+            "cell_count_mismatch", "{path}: line {number} has {count} entries, the first line {count_2}", path=path,
+            number=number, count=len(line), count_2=count,
+        )  # fmt: skip
     try:
         return [float(word) if word.strip() else np.nan for word in line]
     except ValueError as error:
-        raise DynidError(f"{path}: line {number}: {error}") from error
+        raise DynidError(
+            "values_not_numeric", "{path}: line {number}: {error}", path=path, number=number, error=error,
+        ) from error  # fmt: skip
 
 
 def still_frames(t: Array, still: float) -> slice:
     """Frames from the first on for some seconds, at least one."""
     if not 0.0 <= still <= t[-1] - t[0]:
-        raise DynidError(f"--still {still}: seconds between 0 and the {t[-1] - t[0]:.6g} of the recording")
+        raise DynidError(
+            "still_time_outside_recording", "--still {still}: seconds between 0 and the {t:.6g} of the recording",
+            still=still, t=t[-1] - t[0],
+        )  # fmt: skip
     return slice(0, max(int(np.searchsorted(t - t[0], still, side="right")), 1))
 
 

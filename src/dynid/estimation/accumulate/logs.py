@@ -22,6 +22,7 @@ from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log
 from dynid.logs.read import IN_CURRENT
 from dynid.logs.survey import ROWS, Survey, survey
+from dynid.messages import Message, Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -146,8 +147,8 @@ def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Surv
     spans = [s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys]
     if all(s.standing(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
         raise LogError(
-            ", ".join(log.name for log in logs), "no joint moves, so nothing can be identified; record the robot in "
-            "motion (dynid excite designs one), or check that these are measured positions"
+            ', '.join(log.name for log in logs), "no_joint_moves", "no joint moves, so nothing can be identified",
+            "record the robot in motion (dynid excite designs one), or check that these are measured positions",
         )  # fmt: skip
 
 
@@ -188,18 +189,24 @@ def collect_like(
     return accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
 
 
-def without_known(others: State, state: State) -> tuple[State, tuple[str, ...]]:
+def without_known(others: State, state: State) -> tuple[State, tuple[Message, ...]]:
     """Leave out of others what a state was made from, with warnings; all, where most of it was."""
     unseen = others.without_repeats(state.findings)
+    known = "{part} does not count as validation: the parameters were identified from these samples"
     warnings = [
-        f"{repeat.part} does not count as validation: the parameters were identified from these samples"
-        + ("" if repeat.name == repeat.other else f", which {repeat.other} holds")
+        Message(
+            "validation_data_already_used", known + ("" if repeat.name == repeat.other else ", which {other} holds"),
+            part=repeat.part, log=repeat.name, other=repeat.other, share=repeat.share,
+        )
         for repeat in unseen.repeats
         if repeat.of < 0
-    ]
+    ]  # fmt: skip
     if warnings and 2 * len(unseen.blocks) < len(others.blocks):
         unseen = replace(unseen, blocks=(), settling=(), kept=(), findings=())
-        warnings.append("held-out stretches of the logs validate instead; validate on another recording")
+        warnings.append(Message(
+            "validation_on_held_out_parts", "held-out stretches of the logs validate instead",
+            "validate on another recording",
+        ))  # fmt: skip
     return unseen, tuple(warnings)
 
 
@@ -213,8 +220,9 @@ def choose_treatments(
         for s in surveys:
             if cutoff >= 0.5 * s.rate:
                 raise IdentificationError(
-                    f"a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of {s.rate:.4g} Hz"
-                )
+                    "cutoff_above_nyquist", "a cut-off of {cutoff:.4g} Hz is not below half the sampling rate of "
+                    "{rate:.4g} Hz", "give a lower one", cutoff=cutoff, rate=s.rate,
+                )  # fmt: skip
     elif not all(choice.series for choice in choices):
         return tuple(_unfiltered(s, options.delay) for s in surveys), choices[0].reason
     elif complete and options.blocks is not None:
@@ -240,10 +248,10 @@ def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Trea
 def _unfiltered(seen: Survey, delay: float) -> Treatment:
     if seen.samples.v is None or seen.samples.a is None:
         raise IdentificationError(
-            "positions jump about from row to row, so velocities and accelerations cannot be found from them; "
-            "check the columns of time and positions, or record more samples per second, or velocities and "
-            "accelerations too"
-        )
+            "positions_too_rough", "positions jump about from row to row, so velocities and accelerations cannot be "
+            "found from them", "check the columns of time and positions, or record more samples per second, or "
+            "velocities and accelerations too",
+        )  # fmt: skip
     return Treatment(seen.rate, None, False, delay)
 
 
@@ -278,9 +286,10 @@ def _with_window(options: Options, choices: Sequence[Choice], treatments: tuple[
         return options
     if not all(choice.series for choice in choices):
         raise IdentificationError(
-            f"model '{options.model}' integrates over time, but rows are postures in no order of time; "
-            "use model='torque' or 'power'"
-        )
+            "model_needs_time_order", "model '{model}' integrates over time, but rows are postures in no order of time",
+            "use {torque} or {power}", model=options.model, torque=Option("model", "torque"),
+            power=Option("model", "power"),
+        )  # fmt: skip
     if options.window is None:
         band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
         options = replace(options, window=PERIODS / band)
@@ -320,9 +329,15 @@ def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
     if not couplings:
         return None
     if len(couplings) != len(logs) or any(not np.allclose(c, couplings[0]) for c in couplings):
-        raise LogError(logs[0].name, "the logs come with different transmissions (gear)")
+        raise LogError(
+            logs[0].name, "transmissions_differ", "the logs come with different transmissions", "give all the same "
+            "{gear}", gear=Option("gear"),
+        )  # fmt: skip
     if couplings[0].shape != (robot.n, robot.n):
-        raise LogError(logs[0].name, f"its transmission has shape {couplings[0].shape}, not ({robot.n}, {robot.n})")
+        raise LogError(
+            logs[0].name, "wrong_shape", "its transmission has shape {shape!s}, not ({n}, {n})",
+            shape=couplings[0].shape, n=robot.n,
+        )  # fmt: skip
     return couplings[0]
 
 

@@ -20,6 +20,7 @@ from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log
 from dynid.logs.survey import Survey
+from dynid.messages import Message
 from dynid.robot.transform import Array
 
 BLOCK = 1.0
@@ -71,27 +72,29 @@ def accumulate(
     )  # fmt: skip
 
 
-def _too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> str:
+def _too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> Message:
     disordered = found.out_of_order + found.strays.count
     if disordered > 0.1 * found.samples:
-        return (
-            f"{disordered} of {found.samples} rows are not in the order of time; sort the file by its time, or name "
-            "the column of time"
-        )
+        return Message(
+            "rows_not_in_time_order", "{disordered} of {rows} rows are not in the order of time",
+            "sort the file by its time, or name the column of time", disordered=disordered, rows=found.samples,
+        )  # fmt: skip
+    facts = {"rows": found.samples, "rate": seen.rate, "gaps": found.gaps, "cutoff": treatment.cutoff}
     if options.is_integral:
         half, samples = options.half(treatment), treatment.shortest + 2 * options.context(treatment)
-        return (
-            f"no piece of it is as long as a window of {2 * half / treatment.thin_rate:.2g} s with its surroundings "
-            f"({samples / treatment.rate:.2g} s; {found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); "
-            "record longer or give a shorter window"
-        )
+        return Message(
+            "no_piece_as_long_as_window", "no piece of it is as long as a window of {window:.2g} s with its "
+            "surroundings ({seconds:.2g} s; {rows} rows at {rate:.4g} Hz, {gaps} gaps)",
+            "record longer or give a shorter window", window=2 * half / treatment.thin_rate,
+            seconds=samples / treatment.rate, **facts,
+        )  # fmt: skip
     if treatment.cutoff is None:
-        return "no usable samples are left"
-    seconds = treatment.shortest / treatment.rate
-    return (
-        f"no piece of it is as long as the filter needs ({seconds:.2g} s at a cut-off of {treatment.cutoff:.3g} Hz; "
-        f"{found.samples} rows at {seen.rate:.4g} Hz, {found.gaps} gaps); record longer or raise the cut-off"
-    )
+        return Message("no_samples_left", "no usable samples are left", **facts)
+    return Message(
+        "no_piece_as_long_as_filter", "no piece of it is as long as the filter needs ({seconds:.2g} s at a cut-off of "
+        "{cutoff:.3g} Hz; {rows} rows at {rate:.4g} Hz, {gaps} gaps)", "record longer or raise the cut-off",
+        seconds=treatment.shortest / treatment.rate, **facts,
+    )  # fmt: skip
 
 
 class _Collector:

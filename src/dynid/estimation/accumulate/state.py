@@ -18,6 +18,7 @@ from dynid.estimation.solve.robust import OutlierModel
 from dynid.logs.content import Content
 from dynid.logs.cutoff import LoopNoise
 from dynid.logs.findings import Findings
+from dynid.messages import Message
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
 from dynid.storage.records import Form, StoredAs, dump, json_text, load, pick
@@ -42,10 +43,13 @@ class Repeat:
         """What of the log it is."""
         return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> Message:
+        """It as a warning."""
+        facts = {"part": self.part, "log": self.name, "other": self.other, "share": self.share}
         if self.name == self.other:
-            return f"{self.part} is given twice: it is used once"
-        return f"{self.part} holds the same samples as {self.other}: they are used once"
+            return Message("log_given_twice", "{part} is given twice: it is used once", **facts)
+        return Message("logs_share_samples", "{part} holds the same samples as {other}: they are used once", **facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -154,10 +158,16 @@ def merge_states(states: list[State]) -> State:
         a, b = first.equation.options, other.equation.options
         alike = alike and (a.model, a.window, a.quadrature) == (b.model, b.window, b.quadrature)
         if other.equation.names != first.equation.names or not alike:
-            raise IdentificationError("only states of the same robot, columns, cut-off, delay and model can be merged")
+            raise IdentificationError(
+                "states_not_mergeable", "only states of the same robot, columns, cut-off, delay and model can be "
+                "merged", "collect the others with like=",
+            )  # fmt: skip
         x, y = first.equation.rigid, other.equation.rigid
         if (x is None) != (y is None) or (x is not None and y is not None and not np.array_equal(x, y)):
-            raise IdentificationError("states to be merged must share the first estimate behind the load friction")
+            raise IdentificationError(
+                "states_first_estimate_differs", "states to be merged must share the first estimate behind the load "
+                "friction", "collect the others with like=",
+            )  # fmt: skip
     blocks: list[Block] = []
     kept: list[Rows] = []
     torques: list[Block] = []
@@ -194,7 +204,7 @@ class FindingsRecord:
     log: str
     rate: float
     samples: int
-    sentences: tuple[str, ...]
+    sentences: tuple[Message, ...]
     lowest: tuple[float, ...]
     highest: tuple[float, ...]
     mean: tuple[float, ...]
@@ -217,7 +227,7 @@ def _record_content(content: Content) -> Array:
 def _rebuild_content(rows: Array) -> Content:
     check_shape("content", rows, len(rows), 3)
     if np.any(rows[:, :2] < 0.0) or np.any(rows[:, :2] >= 1 << 32):
-        raise IdentificationError("the marks of a log's content are none")
+        raise IdentificationError("record_content_marks_damaged", "the marks of a log's content are none")
     upper, lower = rows[:, :2].T.astype(np.uint64)
     return Content(upper * np.uint64(1 << 32) + lower, rows[:, 2])
 
@@ -250,13 +260,16 @@ class StateRecord:
         logs = len(self.settling)
         alike = len(self.findings) == logs and len(self.floor) in (0, logs)
         if not alike or any(not 0 <= block.log < logs for block in (*self.blocks, *self.torques)):
-            raise IdentificationError("blocks and logs do not belong together")
+            raise IdentificationError("record_blocks_mismatch", "blocks and logs do not belong together")
         for factors in (*(block.factors for block in self.blocks), *self.settling, *self.floor):
             _check_columns(self.equation, factors)
         beside = self.equation.torque_equation() if self.torques else None
         for block in self.torques:
             if beside is None:
-                raise IdentificationError(f"model '{self.equation.options.model}' has no torques beside it")
+                raise IdentificationError(
+                    "model_without_torques", "model '{model}' has no torques beside it",
+                    model=self.equation.options.model,
+                )  # fmt: skip
             _check_columns(beside, block.factors)
 
 
@@ -269,4 +282,4 @@ StoredState = Annotated[
 def _check_columns(equation: Equation, factors: tuple[ChannelFactor, ...]) -> None:
     widths = [len(channel.columns) + 1 for channel in equation.channels]
     if [factor.R.shape[1] for factor in factors] != widths:
-        raise IdentificationError("factors do not have the equation's columns")
+        raise IdentificationError("record_factor_mismatch", "factors do not have the equation's columns")

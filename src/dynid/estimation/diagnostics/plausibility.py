@@ -6,7 +6,6 @@ and a deviation comes with it. Reversed signs of torques or forces make it negat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,15 +120,6 @@ def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: 
             scales.append(Scale(equation.robot.joint_names[channel.joint], product / float(wanted @ wanted)))
     far = [scale for scale in scales if not 1.0 / FAR < scale.ratio < FAR]
     return tuple(scales) if 2 * len(far) > len(equation.torque_channels) else ()
-
-
-def describe_scales(scales: Sequence[Scale]) -> str:
-    """The ratios in words."""
-    some = ", ".join(f"{scale.joint} {scale.ratio:.2g}" for scale in scales[:8])
-    return (
-        f"torques are not of the size that the masses of the robot file ask for (times {some}): currents or motor "
-        "torques in place of joint torques?"
-    )
 
 
 def _nominal(equation: Equation) -> Array | None:

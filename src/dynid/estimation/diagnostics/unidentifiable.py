@@ -10,30 +10,39 @@ import numpy as np
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.relations import Regrouping
+from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array, freeze
 
 ALIKE = 0.3
 """Share of the largest torque that a joint's motion must cause to reveal a direction as well as the best joint's."""
 
+NO_EFFECT = "it has no effect on them"
+
 
 @dataclass(frozen=True, slots=True)
 class Unidentifiable:
     """One parameter that was set to zero: what the data see in its place, and the remedy.
 
-    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * (this one).
+    shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * (this one); None
+    where a file of old does not say.
     """
 
     name: str
     seen: str
-    remedy: str
-    shares: tuple[tuple[str, float], ...] = ()
+    remedy: Message
+    shares: tuple[tuple[str, float], ...] | None = ()
+
+    @property
+    def message(self) -> Message:
+        """It as a warning."""
+        return Message(
+            "parameter_unidentifiable", "{parameter} is unidentifiable from these data ({seen})", "{advice}",
+            parameter=self.name, seen=self.seen, advice=self.remedy, shares=dict(self.shares or ()),
+        )  # fmt: skip
 
     def __str__(self) -> str:
-        return f"{self.name} is unidentifiable from these data ({self.seen}); {self.remedy}"
-
-
-Lost = Unidentifiable  # as the classes of results name it
+        return str(self.message)
 
 
 def describe_unidentifiable(
@@ -62,8 +71,9 @@ def describe_unidentifiable(
         direction[kept] -= shares
         seen = ("only noise of the sensors excites it; " if by_noise else "") + seen_instead(terms, name)
         kept_shares = tuple((other, float(share)) for share, other in terms)
-        remedy = "lower the cut-off, or " if by_noise and is_noisy else ""
-        remedy += _remedy(equation, unknowns, direction, posture)
+        remedy = _remedy(equation, unknowns, direction, posture)
+        if by_noise and is_noisy:
+            remedy = Message("lower_cutoff_or_move", "lower the cut-off, or {motion}", motion=remedy)
         found.append(Unidentifiable(name, seen, remedy, kept_shares))
     return tuple(found)
 
@@ -74,7 +84,7 @@ def _size(shares: Array) -> float:
 
 def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
     """What the data show in place of an unidentifiable parameter; terms: (share, name) of what it joins."""
-    return "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
+    return NO_EFFECT if not terms else f"they show {_sum(terms, name)} only"
 
 
 def _sum(terms: list[tuple[float, str]], name: str) -> str:
@@ -86,20 +96,21 @@ def _sum(terms: list[tuple[float, str]], name: str) -> str:
     return ", ".join(parts) + more
 
 
-def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> str:
+def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> Message:
     place = unknowns.place[0]
     columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
     rigid = columns[: equation.rigid_count]
     if not np.any(rigid):
         if not equation.torque_channels:
-            return "move all joints, one after the other and together"
+            return Message("move_all_joints", "move all joints, one after the other and together")
         names = equation.robot.joint_names
         j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.torque_channels]))
-        return f"move joint {names[equation.torque_channels[j].joint]} faster, slower and in both directions"
+        joint = names[equation.torque_channels[j].joint]
+        return Message("vary_joint_speed", "move joint {joint} faster, slower and in both directions", joint=joint)
     return revealing_motion(equation, rigid, posture)
 
 
-def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> str:
+def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> Message:
     """Try motions of single joints, then of pairs, around the posture (n,), and name one that shows a direction.
 
     Of several joints that show it as well the last is named, which moves least of the robot. rigid: the direction,
@@ -110,13 +121,21 @@ def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> str:
     best = int(np.flatnonzero(np.array(single) >= ALIKE * max(single))[-1])
     whole = _shown(equation, rigid, posture, tuple(range(n)))
     if single[best] > 1e-3 * max(whole, 1e-300):
-        return f"move joint {names[best]} more, independently of the others (position, speed and acceleration)"
+        return Message(
+            "move_joint_more", "move joint {joint} more, independently of the others (position, speed and "
+            "acceleration)", joint=names[best],
+        )  # fmt: skip
     pairs = {(i, j): _shown(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
     if pairs:
         pair = max(pairs, key=lambda key: pairs[key])
         if pairs[pair] > 1e-3 * max(whole, 1e-300):
-            return f"move joints {names[pair[1]]} and {names[pair[0]]} at the same time"
-    return "move all joints at the same time, with other combinations of positions and speeds"
+            joints = (names[pair[1]], names[pair[0]])
+            return Message(
+                "move_joints_together", "move joints {joints[0]} and {joints[1]} at the same time", joints=joints
+            )
+    return Message(
+        "vary_positions_and_speeds", "move all joints at the same time, with other combinations of positions and speeds"
+    )
 
 
 def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:

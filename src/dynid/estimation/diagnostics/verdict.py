@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from dynid.estimation.diagnostics.plausibility import Placement, Scale, describe_scales
+from dynid.estimation.diagnostics.plausibility import Placement, Scale
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.inference.score import Score
+from dynid.messages import Message, Option
 
 Level = Literal["good", "usable", "do not trust"]
 
@@ -35,11 +36,11 @@ class Verdict:
     """How far to trust a result, with the reasons and the next step."""
 
     level: Level
-    reasons: tuple[str, ...]
-    next_step: str
+    reasons: tuple[Message, ...]
+    next_step: Message
 
     def __str__(self) -> str:
-        return f"{self.level}: {'; '.join(self.reasons)}"
+        return f"{self.level}: {'; '.join(reason.what for reason in self.reasons)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +116,6 @@ class Evidence:
         return 2 * len(self.negative) > self.joints
 
 
-def _negative(evidence: Evidence) -> str:
-    return f"the inertia about joint {_some(evidence.negative)} is negative, which nature does not allow"
-
-
 def assess(evidence: Evidence) -> Verdict:
     """Weigh the figures."""
     bad = _damning(evidence)
@@ -130,16 +127,18 @@ def assess(evidence: Evidence) -> Verdict:
     if reasons:
         return Verdict("usable", tuple(text for text, _ in reasons), reasons[0][1])
     _, figures = evidence.figures
-    worst = float(np.nanmax(figures.counted))
-    praise = f"validation NRMSE {_of_torques(evidence)}{figures.mean:.3f} on average, {worst:.3f} at worst"
-    if evidence.is_plate:
-        step = "use it: joint_parameters gives the links' torques, without friction; find its bodies"
-    else:
-        step = "use it: predict torques, find its bodies, export it"
+    facts = {"of": _of_torques(evidence), "mean": figures.mean, "worst": float(np.nanmax(figures.counted))}
+    praise = "validation NRMSE {of}{mean:.3f} on average, {worst:.3f} at worst"
     if evidence.torques is None and evidence.model not in ("torque", "torque+reaction"):
-        praise += f", of {NAMES[evidence.model]} alone: joint torques were not judged"
-        step = "check its torques on a recording that has them"
-    return Verdict("good", (praise,), step)
+        praise += ", of {model} alone: joint torques were not judged"
+        step = Message("torques_not_judged", "check its torques on a recording that has them")
+        return Verdict("good", (Message("torques_not_judged", praise, model=NAMES[evidence.model], **facts),), step)
+    step = Message("ready_to_use", "use it: predict torques, find its bodies, export it")
+    if evidence.is_plate:
+        step = Message(
+            "ready_to_use", "use it: joint_parameters gives the links' torques, without friction; find its bodies"
+        )
+    return Verdict("good", (Message("predicts_well", praise, **facts),), step)
 
 
 def _of_torques(evidence: Evidence) -> str:
@@ -148,164 +147,224 @@ def _of_torques(evidence: Evidence) -> str:
 
 NAMES = {"power": "power", "energy": "energy", "momentum": "momentum", "reaction": "the forces on the base"}
 
-Reason = tuple[str, str]
-"""What speaks against trusting a result, and the next step."""
+Reason = tuple[Message, Message]
+"""What speaks against trusting a result, with its remedy, and this remedy as the next step."""
+
+
+def _reason(code: str, what: str, step: str, /, **facts: Any) -> Reason:
+    return Message(code, what, step, **facts), Message(code, step, **facts)
+
+
+NEGATIVE = "the inertia about joint {some} is negative, which nature does not allow"
 
 
 def _damning(evidence: Evidence) -> list[Reason]:
     if evidence.is_reversed:
-        what, step = "torques is probably reversed", "check the signs of torques and positions"
+        facts = {"joints": list(evidence.negative), "some": _some(evidence.negative)}
         if evidence.is_plate:
-            what, step = "forces is probably reversed (sense)", "check the sense of the force plate"
-        return [(f"{_negative(evidence)}; the sign of the {what}", step)]
+            return [_reason(
+                "forces_reversed", NEGATIVE + "; the sign of the forces is probably reversed (sense)",
+                "check the sense of the force plate", **facts,
+            )]  # fmt: skip
+        return [_reason(
+            "torques_reversed", NEGATIVE + "; the sign of the torques is probably reversed",
+            "check the signs of torques and positions", **facts,
+        )]  # fmt: skip
     _, figures = evidence.figures
     mean = figures.mean
     if np.isfinite(mean) and mean <= USABLE_MEAN:
         return []
     if evidence.torques_decide and evidence.fit.mean <= USABLE_MEAN:
         return [_poor_torques(evidence, mean)]
+    errors = {"nrmse": mean, "percent": 100.0 * mean, "fit_nrmse": evidence.fit.mean}
+    large = "the residual is as large as {percent:.0f} % of the signal on validation data; "
     if evidence.fit.mean > USABLE_MEAN:
         if evidence.is_plate:
-            why = (
-                "the model does not explain the forces even where it was fitted: are pose, reference point, sense and "
-                "order of the channels of the force plate declared as they are?"
-            )
-            return [(f"{_as_large(mean)}; {why}", "check the description of the force plate")]
-        why = (
-            "the model does not explain the torques even where it was fitted: is this the right robot, are units, "
-            "signs and the order of joints right?"
-        )
-        return [(f"{_as_large(mean)}; {why}", "check robot, units, signs and joint order")]
+            return [_reason(
+                "forces_not_explained", large + "the model does not explain the forces even where it was fitted: are "
+                "pose, reference point, sense and order of the channels of the force plate declared as they are?",
+                "check the description of the force plate", **errors,
+            )]  # fmt: skip
+        return [_reason(
+            "torques_not_explained", large + "the model does not explain the torques even where it was fitted: is this "
+            "the right robot, are units, signs and the order of joints right?",
+            "check robot, units, signs and joint order", **errors,
+        )]  # fmt: skip
     if evidence.seconds < SHORT:
-        why = f"the recording is {evidence.seconds:.2g} s long, too short to tell so many parameters apart"
-        return [(f"{_as_large(mean)}; {why}", "record 20 s or more of exciting motion (dynid excite designs one)")]
-    why = "the fit does not carry over to data it has not seen: too little or too dull motion, or wrong units or joints"
-    return [(f"{_as_large(mean)}; {why}", "check units and joint order, then record longer and more exciting motion")]
+        return [_reason(
+            "recording_too_short", large + "the recording is {seconds:.2g} s long, too short to tell so many "
+            "parameters apart", RECORD_LONGER, seconds=evidence.seconds, **errors,
+        )]  # fmt: skip
+    return [_reason(
+        "fit_does_not_carry_over", large + "the fit does not carry over to data it has not seen: too little or too "
+        "dull motion, or wrong units or joints", "check units and joint order, then record longer and more exciting "
+        "motion", **errors,
+    )]  # fmt: skip
+
+
+RECORD_LONGER = "record 20 s or more of exciting motion (dynid excite designs one)"
+
+FEW_BLOCKS = Message(
+    "no_jackknife", "there are too few blocks of time for the jackknife: deviations are the textbook ones",
+    "record longer",
+)  # fmt: skip
 
 
 def _poor_torques(evidence: Evidence, mean: float) -> Reason:
     """The model explains what it is about, but not the torques."""
-    text = (
-        f"predicted joint torques have an NRMSE of {mean:.3g} on validation data, {NAMES[evidence.model]} of "
-        f"{evidence.validation.mean:.2g}"
-    )
+    what = "predicted joint torques have an NRMSE of {nrmse:.3g} on validation data, {model} of {own_nrmse:.2g}: "
+    facts = {"nrmse": mean, "model": NAMES[evidence.model], "own_nrmse": evidence.validation.mean}
+    torque, momentum = Option("model", "torque"), Option("model", "momentum")
     if evidence.is_plate:
-        text += ": units or gains of the torques, or the description of the force plate, are wrong"
-        return text, "check units, signs and gains of the torques and the description of the force plate"
+        return _reason(
+            "torques_contradict_forces", what + "units or gains of the torques, or the description of the force plate, "
+            "are wrong", "check units, signs and gains of the torques and the description of the force plate", **facts,
+        )  # fmt: skip
     if evidence.model == "momentum":
-        return f"{text}: the motion does not tell the parameters apart", "identify with model='torque', or move more"
-    text += ": one channel of all joints does not tell their parameters apart on this motion"
-    return text, "identify with model='torque' or 'momentum'"
-
-
-def _as_large(mean: float) -> str:
-    return f"the residual is as large as {100.0 * mean:.0f} % of the signal on validation data"
+        return _reason(
+            "torques_not_predicted", what + "the motion does not tell the parameters apart",
+            "identify with {torque}, or move more", torque=torque, **facts,
+        )  # fmt: skip
+    return _reason(
+        "torques_not_predicted", what + "one channel of all joints does not tell their parameters apart on this motion",
+        "identify with {torque} or {momentum}", torque=torque, momentum=momentum, **facts,
+    )  # fmt: skip
 
 
 def _wrong_size(evidence: Evidence) -> list[Reason]:
     """Currents, or other things in place of joint torques."""
+    gain = Option("gain")
     if evidence.in_current:
-        text = "the torques are currents: parameters and deviations are in units of current, not in kg m and kg m^2"
-        return [(text, "give the drive gains in N m per A (gain=, --gain), or find them (dynid gains)")]
+        return [_reason(
+            "torques_are_currents", "the torques are currents: parameters and deviations are in units of current, not "
+            "in kg m and kg m^2", "give the drive gains in N m per A ({gain}), or find them (dynid gains)", gain=gain,
+        )]  # fmt: skip
     if evidence.scales:
-        return [
-            (
-                describe_scales(evidence.scales),
-                "give the drive gains in N m per A (gain=, --gain), or correct the robot file",
-            )
-        ]
+        ratios = {scale.joint: scale.ratio for scale in evidence.scales}
+        return [_reason(
+            "torques_of_wrong_size", "torques are not of the size that the masses of the robot file ask for (times "
+            "{some}): currents or motor torques in place of joint torques?",
+            "give the drive gains in N m per A ({gain}), or correct the robot file", gain=gain, ratios=ratios,
+            some=[f"{joint} {ratio:.2g}" for joint, ratio in list(ratios.items())[:8]],
+        )]  # fmt: skip
     return []
 
 
 def _poor_prediction(evidence: Evidence) -> list[Reason]:
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
     if evidence.seconds < SHORT:
-        step = "record 20 s or more of exciting motion (dynid excite designs one)"
+        step = RECORD_LONGER
     if evidence.is_plate and evidence.torques_decide:
         step = "check units, signs and gains of the torques, and the robot's geometry"
     reasons = []
     channels, errors = evidence.figures
     if errors.mean > GOOD_MEAN:
-        text = f"validation NRMSE {_of_torques(evidence)}is {errors.mean:.2f} on average, more than {GOOD_MEAN}"
-        if evidence.seconds < SHORT:
-            text += f", from {evidence.seconds:.2g} s of recording"
-        reasons.append((text, step))
+        what = "validation NRMSE {of}is {mean:.2f} on average, more than {limit}"
+        what += ", from {seconds:.2g} s of recording" if evidence.seconds < SHORT else ""
+        reasons.append(_reason(
+            "poor_prediction", what, step, of=_of_torques(evidence), mean=errors.mean, limit=GOOD_MEAN,
+            seconds=evidence.seconds,
+        ))  # fmt: skip
     figures = list(zip(channels, errors.counted, strict=True))
     of_plate = evidence.is_plate and not evidence.torques_decide
     if of_plate:
         step = "check pose, reference point and channels of the force plate, and the robot's geometry"
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
-        what = "channel" if of_plate else "torque of joint"
-        reasons.append((f"the {what} {_some(hopeless)} is not explained", step))
-    poor = [f"{channel} ({x:.2f})" for channel, x in figures if GOOD_WORST < x <= HOPELESS]
+        what = "the channel {some} is not explained" if of_plate else "the torque of joint {some} is not explained"
+        reasons.append(_reason("channels_not_explained", what, step, channels=hopeless, some=_some(hopeless)))
+    poor = {channel: float(x) for channel, x in figures if GOOD_WORST < x <= HOPELESS}
     if poor:
-        what = "channels" if of_plate else "joints"
-        reasons.append((f"{what} are predicted poorly (NRMSE above {GOOD_WORST}): {_some(poor)}", step))
+        reasons.append(_reason(
+            "channels_predicted_poorly", "{kind} are predicted poorly (NRMSE above {limit}): {some}", step,
+            kind="channels" if of_plate else "joints", limit=GOOD_WORST, nrmse=poor,
+            some=_some([f"{channel} ({x:.2f})" for channel, x in poor.items()]),
+        ))  # fmt: skip
     return reasons
 
 
 def _weak_data(evidence: Evidence) -> list[Reason]:
     reasons = []
-    if evidence.placement is not None and evidence.placement.is_off:
-        text = f"the force plate seems to sit {evidence.placement} beside where it was declared"
-        reasons.append((text, "correct position, rotation or reference of the force plate"))
+    placement = evidence.placement
+    if placement is not None and placement.is_off:
+        reasons.append(_reason(
+            "force_plate_misplaced", "the force plate seems to sit {placement} beside where it was declared",
+            "correct position, rotation or reference of the force plate", placement=str(placement),
+            shift=placement.shift, turn=placement.turn,
+        ))  # fmt: skip
     if evidence.unidentifiable:
-        names = _some([item.name for item in evidence.unidentifiable])
-        text = f"the data cannot tell {_count(len(evidence.unidentifiable), 'parameter')} from others ({names})"
-        reasons.append((text, "record a motion that reveals what is lost (dynid excite designs one)"))
+        names = [item.name for item in evidence.unidentifiable]
+        reasons.append(_reason(
+            "parameters_unidentifiable", "the data cannot tell {count} from others ({some})",
+            "record a motion that reveals them (dynid excite designs one)", parameters=names,
+            count=_count(len(names), "parameter"), some=_some(names),
+        ))  # fmt: skip
     if evidence.base_condition > HIGH_CONDITION:
-        text = (
-            f"the base columns have a condition number of {evidence.base_condition:.0f}: small errors of model or "
-            "motion become large errors of single parameters"
-        )
-        reasons.append((text, "record a more exciting motion (dynid excite)"))
+        reasons.append(_reason(
+            "high_condition", "the base columns have a condition number of {condition:.0f}: small errors of model or "
+            "motion become large errors of single parameters", "record a more exciting motion (dynid excite)",
+            condition=evidence.base_condition,
+        ))  # fmt: skip
     if evidence.motion_noise > NOISY:
         share = evidence.motion_noise
-        text = (
-            f"accelerations derived from the positions are noise to {100.0 * share:.0f} %, which pulls inertias "
-            f"towards zero by some {100.0 * share**2:.2g} %, beyond their deviations"
-        )
-        reasons.append((text, "lower the cut-off, or move faster; momentum needs no accelerations"))
+        reasons.append(_reason(
+            "noisy_accelerations", "accelerations derived from the positions are noise to {percent:.0f} %, which pulls "
+            "inertias towards zero by some {bias_percent:.2g} %, beyond their deviations",
+            "lower the cut-off, or move faster; momentum needs no accelerations", percent=100.0 * share,
+            bias_percent=100.0 * share**2,
+        ))  # fmt: skip
     if evidence.shaken:
-        text = (
-            "encoder noise that the controller feeds back makes velocities reverse at the rate of the noise (rms in "
-            "rad/s or m/s), so that friction looks smoother than it is; joint "
-            f"{_some([str(item) for item in evidence.shaken])}; the intervals allow for it"
-        )
-        step = "pass through zero velocity faster, filter the controller's velocity feedback, or use finer encoders"
-        reasons.append((text, step))
+        reasons.append(_reason(
+            "encoder_noise_fed_back", "encoder noise that the controller feeds back makes velocities reverse at the "
+            "rate of the noise (rms in rad/s or m/s), so that friction looks smoother than it is; joint {some}; the "
+            "intervals allow for it", "pass through zero velocity faster, filter the controller's velocity feedback, "
+            "or use finer encoders", some=_some([str(item) for item in evidence.shaken]),
+            joints=[item.joint for item in evidence.shaken],
+            parameters=[name for item in evidence.shaken for name in item.names],
+        ))  # fmt: skip
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
-        text = f"the deviations rest on {_count(evidence.groups, 'block')} of time only"
-        reasons.append((text, "record longer"))
+        reasons.append(_reason(
+            "few_time_blocks", "the deviations rest on {count} of time only", "record longer",
+            blocks=evidence.groups, count=_count(evidence.groups, "block"),
+        ))  # fmt: skip
     if evidence.essential_groups:
-        text = f"{_count(evidence.essential_groups, 'block')} of time alone shows some combination of parameters"
-        reasons.append((text, "repeat the motion, so that every part of it is there twice"))
+        reasons.append(_reason(
+            "essential_time_blocks", "{count} of time alone shows some combination of parameters",
+            "repeat the motion, so that every part of it is there twice", blocks=evidence.essential_groups,
+            count=_count(evidence.essential_groups, "block"),
+        ))  # fmt: skip
     delay = evidence.delay
     if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
-        total = evidence.used_delay + delay.seconds
-        when = "after" if delay.seconds > 0.0 else "before"
-        text = (
-            f"torques seem to be recorded {1e3 * abs(delay.seconds):.2g} ms (+- {1e3 * delay.sigma:.1g}) {when} the "
-            f"positions{' still' if evidence.used_delay else ''}; delay={total:.4f} corrects it"
-        )
-        reasons.append((text, f"identify again with delay={total:.4f} and compare the validation error"))
+        reasons.append(_reason(
+            "torques_delayed", "torques seem to be recorded {ms:.2g} ms (+- {sigma_ms:.1g}) {when} the "
+            "positions{still}", "identify again with {option} and compare the validation error",
+            seconds=delay.seconds, ms=1e3 * abs(delay.seconds), sigma_ms=1e3 * delay.sigma,
+            when="after" if delay.seconds > 0.0 else "before", still=" still" if evidence.used_delay else "",
+            delay=evidence.used_delay + delay.seconds,
+            option=Option("delay", round(evidence.used_delay + delay.seconds, 4)),
+        ))  # fmt: skip
     return reasons
 
 
 def _weak_values(evidence: Evidence) -> list[Reason]:
     reasons = []
     if evidence.negative and not evidence.is_reversed:
-        reasons.append((_negative(evidence), "the model lacks something at these joints, friction for example"))
+        reasons.append(_reason(
+            "negative_inertia", NEGATIVE, "the model lacks something at these joints, friction for example",
+            joints=list(evidence.negative), some=_some(evidence.negative),
+        ))  # fmt: skip
     if evidence.weak:
-        text = (
-            f"{_count(len(evidence.weak), 'inertial parameter')} not known to half of the largest of the kind "
-            f"({_some(evidence.weak)})"
-        )
-        reasons.append((text, "record a more exciting motion (dynid excite), or fix what is known"))
+        reasons.append(_reason(
+            "weak_parameters", "{count} not known to half of the largest of the kind ({some})",
+            "record a more exciting motion (dynid excite), or fix what is known", parameters=list(evidence.weak),
+            count=_count(len(evidence.weak), "inertial parameter"), some=_some(evidence.weak),
+        ))  # fmt: skip
     if evidence.impossible:
-        text = f"negative beyond doubt, which nature does not allow: {_some(evidence.impossible)}"
-        reasons.append((text, "the model lacks something at these joints; physical parameters will not fit as well"))
+        reasons.append(_reason(
+            "impossible_parameters", "negative beyond doubt, which nature does not allow: {some}",
+            "the model lacks something at these joints; physical parameters will not fit as well",
+            parameters=list(evidence.impossible), some=_some(evidence.impossible),
+        ))  # fmt: skip
     return reasons
 
 

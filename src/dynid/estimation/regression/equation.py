@@ -153,10 +153,14 @@ class Equation:
             for joint in (column.joint, column.of):
                 if joint not in robot.joint_names:
                     raise IdentificationError(
-                        f"column '{column.name}' speaks of joint '{joint}'; joints are {', '.join(robot.joint_names)}"
-                    )
+                        "unknown_joint", "column '{name}' speaks of joint '{joint}'; joints are {joint_names}",
+                        name=column.name, joint=joint, joint_names=list(robot.joint_names),
+                    )  # fmt: skip
             if column.name in taken:
-                raise IdentificationError(f"column '{column.name}' has the name of another parameter; rename it")
+                raise IdentificationError(
+                    "column_named_as_parameter", "column '{name}' has the name of another parameter", "rename it",
+                    name=column.name,
+                )  # fmt: skip
         transmission = np.eye(robot.n) if transmission is None else transmission
         options = options.of_equation
         shapes = FrictionShapes(friction, scale)

@@ -16,6 +16,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
+from dynid.messages import Message
 from dynid.robot.transform import Array
 
 Factors = dict[int, tuple[ChannelFactor, ...]]
@@ -99,7 +100,7 @@ def solve(
     counts = np.array([sum(f[c].count for f in factors.values()) for c in range(channels)], dtype=np.float64)
     squares = np.array([sum(f[c].squares for f in factors.values()) for c in range(channels)])
     if not counts.any():
-        raise IdentificationError("there are no rows to solve")
+        raise IdentificationError("no_rows_to_solve", "there are no rows to solve")
     size = np.sqrt(squares / np.maximum(counts, 1.0))
     floor = FLOOR * np.maximum(size, SILENT * size.max()) + 1e-300
     fixed_noise = noise is not None
@@ -263,7 +264,7 @@ def _free_directions(count: int, regrouping: Regrouping | None, constraints: Con
     C = constraints.matrix @ free
     u, *_ = np.linalg.lstsq(C, constraints.right, rcond=None)
     if not np.allclose(C @ u, constraints.right, rtol=1e-8, atol=1e-10 * (1.0 + np.abs(constraints.right).max())):
-        raise IdentificationError("the known and equal parameters contradict each other")
+        raise IdentificationError("constraints_contradictory", "the known and equal parameters contradict each other")
     return np.asarray(free @ scipy.linalg.null_space(C)), np.asarray(free @ u)
 
 
@@ -289,7 +290,7 @@ def constraints_of(
     known: Mapping[str, float],
     equal: Sequence[tuple[str, str]],
     declared: Mapping[str, float],
-) -> tuple[Constraints | None, tuple[str, ...]]:
+) -> tuple[Constraints | None, tuple[Message, ...]]:
     """Equations of the unknowns, and notes on what says nothing about them; declared: known where nothing else is said.
 
     Everything is first written on standard parameters X (and friction). Data see XB = M X only, so a statement
@@ -322,9 +323,12 @@ def constraints_of(
     return _visible(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
 
 
-def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[str, ...]]:
+def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[Message, ...]]:
+    what = (
+        "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
+    )
     silent = tuple(
-        f"'{text}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
+        Message("constraint_without_effect", what, constraint=text)
         for text, row in zip(spoken, C, strict=True)
         if text and not _in_row_space(row, M)
     )
@@ -346,7 +350,10 @@ def _in_row_space(row: Array, M: Array) -> bool:
 def _place(name: str, everything: list[str]) -> int:
     if name not in everything:
         near = difflib.get_close_matches(name, everything, n=3) or everything[:8]
-        raise IdentificationError(f"there is no parameter '{name}' here; near it are {', '.join(near)}")
+        raise IdentificationError(
+            "unknown_parameter", "there is no parameter '{parameter}' here; near it are {near}", parameter=name,
+            near=near,
+        )  # fmt: skip
     return everything.index(name)
 
 
@@ -356,5 +363,8 @@ def _finite(name: str, value: float) -> float:
     except (TypeError, ValueError):
         number = np.nan
     if not np.isfinite(number):
-        raise IdentificationError(f"the known value of '{name}' must be a finite number, got {value!r}")
+        raise IdentificationError(
+            "known_value_not_finite", "the known value of '{parameter}' must be a finite number, got {value!r}",
+            parameter=name, value=value,
+        )  # fmt: skip
     return number

@@ -36,8 +36,14 @@ from dynid.estimation.solve.least_squares import (
     stacked,
 )
 from dynid.identifiability.numeric import find_by_qr
+from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
+
+LACKS_RANK = "recursion_block_lacks_rank"
+"""Code of the refusal where a joint's own block lacks rank (eq. 2.30)."""
+
+WLS = Option("estimator", "wls")
 
 ROUNDING = 1e-9
 """Size of a parameter's column in one joint's torque, over that in all torques, below which it is rounding."""
@@ -75,11 +81,15 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
     check_serial(robot)
     if equation.options.is_scalar:
         raise IdentificationError(
-            f"model '{equation.options.model}' adds up all joints, the recursion goes joint by joint; "
-            "use model='torque' or 'momentum', or estimator='wls'"
-        )
+            "recursion_with_summed_model", "model '{model}' adds up all joints, the recursion goes joint by joint",
+            "use {torque} or {momentum}, or {estimator}", model=equation.options.model,
+            torque=Option("model", "torque"), momentum=Option("model", "momentum"), estimator=WLS,
+        )  # fmt: skip
     if equation.base_channels:
-        raise IdentificationError("the recursion goes joint by joint, not with forces on the base; use estimator='wls'")
+        raise IdentificationError(
+            "recursion_with_base_forces", "the recursion goes joint by joint, not with forces on the base",
+            "use {estimator}", estimator=WLS,
+        )  # fmt: skip
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
     depth = _depths(robot)
     order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])
@@ -108,7 +118,10 @@ def levels_of(names: tuple[str, ...], joints: tuple[str, ...], order: tuple[int,
         found.append((kept, own))
         left = [k for k in left if k not in kept]
     if left:
-        raise IdentificationError(f"no torque tells {', '.join(names[k] for k in left)}; use estimator='wls'")
+        raise IdentificationError(
+            "recursion_parameters_unseen", "no torque tells {parameters}", "use {estimator}",
+            parameters=[names[k] for k in left], estimator=WLS,
+        )  # fmt: skip
     found.reverse()
     edges = np.concatenate([[0], np.cumsum([len(kept) for kept, _ in found])]).tolist()
     places = tuple(slice(start, stop) for start, stop in itertools.pairwise(edges))
@@ -120,16 +133,16 @@ def check_serial(robot: Robot) -> None:
     """Refuse robots whose torques are not block triangular along one chain."""
     if robot.closures or robot.couplings:
         raise IdentificationError(
-            f"'{robot.name}' has closed loops or coupled joints: its torques are not block triangular; "
-            "the recursion goes on serial robots, use estimator='wls'"
-        )
+            "closed_loops_or_couplings", "'{robot}' has closed loops or coupled joints: its torques are not block "
+            "triangular; the recursion goes on serial robots,", "use {estimator}", robot=robot.name, estimator=WLS,
+        )  # fmt: skip
     depth = _depths(robot)
     alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]
     if alike:
         raise IdentificationError(
-            f"'{robot.name}' branches (joints {' and '.join(alike[:2])}): the recursion goes on serial robots, "
-            "use estimator='wls'"
-        )
+            "recursion_on_branched_robot", "'{robot}' branches (joints {joints[0]} and {joints[1]}): the recursion "
+            "goes on serial robots,", "use {estimator}", robot=robot.name, joints=alike, estimator=WLS,
+        )  # fmt: skip
 
 
 def _depths(robot: Robot) -> list[int]:
@@ -221,10 +234,11 @@ def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unkno
     some = [own[k] for k in sorted(places)]
     together = rank_of(stacked(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
     raise IdentificationError(
-        f"the recursion stops at joint '{levels.joints[levels.order[i]]}': along this motion its own torque does not "
-        f"tell {' and '.join(some)} apart{why} (rank {len(kept)} of {len(own)}; Ha, Ko & Kwon, eq. 2.30); "
-        + ("all joints together do: use estimator='wls'" if together else "nor do all joints together: move otherwise")
-    )
+        LACKS_RANK, "the recursion stops at joint '{joint}': along this motion its own torque does not tell {joined} "
+        "apart{why} (rank {rank} of {columns}; Ha, Ko & Kwon, eq. 2.30)", "all joints together do: use {estimator}"
+        if together else "nor do all joints together: move otherwise", joint=levels.joints[levels.order[i]],
+        parameters=some, joined=" and ".join(some), why=why, rank=len(kept), columns=len(own), estimator=WLS,
+    )  # fmt: skip
 
 
 def shifts_of(
@@ -298,26 +312,28 @@ class Candidate:
 
 def compare_with_batch(
     unknowns: Unknowns, levels: Levels, recursion: Candidate, batch: Candidate
-) -> tuple[str, tuple[str, ...]]:
+) -> tuple[Message, tuple[Message, ...]]:
     """One note on both, and a warning for every joint whose own block tells its parameters far worse than batch."""
     smallest = NEGLIGIBLE * _sizes(unknowns, batch.values)
     apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
     k = int(np.argmax(apart))
-    note = (
-        f"beside the recursion, all joints together (wls): they differ by at most {apart[k]:.2g} combined deviations "
-        f"({unknowns.names[k]}: {recursion.values[k]:.5g} and {batch.values[k]:.5g}); "
-        f"validation NRMSE {recursion.validation.mean:.4f}, wls {batch.validation.mean:.4f}"
-    )
+    note = Message(
+        "recursion_compared_with_wls", "beside the recursion, all joints together (wls): they differ by at most "
+        "{apart:.2g} combined deviations ({parameter}: {recursive:.5g} and {wls:.5g}); validation NRMSE {nrmse:.4f}, "
+        "wls {wls_nrmse:.4f}", apart=float(apart[k]), parameter=unknowns.names[k], wls=float(batch.values[k]),
+        recursive=float(recursion.values[k]), nrmse=recursion.validation.mean, wls_nrmse=batch.validation.mean,
+    )  # fmt: skip
     ratio = recursion.sigma / np.maximum(batch.sigma, smallest)
     blind = {name: float(x) for name, x in zip(unknowns.names, ratio, strict=True) if x > WORSE}
     warnings = []
     for i, c in reversed(list(enumerate(levels.order))):  # as the recursion goes: later joints spoil earlier ones
         own = [name for name in levels.names[levels.own[i]] if name in blind]
         if own:
-            warnings.append(
-                f"the recursion is nearly blind at joint '{levels.joints[c]}': deviations of {', '.join(own)} are up "
-                f"to {max(blind[name] for name in own):.0f} times those of all joints together; use estimator='wls'"
-            )
+            warnings.append(Message(
+                "recursion_nearly_blind", "the recursion is nearly blind at joint '{joint}': deviations of "
+                "{parameters} are up to {ratio:.0f} times those of all joints together", "use {estimator}",
+                joint=levels.joints[c], parameters=own, ratio=max(blind[name] for name in own), estimator=WLS,
+            ))  # fmt: skip
     return note, tuple(warnings)
 
 

@@ -26,6 +26,7 @@ from dynid.logs.findings import Findings
 from dynid.logs.log import Log
 from dynid.logs.segments import Window
 from dynid.logs.survey import Survey
+from dynid.messages import Message, Option
 from dynid.robot.transform import Array
 
 # Raw torques against a reference: wrong samples are replaced, stretches in which the robot touches something are seen.
@@ -331,7 +332,10 @@ def fit_outlier_model(
                 interval=log.interval,
             )  # fmt: skip
     if not pieces.kept:
-        raise LogError(logs[0].name, "it is too short to tell outliers from what is right; use estimator='wls'")
+        raise LogError(
+            logs[0].name, "log_short_for_outliers", "it is too short to tell outliers from what is right",
+            "use {estimator}", estimator=Option("estimator", "wls"),
+        )  # fmt: skip
     values = _fit(reference, pieces.kept)
     return replace(empty, values=values, limits=_limits(reference, values, pieces.kept, reach), tally=none)
 
@@ -419,19 +423,22 @@ def _limits(
     return tuple(limits)
 
 
-def describe_outliers(model: OutlierModel, logs: Sequence[Log], *, in_validation: bool) -> tuple[str, ...]:
-    """What was left out, in words; in_validation: they were detected in the validation data too."""
+def describe_outliers(model: OutlierModel, logs: Sequence[Log], *, in_validation: bool) -> tuple[Message, ...]:
+    """What was left out; in_validation: they were detected in the validation data too."""
     tally, names = model.tally, model.equation.robot.joint_names
     lines = []
     for channel in model.equation.torque_channels:
         j = channel.joint
-        share = 100.0 * tally.bad[j] / max(tally.samples, 1)
-        lines.append(
-            f"joint '{names[j]}': {int(tally.bad[j]):,} of {tally.samples:,} torques ({share:.1f} %) put aside as "
-            f"outliers, {int(tally.left_out[j]):,} rows left out"
-        )
+        lines.append(Message(
+            "outliers_dropped", "joint '{joint}': {outliers:,} of {samples:,} torques ({percent:.1f} %) dropped as "
+            "outliers, {rows:,} rows left out", joint=names[j], outliers=int(tally.bad[j]), samples=tally.samples,
+            percent=float(100.0 * tally.bad[j] / max(tally.samples, 1)), rows=int(tally.left_out[j]),
+        ))  # fmt: skip
     if tally.glitches:
-        lines.append(f"{tally.glitches:,} samples with a position that jumps away and back: made continuous")
+        lines.append(Message(
+            "position_glitches", "{samples:,} samples with a position that jumps away and back: made continuous",
+            samples=tally.glitches,
+        ))  # fmt: skip
     if tally.contacts:
         where = "; ".join(
             f"{f'{logs[log].name}, ' if len(logs) > 1 else ''}{start:.2f} to {stop:.2f} s "
@@ -439,7 +446,16 @@ def describe_outliers(model: OutlierModel, logs: Sequence[Log], *, in_validation
             for log, start, stop, joints in tally.first
         )
         more = f", and {tally.contacts - len(tally.first)} more" if tally.contacts > len(tally.first) else ""
-        lines.append(f"contacts, or torques that are wrong for longer, seen {tally.contacts} times: {where}{more}")
-    data = "judged in the same way: errors are those of the good rows" if in_validation else "taken as recorded"
-    lines.append(f"validation data were {data}")
+        lines.append(Message(
+            "contacts", "contacts, or torques that are wrong for longer, seen {count} times: {where}{more}",
+            count=tally.contacts, where=where, more=more,
+            first=[(logs[log].name, start, stop, [names[j] for j in sorted(joints)])
+                   for log, start, stop, joints in tally.first],
+        ))  # fmt: skip
+    if in_validation:
+        lines.append(Message(
+            "validation_judged", "validation data were judged in the same way: errors are those of the good rows"
+        ))  # fmt: skip
+    else:
+        lines.append(Message("validation_not_judged", "validation data were taken as recorded"))
     return tuple(lines)

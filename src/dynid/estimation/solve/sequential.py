@@ -107,7 +107,7 @@ class Sequential:
         """Take one sample: positions, velocities, accelerations and torques, (n,) each."""
         n = self.robot.n
         if not len(q) == len(v) == len(a) == len(tau) == n:
-            raise IdentificationError(f"a sample needs q, v, a and tau of {n} joints")
+            raise IdentificationError("sample_incomplete", "a sample needs q, v, a and tau of {n} joints", n=n)
         self._q[0], self._v[0], self._a[0], self._tau[0] = q, v, a, tau
         self._take(self._q, self._v, self._a, self._tau)
 
@@ -116,8 +116,9 @@ class Sequential:
         q, v, a, tau = (np.ascontiguousarray(x, dtype=np.float64) for x in (q, v, a, tau))
         if not q.shape == v.shape == a.shape == tau.shape == (len(q), self.robot.n):
             raise IdentificationError(
-                f"samples of {self.robot.n} joints disagree: q {q.shape}, v {v.shape}, a {a.shape}, tau {tau.shape}"
-            )
+                "wrong_shape", "samples of {n} joints disagree: q {q!s}, v {v!s}, a {a!s}, tau {tau!s}",
+                n=self.robot.n, q=q.shape, v=v.shape, a=a.shape, tau=tau.shape,
+            )  # fmt: skip
         self._take(q, v, a, tau)
 
     def _take(self, q: Array, v: Array, a: Array, tau: Array) -> None:
@@ -129,8 +130,9 @@ class Sequential:
         self._solution = None
         if taken < len(q):
             raise IdentificationError(
-                f"sample {self.count} is not finite; the samples before it were taken, it was not: leave it out"
-            )
+                "sample_not_finite", "sample {sample} is not finite; the samples before it were taken, it was not:",
+                "leave it out", sample=self.count,
+            )  # fmt: skip
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -179,20 +181,32 @@ class Sequential:
 def _checked(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[str, ...]:
     if robot.floating or robot.closures or robot.couplings:
         what = "floats" if robot.floating else "has closed loops or coupled joints"
-        raise IdentificationError(f"'{robot.name}' {what}; sample by sample goes on open robots with a fixed base")
+        raise IdentificationError(
+            "needs_open_fixed_robot", "'{robot}' {what}; sample by sample goes on open robots with a fixed base",
+            robot=robot.name, what=what,
+        )  # fmt: skip
     if robot.columns:
-        raise IdentificationError(f"'{robot.name}' has columns of its own ({robot.columns[0].name}): use identify")
+        raise IdentificationError(
+            "columns_not_sequential", "'{robot}' has columns of its own ({column}):", "use identify", robot=robot.name,
+            column=robot.columns[0].name,
+        )  # fmt: skip
     blocks = (friction,) if isinstance(friction, str) else tuple(friction)
     for name in blocks:
         find_block(name)
         if name not in CODES:
             raise IdentificationError(
-                f"friction block '{name}' needs more than one sample; sample by sample there are {', '.join(CODES)}"
-            )
+                "friction_block_not_sequential", "friction block '{block}' needs more than one sample; sample by "
+                "sample there are {blocks}", block=name, blocks=list(CODES),
+            )  # fmt: skip
     if len(set(blocks)) < len(blocks):
-        raise IdentificationError(f"a friction block is named twice: {', '.join(blocks)}")
+        raise IdentificationError(
+            "friction_block_twice", "a friction block is named twice: {blocks}", blocks=list(blocks),
+        )  # fmt: skip
     if not 0.0 < forgetting <= 1.0:
-        raise IdentificationError(f"forgetting must lie above 0 and not above 1, got {forgetting}")
+        raise IdentificationError(
+            "forgetting_out_of_range", "forgetting must lie above 0 and not above 1, got {forgetting}",
+            forgetting=forgetting,
+        )  # fmt: skip
     return blocks
 
 
@@ -201,7 +215,9 @@ def _noise(robot: Robot, noise: float | Sequence[float] | Array | None) -> Array
         return None
     values = np.asarray(noise, dtype=np.float64)
     if values.shape not in ((), (robot.n,)) or not (np.isfinite(values) & (values > 0.0)).all():
-        raise IdentificationError(f"noise must be one positive number or {robot.n} of them, got {noise!r}")
+        raise IdentificationError(
+            "invalid_noise", "noise must be one positive number or {n} of them, got {noise!r}", n=robot.n, noise=noise,
+        )  # fmt: skip
     return np.broadcast_to(values, (robot.n,)).copy()
 
 
@@ -217,7 +233,10 @@ def _prior_rows(
     known = prior.names if isinstance(prior, Identification) else tuple(prior)
     unknown = [name for name in known if name not in names]
     if unknown:
-        raise IdentificationError(f"the prior speaks of '{unknown[0]}'; parameters are {', '.join(names)}")
+        raise IdentificationError(
+            "unknown_parameter", "the prior speaks of '{parameter}'; parameters are {parameters}",
+            parameter=unknown[0], parameters=list(names),
+        )  # fmt: skip
     if isinstance(prior, Identification):
         values = prior.values
         parts = [f.R[:, :-1] / s for of_log in prior.factors for f, s in zip(of_log, prior.noise, strict=True)]
@@ -225,7 +244,7 @@ def _prior_rows(
     else:
         values, sigma = (np.array([prior[name][k] for name in known], dtype=np.float64) for k in (0, 1))
         if not (sigma > 0.0).all():
-            raise IdentificationError("the prior's deviations must be positive")
+            raise IdentificationError("prior_deviations_not_positive", "the prior's deviations must be positive")
         A = np.diag(1.0 / sigma)
     rows = np.zeros((len(A), len(names)))
     rows[:, [names.index(name) for name in known]] = A

@@ -23,6 +23,7 @@ from dynid.concurrency import polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
+from dynid.messages import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,7 +109,7 @@ class Header:
     decimal_comma: bool = False
     quoted: bool = False
     stamps: frozenset[int] = frozenset()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
 
 def is_number(text: str) -> bool:
@@ -127,32 +128,38 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
     """Read the header and look at the first sample; leaves the file somewhere after them."""
     head = file.read(HEAD)
     if not head:
-        raise LogError(log, "the file is empty")
+        raise LogError(log, "file_empty", "the file is empty")
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise LogError(log, "this text is in UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8 does it)")
+        raise LogError(
+            log, "unsupported_text_encoding", "this text is in UTF-16", "save it as UTF-8 (iconv -f UTF-16 -t UTF-8 "
+            "does it)",
+        )  # fmt: skip
     if b"\x00" in head:
-        raise LogError(log, f"this is no text but binary data{hint}")
+        raise LogError(log, "not_text", "this is no text but binary data{hint}", hint=hint)
     if b"\n" not in head and len(head) == HEAD:
-        raise LogError(log, f"there is no end of a line in the first megabyte: no table of text{hint}")
+        raise LogError(
+            log, "not_text_table", "there is no end of a line in the first megabyte: no table of text{hint}", hint=hint,
+        )  # fmt: skip
     lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
     skipped = 0
     while skipped < len(lines) and (not lines[skipped].strip() or lines[skipped].startswith(b"#")):
         skipped += 1
     if skipped == len(lines):
-        raise LogError(log, "there is no header and no sample in it")
+        raise LogError(log, "no_samples", "there is no header and no sample in it")
     skipped = _after_preamble(lines, skipped)
     first = _decode(log, lines[skipped])
     delimiter = find_delimiter(first)
     columns = split_line(first, delimiter)
-    used, notes = skipped + 1, []
+    used, notes = skipped + 1, list[Message]()
     if all(is_number(name) for name in columns):
         columns = _commented_header(log, lines[:skipped], len(columns))
-        used, notes = skipped, ["the header is the last line of comment before the numbers"]
+        used = skipped
+        notes.append(Message("header_in_comment", "the header is the last line of comment before the numbers"))
     _check_unique(log, columns)
     sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
     comma = delimiter == ";" and b"," in sample and b"." not in sample
     if comma:
-        notes.append("decimal commas")
+        notes.append(Message("decimal_commas", "decimal commas"))
     mark = delimiter.encode() if delimiter != " " else None
     samples = [line.strip().split(mark) for line in lines[used : used + _PREAMBLE] if not line.startswith(b"#")]
     whole = [cells for cells in samples if len(cells) == len(columns)]
@@ -188,7 +195,7 @@ def _decode(log: str, line: bytes) -> str:
             continue
         if all(letter.isprintable() or letter == "\t" for letter in text):
             return text
-    raise LogError(log, "the first line is no text: this is no CSV file, or not in UTF-8")
+    raise LogError(log, "not_csv", "the first line is no text: this is no CSV file, or not in UTF-8")
 
 
 def find_delimiter(line: str) -> str:
@@ -212,14 +219,17 @@ def _commented_header(log: str, comments: list[bytes], count: int) -> list[str]:
             if len(names) == count and not any(is_number(name) for name in names):
                 return names
             break
-    raise LogError(log, "the first line is all numbers: the columns have no names; write a header such as t,q1,q2,...")
+    raise LogError(
+        log, "missing_header", "the first line is all numbers: the columns have no names",
+        "write a header such as t,q1,q2,...",
+    )  # fmt: skip
 
 
 def _check_unique(log: str, columns: list[str]) -> None:
     seen: set[str] = set()
     for name in columns:
         if name in seen and name:
-            raise LogError(log, f"the header names the column '{name}' twice")
+            raise LogError(log, "column_name_twice", "the header names the column '{name}' twice", name=name)
         seen.add(name)
 
 
@@ -237,7 +247,7 @@ class TextTable:
 
     path: Path
     header: Header
-    left_out: list[str] = field(default_factory=list, compare=False)
+    left_out: list[Message] = field(default_factory=list, compare=False)
 
     @property
     def name(self) -> str:
@@ -250,7 +260,7 @@ class TextTable:
         return tuple(Field(name) for name in self.header.columns if name)
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Message, ...]:
         """What the header needed."""
         return self.header.notes
 
@@ -305,7 +315,8 @@ class TextTable:
         if len(cells) == count and not is_cut and not is_short:
             return block
         line = self.first_line(size, number) + block.count(NEWLINE)
-        self.left_out[:] = [f"line {line}, the last one, is incomplete (cut off while writing?): left out"]
+        what = "line {line}, the last one, is incomplete (cut off while writing?): left out"
+        self.left_out[:] = [Message("last_line_incomplete", what, line=line)]
         return before + newline
 
 
@@ -322,15 +333,17 @@ def _opened(path: Path) -> BinaryIO:
     try:
         return open_gzip(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except OSError as error:
-        raise LogError(str(path), f"cannot be opened: {error.strerror or error}") from error
+        raise LogError(
+            str(path), "file_unreadable", "cannot be opened: {strerror}", strerror=error.strerror or error,
+        ) from error  # fmt: skip
 
 
 def _damaged(log: str, error: Exception, hint: str = "") -> LogError:
     if isinstance(error, gzip.BadGzipFile):
-        return LogError(log, f"this is no gzip file, or a damaged one{hint}")
+        return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):
-        return LogError(log, "the gzip data are cut off or damaged; copy the file again")
-    return LogError(log, f"cannot be read: {error}")
+        return LogError(log, "gzip_damaged", "the gzip data are cut off or damaged", "copy the file again")
+    return LogError(log, "file_unreadable", "cannot be read: {reason}", reason=str(error))
 
 
 def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tuple[bytes, bool]]:
@@ -343,7 +356,7 @@ def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tup
             if not block.endswith(NEWLINE):
                 rest = file.readline(HEAD)
                 if len(rest) == HEAD and not rest.endswith(NEWLINE):
-                    raise LogError(log, "a line is longer than a megabyte: no table of text")
+                    raise LogError(log, "not_text_table", "a line is longer than a megabyte: no table of text")
                 block += rest
             following = file.read(size)
             yield block, not following
@@ -402,7 +415,10 @@ def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, blo
             line = table.first_line(size, number)
             _find_fault(table.name, header, places, line, block)
             reason = str(error).partition("\n")[0]
-            raise LogError(table.name, f"a line after line {line - 1} cannot be read: {reason}") from error
+            raise LogError(
+                table.name, "line_unreadable", "a line after line {line} cannot be read: {reason}", line=line - 1,
+                reason=reason,
+            ) from error  # fmt: skip
         if doubtful:
             _find_fault(table.name, header, [], table.first_line(size, number), block)
     return frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
@@ -462,7 +478,10 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
     except (ValueError, OverflowError) as error:
         line = table.first_line(size, number)
         _find_fault(table.name, header, places, line, block)
-        raise LogError(table.name, f"a line after line {line - 1} cannot be read: {error}") from error
+        raise LogError(
+            table.name, "line_unreadable", "a line after line {line} cannot be read: {reason}", line=line - 1,
+            reason=str(error),
+        ) from error  # fmt: skip
 
 
 def _numbers(words: list[str], header: Header, is_stamp: bool) -> Numbers:
@@ -507,23 +526,24 @@ def _find_fault(log: str, header: Header, places: list[int], line: int, block: b
         cells = _cells(raw, header)
         if len(cells) != count:
             raise LogError(
-                log, f"line {number} has {len(cells)} cells, the header has {count} columns"
-                f"{_guess(len(cells), count, header.delimiter)}"
+                log, "cell_count_mismatch", "line {line} has {cells} cells, the header has {columns} columns",
+                _guess(len(cells), count, header.delimiter), line=number, cells=len(cells), columns=count,
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
             if not _is_cell(cell, header):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
-                units = "; if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
-                dates = "; write times as seconds" if _DATE.match(cell) else ""
+                units = "if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
+                dates = "write times as seconds" if _DATE.match(cell) else ""
                 told = units if number == header.lines + 1 and not any(map(is_number, filter(None, cells))) else ""
                 raise LogError(
-                    log, f"line {number}, column '{header.columns[place]}': {shown!r} is not a number{dates or told}"
-                )
+                    log, "values_not_numeric", "line {line}, column '{column}': {cell!r} is not a number",
+                    dates or told, line=number, column=header.columns[place], cell=shown,
+                )  # fmt: skip
 
 
 def _guess(cells: int, count: int, delimiter: str) -> str:
     """What may be wrong with a line of too few or too many cells."""
     if delimiter == "," and count < cells <= 2 * count:
-        return "; decimal commas need another mark between the cells, such as ;"
+        return "decimal commas need another mark between the cells, such as ;"
     return ""

@@ -13,6 +13,7 @@ import numpy as np
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
 from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeezed, why_not_numbers
+from dynid.messages import Message
 
 _MOST_BYTES = 64 << 20
 
@@ -33,7 +34,7 @@ class Hdf5Table:
     path: Path
     fields: tuple[Field, ...]
     stored: dict[str, Stored]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:
@@ -71,7 +72,9 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         import h5py  # type: ignore[import-untyped]
     except ImportError as error:
-        raise LogError(str(path), 'HDF5 files need h5py; install it with: pip install "dynid[hdf5]"') from error
+        raise LogError(
+            str(path), "needs_extra_package", "HDF5 files need h5py", "install it with: pip install \"dynid[hdf5]\"",
+        ) from error  # fmt: skip
     try:
         with h5py.File(path, "r") as file:
             yield file
@@ -79,7 +82,10 @@ def _opened(path: Path) -> Iterator[Any]:
         raise
     except Exception as error:  # h5py raises whatever a damaged byte leads HDF5 to
         reason = str(error).partition("\n")[0][:120]
-        raise LogError(str(path), f"this is no HDF5 file, or a damaged one ({reason}){content_hint(path)}") from error
+        raise LogError(
+            str(path), "not_hdf5", "this is no HDF5 file, or a damaged one ({reason}){content_hint}", reason=reason,
+            content_hint=content_hint(path),
+        ) from error  # fmt: skip
 
 
 def open_hdf5(path: Path) -> Hdf5Table:
@@ -135,7 +141,7 @@ class MatTable:
 
     path: Path
     arrays: Mapping[str, Numbers]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:
@@ -180,7 +186,10 @@ def open_mat(path: Path) -> Table:
         content = loadmat(path, appendmat=False, squeeze_me=False, struct_as_record=True)
     except Exception as error:  # scipy's reader raises whatever a damaged byte leads it to
         reason = str(error).partition("\n")[0][:120]
-        raise LogError(str(path), f"this is no MAT file, or a damaged one ({reason}){content_hint(path)}") from error
+        raise LogError(
+            str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
+            content_hint=content_hint(path),
+        ) from error  # fmt: skip
     arrays: dict[str, Numbers] = {}
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):

@@ -15,6 +15,7 @@ import numpy as np
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
 from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeezed, why_not_numbers
+from dynid.messages import Message
 
 # Rows read at once, whatever is asked for: a small compressed file can claim any shape.
 _MOST_BYTES = 64 << 20
@@ -39,7 +40,7 @@ class NpzTable:
     path: Path
     members: dict[str, Member]
     words: dict[str, tuple[str, ...]]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:
@@ -123,7 +124,10 @@ def _read(path: Path) -> Iterator[None]:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0][:120]
-        raise LogError(str(path), f"this is no NPZ file, or a damaged one ({reason}){content_hint(path)}") from error
+        raise LogError(
+            str(path), "not_npz", "this is no NPZ file, or a damaged one ({reason}){content_hint}", reason=reason,
+            content_hint=content_hint(path),
+        ) from error  # fmt: skip
 
 
 def open_npz(path: Path) -> NpzTable:

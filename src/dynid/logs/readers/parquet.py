@@ -12,6 +12,7 @@ from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
+from dynid.messages import Message
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +24,7 @@ class ParquetTable:
 
     path: Path
     fields: tuple[Field, ...]
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
 
     @property
     def name(self) -> str:
@@ -61,8 +62,9 @@ def _read(path: Path) -> Iterator[None]:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
-            str(path), f"this is no Parquet file, or a damaged one ({reason}){content_hint(path)}"
-        ) from error
+            str(path), "not_parquet", "this is no Parquet file, or a damaged one ({reason}){content_hint}",
+            reason=reason, content_hint=content_hint(path),
+        ) from error  # fmt: skip
 
 
 def open_parquet(path: Path) -> ParquetTable:

@@ -14,7 +14,8 @@ import numpy as np
 from dynid.errors import LogError
 from dynid.logs.column_names import REACTION
 from dynid.logs.read import content_hint
-from dynid.logs.readers.table import Batch, Field, Numbers, Wanted, shortened
+from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
+from dynid.messages import Message, Option
 from dynid.robot.transform import Array
 
 # Messages of a bag: joint states gathered into columns, wrenches interpolated in between.
@@ -140,7 +141,7 @@ class BagTable:
     wrench: str | None
     by_header: bool
     fields: tuple[Field, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Message, ...]
 
     @property
     def name(self) -> str:
@@ -176,9 +177,13 @@ def _opened(path: Path) -> Iterator[Any]:
     try:
         from rosbags.rosbag2 import Reader
     except ImportError as error:
-        raise LogError(str(path), 'bags need rosbags; install it with: pip install "dynid[ros]"') from error
+        raise LogError(
+            str(path), "needs_extra_package", "bags need rosbags", "install it with: pip install \"dynid[ros]\"",
+        ) from error  # fmt: skip
     if any(mark in str(path) for mark in "?#%"):
-        raise LogError(str(path), "the path of a bag must not contain '?', '#' or '%'; rename it")
+        raise LogError(
+            str(path), "bag_path_not_allowed", "the path of a bag must not contain '?', '#' or '%'", "rename it",
+        )  # fmt: skip
     try:
         reader: Any = Reader.STORAGE_PLUGINS["dir" if path.is_dir() else path.suffix.lower()](path)
         reader.open()
@@ -195,10 +200,11 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def _damaged(path: Path, error: Exception) -> LogError:
-    reason = str(error).partition("\n")[0].replace(str(path), path.name)[:160]
+    reason = str(error).partition("\n")[0][:160]
     return LogError(
-        str(path), f"this is no bag, or a damaged one ({reason}){content_hint(path) if path.is_file() else ''}"
-    )
+        str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
+        content_hint=content_hint(path) if path.is_file() else '',
+    )  # fmt: skip
 
 
 def open_bag(path: Path, topic: str | None = None) -> BagTable:
@@ -209,22 +215,27 @@ def open_bag(path: Path, topic: str | None = None) -> BagTable:
         wrench = wrenches[0] if len(wrenches) == 1 else None
         first = list(islice(read_messages(bag, chosen, JOINT_STATE), _PROBE))
         if not first:
-            raise LogError(str(path), f"there are no messages on {chosen}")
+            raise LogError(str(path), "topic_without_messages", "there are no messages on {topic}", topic=chosen)
         by_header = _usable_stamps(stamp_of(message) for _, message in first)
         if by_header and wrench is not None:
             by_header = _usable_stamps(
                 stamp_of(message) for _, message in islice(read_messages(bag, wrench, WRENCH), _PROBE)
             )
-    notes = [f"joint states are those of {chosen}"]
-    notes.append(
-        "times are the messages' own stamps"
+    notes = [
+        Message("joint_state_topic", "joint states are those of {topic}", topic=chosen),
+        Message("times_of_stamps", "times are the messages' own stamps")
         if by_header
-        else "times are those of recording: the stamps are unset or disordered"
-    )
+        else Message("times_of_recording", "times are those of recording: the stamps are unset or disordered"),
+    ]
     if wrench is not None:
-        notes.append(f"the reaction of the base is {wrench}, interpolated; columns={{'reaction': None}} leaves it out")
+        notes.append(Message(
+            "wrench_topic_interpolated", "the reaction of the base is {topic}, interpolated", "{columns} leaves it out",
+            topic=wrench, columns=Option("columns", {"reaction": None}),
+        ))  # fmt: skip
     elif wrenches:
-        notes.append(f"the wrenches of {', '.join(wrenches)} are not used: there is more than one")
+        notes.append(Message(
+            "wrench_topics_not_used", "the wrenches of {topics} are not used: there is more than one", topics=wrenches,
+        ))  # fmt: skip
     fields = _fields([message for _, message in first], wrench is not None)
     return BagTable(path, chosen, wrench, by_header, fields, tuple(notes))
 
@@ -232,16 +243,25 @@ def open_bag(path: Path, topic: str | None = None) -> BagTable:
 def _pick_topic(log: str, connections: list[Any], topic: str | None) -> str:
     kinds = {one.topic: one.msgtype for one in connections}
     states = [name for name, kind in kinds.items() if kind == JOINT_STATE]
-    listed = shortened([f"{name} ({kind})" for name, kind in kinds.items()])
+    listed = [f"{name} ({kind})" for name, kind in kinds.items()]
     if topic is not None:
         if topic not in states:
-            raise LogError(log, f"there is no JointState topic '{topic}'; the bag has {listed}")
+            raise LogError(
+                log, "unknown_topic", "there is no JointState topic '{topic}'; the bag has {found:20}", topic=topic,
+                found=listed,
+            )  # fmt: skip
         return topic
     if not states:
-        raise LogError(log, f"there is no topic of sensor_msgs/JointState; the bag has {listed}")
+        raise LogError(
+            log, "no_joint_state_topic", "there is no topic of sensor_msgs/JointState; the bag has {found:20}",
+            found=listed,
+        )  # fmt: skip
     full = [name for name in states if any(one.msgcount for one in connections if one.topic == name)] or states
     if len(full) > 1:
-        raise LogError(log, f"there are several JointState topics, {shortened(full)}; say which with topic=")
+        raise LogError(
+            log, "ambiguous_topic", "there are several JointState topics, {found:20}", "say which with {topic}",
+            found=full, topic=Option("topic"),
+        )  # fmt: skip
     return str(full[0])
 
 

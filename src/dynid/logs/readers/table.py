@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dynid.messages import Message
+
 Numbers = npt.NDArray[Any]
 
 
@@ -58,7 +60,7 @@ class Table(Protocol):
         ...
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> tuple[Message, ...]:
         """What the reader decided by itself."""
         ...
 
@@ -82,9 +84,3 @@ def why_not_numbers(dtype: np.dtype[Any]) -> str:
     if dtype.hasobject:
         return "holds Python objects, which are never loaded; save plain numbers"
     return "" if dtype.kind in "fiub" else f"holds no real numbers ({dtype})"
-
-
-def shortened(names: list[str], limit: int = 20) -> str:
-    """Return names as a list that fits into a message."""
-    more = f", ... ({len(names)} in all)" if len(names) > limit else ""
-    return ", ".join(f"'{name}'" for name in names[:limit]) + more if names else "nothing"

@@ -22,16 +22,20 @@ def read_sensor(path: str | Path) -> ForceSensor:
     data = read_toml(Path(path))
     data = data.get("sensor", data)
     if not isinstance(data, dict):
-        raise RobotFileError(str(path), ["sensor: write a table [sensor], or its keys alone"])
+        raise RobotFileError(
+            str(path), "sensor_table_malformed", "sensor: not a table", "write a table [sensor], or its keys alone",
+        )  # fmt: skip
     angles = data.pop("angles", "rad")
     if angles not in ("rad", "deg"):
-        raise RobotFileError(str(path), [f"angles: 'rad' or 'deg', got {angles!r:.40}"])
+        raise RobotFileError(
+            str(path), "unknown_angle_unit", "angles: 'rad' or 'deg', got {angles!r:.40}", angles=angles,
+        )  # fmt: skip
     try:
         return sensor_of(SensorTable.model_validate(data), degrees=angles == "deg")
     except ValidationError as error:
         raise RobotFileError(str(path), problems_of(error, ("sensor",))) from error
     except DynidError as error:
-        raise RobotFileError(str(path), [str(error)]) from error
+        raise RobotFileError(str(path), error.message) from error
 
 
 def put_on_plate(robot: Robot, path: str | Path) -> Robot:

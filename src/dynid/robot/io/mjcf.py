@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message, Option
 from dynid.robot.io.mjcf_expansion import (
     balance_inertias,
     drop_shapes,
@@ -54,8 +55,9 @@ def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tup
             offset, factor, *higher = _polynomial(path, part, f"equality of joint '{name}'")
             if leader is None or any(higher):
                 raise RobotFileError(
-                    str(path), [f"equality of joint '{name}': only linear couplings of two joints are read"]
-                )
+                    str(path), "coupling_not_linear", "equality of joint '{joint}': only linear couplings of two "
+                    "joints are read", joint=name,
+                )  # fmt: skip
             offset += zeros.get(name, 0.0) - factor * zeros.get(leader, 0.0)
             couplings.append(Coupling(name, ((leader, factor),), offset))
     return tuple(couplings)
@@ -68,13 +70,18 @@ def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) 
     fixed = [f for tendon in root.findall("tendon") for f in tendon.findall("fixed") if f.get("name") == name]
     length, _, *higher = _polynomial(path, part, where)
     if len(fixed) != 1 or part.get("tendon2") is not None or any(higher):
-        raise RobotFileError(str(path), [f"{where}: only fixed tendons of constant length are read"])
+        raise RobotFileError(
+            str(path), "tendon_not_supported", "{where}: only fixed tendons of constant length are read", where=where,
+        )  # fmt: skip
     try:
         terms = [(j.get("joint", ""), numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
     except ValueError as error:
-        raise RobotFileError(str(path), [f"{where}: {error}"]) from error
+        raise RobotFileError(str(path), "values_not_numeric", "{where}: {reason}", where=where, reason=error) from error
     if len(terms) < 2 or terms[0][1] == 0.0:
-        raise RobotFileError(str(path), [f"{where}: it needs two joints or more, the first with a coef"])
+        raise RobotFileError(
+            str(path), "tendon_joints_incomplete", "{where}: it needs two joints or more, the first with a coef",
+            where=where,
+        )  # fmt: skip
     (passive, own), *others = terms
     length += sum(coef * zeros.get(joint, 0.0) for joint, coef in terms)
     return Coupling(passive, tuple((joint, -coef / own) for joint, coef in others), length / own)
@@ -86,7 +93,10 @@ def _polynomial(path: Path, part: Element, where: str) -> list[float]:
     try:
         return [*numbers(part, "polycoef", default[:count]), *default[count:]]
     except ValueError as error:
-        raise RobotFileError(str(path), [f"{place_of(part)}{where}: {error}"]) from error
+        raise RobotFileError(
+            str(path), "values_not_numeric", "{place}{where}: {reason}", place=place_of(part), where=where,
+            reason=error,
+        ) from error  # fmt: skip
 
 
 # Numbers of an MJCF, checked before pinocchio sees them: it takes words for zeros without saying so.
@@ -106,7 +116,7 @@ _COUNTS = {
 
 def check_numbers(path: Path, root: Element) -> None:
     """Say where a pose, axis, mass or inertia is no number, all at once."""
-    problems: list[str] = []
+    problems: list[Message] = []
     for compiler in root.findall("compiler"):
         _check(compiler, "compiler", {"settotalmass": 1, "boundmass": 1, "boundinertia": 1}, problems)
     for body in (b for world in root.findall("worldbody") for b in world.iter("body")):
@@ -116,7 +126,10 @@ def check_numbers(path: Path, root: Element) -> None:
             _check(inertial, f"{where}, inertial", _COUNTS["inertial"], problems)
             _check_inertial(inertial, f"{place_of(inertial)}{where}, inertial", problems)
         for second in body.findall("inertial")[1:]:
-            problems.append(f"{place_of(second)}{where} has two <inertial>; remove one")
+            problems.append(Message(
+                "two_inertial_elements", "{place}{where} has two <inertial>", "remove one",
+                place=place_of(second), where=where,
+            ))  # fmt: skip
         for joint in body.findall("joint"):
             name = f"joint '{joint.get('name')}'"
             _check(joint, name, _COUNTS["joint"], problems)
@@ -124,25 +137,31 @@ def check_numbers(path: Path, root: Element) -> None:
         raise RobotFileError(str(path), problems)
 
 
-def _check_inertial(inertial: Element, where: str, problems: list[str]) -> None:
+def _check_inertial(inertial: Element, where: str, problems: list[Message]) -> None:
     missing = [key for key in ("pos", "mass") if key not in inertial.attrib]
     if missing:
-        problems.append(f"{where}: {' and '.join(missing)} missing; write every number, zeros too")
+        problems.append(Message(
+            "inertial_numbers_missing", "{where}: {missing} missing", "write every number, zeros too", where=where,
+            missing=' and '.join(missing),
+        ))  # fmt: skip
     moments = [key for key in ("diaginertia", "fullinertia") if key in inertial.attrib]
     if len(moments) > 1:
-        problems.append(f"{where}: diaginertia and fullinertia; remove one")
+        problems.append(Message("two_inertias", "{where}: diaginertia and fullinertia", "remove one", where=where))
     if not moments:
         inertial.set("diaginertia", "0 0 0")  # as in MuJoCo; pinocchio invents some
 
 
-def _check(element: Element, where: str, counts: dict[str, int], problems: list[str]) -> None:
+def _check(element: Element, where: str, counts: dict[str, int], problems: list[Message]) -> None:
     for key, count in counts.items():
         if key in element.attrib:
             size = count or max(1, len(element.attrib[key].split()))
             try:
                 numbers(element, key, (0.0,) * size)
             except ValueError as error:
-                problems.append(f"{place_of(element)}{where}: {error}")
+                problems.append(Message(
+                    "values_not_numeric", "{place}{where}: {reason}", place=place_of(element), where=where,
+                    reason=error,
+                ))  # fmt: skip
 
 
 def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
@@ -161,18 +180,22 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     zeros = _take_zeros(path, root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
-    notes: list[str] = []
+    notes: list[Message] = []
     if len(moving) > 1:
         for body in [b for b in moving if _free(b)]:
-            notes.append(f"body '{body.get('name')}' floats freely and is not part of the robot")
+            notes.append(Message(
+                "free_body_left_out", "body '{body}' floats freely and is not part of the robot", body=body.get('name'),
+            ))  # fmt: skip
         moving = [b for b in moving if not _free(b)]
     if not moving:
-        raise RobotFileError(str(path), ["no body under <worldbody> has a joint; nothing can move"])
+        raise RobotFileError(str(path), "no_moving_joint", "no body under <worldbody> has a joint; nothing can move")
     _check_mjcf(path, root, moving)
     unknown = state_inertias(path, root, moving, notes)
     free = _free(moving[0])
     if (free or floating_base) and len(moving) > 1:
-        raise RobotFileError(str(path), ["a floating base needs a single tree of bodies under <worldbody>"])
+        raise RobotFileError(
+            str(path), "floating_base_several_trees", "a floating base needs a single tree of bodies under <worldbody>",
+        )  # fmt: skip
     links: list[Link] = []
     snapped: list[Snapped] = []
     for body in moving:
@@ -203,7 +226,10 @@ def _snapped(link: Link, snapped: list[Snapped]) -> Link:
         return link
     if off > 1e-12:
         where = f"body '{link.name}'"
-        note = f"{where}: its frame is {off:.1g} rad off a right angle, taken for it; snap=False keeps it"
+        note = Message(
+            "angle_snapped", "{where}: its frame is {angle:.1g} rad off a right angle, taken for it", "{snap} keeps it",
+            where=where, angle=off, snap=Option("snap", False),
+        )  # fmt: skip
         snapped.append(Snapped(where, off, note))
     return replace(link, placement=Transform(nearest, link.placement.translation))
 
@@ -216,7 +242,9 @@ def _take_zeros(path: Path, root: Element) -> dict[str, float]:
         try:
             ref = numbers(joint, "ref", (0.0,))[0]
         except ValueError as error:
-            raise RobotFileError(str(path), [f"joint '{joint.get('name')}': {error}"]) from error
+            raise RobotFileError(
+                str(path), "values_not_numeric", "joint '{joint}': {reason}", joint=joint.get('name'), reason=error,
+            ) from error  # fmt: skip
         joint.attrib.pop("ref", None)
         if ref:
             turns = joint.get("type", "hinge") == "hinge"
@@ -243,24 +271,30 @@ def _free(body: Element) -> bool:
 
 
 def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
-    problems: list[str] = []
+    problems: list[Message] = []
     names: list[str] = []
     for body in (b for top in bodies for b in top.iter("body")):
         for joint in body.findall("joint"):
             names.append(joint.get("name", ""))
             if joint.get("type") == "ball":
-                problems.append(f"joint '{joint.get('name')}': ball joints are not supported; use three hinges")
+                problems.append(Message(
+                    "unsupported_joint_type", "joint '{joint}': ball joints are not supported", "use three hinges",
+                    joint=joint.get('name'),
+                ))  # fmt: skip
     for name in dict.fromkeys(n for n in names if n and names.count(n) > 1):
-        problems.append(f"joint '{name}': two joints have this name")
+        problems.append(Message("joint_name_twice", "joint '{joint}': two joints have this name", joint=name))
     if any(compiler.get("coordinate") == "global" for compiler in root.findall("compiler")):
-        problems.append("compiler: global coordinates are not read; load and save it in MuJoCo 2.3.3 or older")
+        problems.append(Message(
+            "global_coordinates_not_supported", "compiler: global coordinates are not read",
+            "load and save it in MuJoCo 2.3.3 or older",
+        ))  # fmt: skip
     for equality in root.findall("equality"):
         for part in equality:
             if part.tag in ("connect", "weld"):
-                problems.append(
-                    f"equality <{part.tag}> '{part.get('name', '')}': such loops are not read from MJCF; "
-                    "write a table with [[closure]]"
-                )
+                problems.append(Message(
+                    "equality_not_supported", "equality <{tag}> '{equality}': such loops are not read from MJCF",
+                    "write a table with [[closure]]", tag=part.tag, equality=part.get('name', ''),
+                ))  # fmt: skip
     if problems:
         raise RobotFileError(str(path), list(dict.fromkeys(problems)))
 
@@ -292,11 +326,15 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
         try:
             model = pin.buildModelFromMJCF(str(file))
         except IndexError as error:  # pinocchio looks up a class, mesh or material that is not there
-            problem = "a mesh, class or material that the shapes use is not found; give every body an <inertial>"
-            raise RobotFileError(str(path), [problem]) from error
+            raise RobotFileError(
+                str(path), "shape_parts_missing", "a mesh, class or material that the shapes use is not found",
+                "give every body an <inertial>",
+            ) from error  # fmt: skip
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
-            raise RobotFileError(str(path), [f"pinocchio cannot read it: {reason}"]) from error
+            raise RobotFileError(
+                str(path), "pinocchio_cannot_load", "pinocchio cannot read it: {reason}", reason=reason,
+            ) from error  # fmt: skip
     facts, composites = _facts(model, body)
     compilers = root.findall("compiler")
     bounded = any(numbers(c, key, (0.0,))[0] > 0.0 for c in compilers for key in ("boundmass", "boundinertia"))
@@ -347,14 +385,17 @@ def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, 
     return facts, composites
 
 
-def _gravity(path: Path, root: Element, notes: list[str]) -> tuple[float, ...]:
+def _gravity(path: Path, root: Element, notes: list[Message]) -> tuple[float, ...]:
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     for option in root.findall("option"):
         try:
             gravity = numbers(option, "gravity", gravity)
             if any(flag.get("gravity") == "disable" for flag in option.findall("flag")):
-                notes.append("the file switches gravity off; load_robot(gravity=...) or --gravity 0,0,-9.81 gives one")
+                notes.append(Message(
+                    "gravity_switched_off", "the file switches gravity off", "{gravity} gives one",
+                    gravity=Option("gravity", (0, 0, -9.81)),
+                ))  # fmt: skip
                 return (0.0, 0.0, 0.0)
         except ValueError as error:
-            raise RobotFileError(str(path), [f"option: {error}"]) from error
+            raise RobotFileError(str(path), "values_not_numeric", "option: {reason}", reason=error) from error
     return gravity

@@ -11,6 +11,7 @@ from xml.etree.ElementTree import SubElement
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.io.xml import numbers, read_xml
 from dynid.robot.transform import Array, Transform
@@ -30,10 +31,14 @@ def include(path: Path, element: Element, folder: Path, depth: int) -> None:
         name = child.get("file", "")
         other = (folder / name).resolve()
         if depth >= _DEEPEST_INCLUDE:
-            raise RobotFileError(str(path), [f"include '{name}': includes are nested too deeply"])
+            raise RobotFileError(
+                str(path), "nesting_too_deep", "include '{file}': includes are nested too deeply", file=name,
+            )  # fmt: skip
         if not other.is_relative_to(folder) or not other.is_file():
-            problem = f"include '{name}': there is no such file in the folder of the robot; put it there"
-            raise RobotFileError(str(path), [problem])
+            raise RobotFileError(
+                str(path), "file_not_found", "include '{file}': there is no such file in the folder of the robot",
+                "put it there", file=name,
+            )  # fmt: skip
         included = read_xml(other, "mujoco", "an included file is an MJCF too", also="mujocoinclude")
         include(path, included, folder, depth + 1)
         place = list(element).index(child)
@@ -87,8 +92,10 @@ def fix_frames(path: Path, root: Element) -> None:
     for world in root.findall("worldbody"):
         for part in world.iter():
             if part.tag in ("replicate", "attach") and any(p.tag in ("body", "joint") for p in (part, *part.iter())):
-                problem = f"<{part.tag}> is not read; load the file in MuJoCo and save what it makes of it"
-                raise RobotFileError(str(path), [problem])
+                raise RobotFileError(
+                    str(path), "element_not_supported", "<{tag}> is not read",
+                    "load the file in MuJoCo and save what it makes of it", tag=part.tag,
+                )  # fmt: skip
         _fix_frames(path, world)
 
 
@@ -97,8 +104,10 @@ def _fix_frames(path: Path, owner: Element) -> None:
     for part in list(owner):
         if part.tag == "frame":
             if any(child.tag in ("joint", "freejoint", "inertial") for child in part):
-                problem = f"frame '{part.get('name', '')}': joints and inertias in it are not read; put them outside"
-                raise RobotFileError(str(path), [problem])
+                raise RobotFileError(
+                    str(path), "element_not_supported", "frame '{frame}': joints and inertias in it are not read",
+                    "put them outside", frame=part.get("name", ""),
+                )  # fmt: skip
             if owner.find("inertial") is not None:
                 for geom in part.findall("geom"):
                     part.remove(geom)
@@ -142,7 +151,7 @@ def drop_shapes(root: Element, top: Element) -> None:
 # Pinocchio guesses them from some shapes and takes others for nothing; its guesses are not used.
 
 
-def state_inertias(path: Path, root: Element, moving: list[Element], notes: list[str]) -> set[str]:
+def state_inertias(path: Path, root: Element, moving: list[Element], notes: list[Message]) -> set[str]:
     """Give bodies with shapes in place of an <inertial> the one that MuJoCo finds; return the links that stay unknown.
 
     These are the moving bodies that are such bodies or carry them.
@@ -159,15 +168,21 @@ def state_inertias(path: Path, root: Element, moving: list[Element], notes: list
     ]
     if not shaped:
         return set()
-    found, reason = _compiled(path, root)
-    if found is not None:
+    found = _compiled(path, root)
+    if not isinstance(found, Message):
         for body in shaped:
             _state(body, found[body])
         for compiler in root.findall("compiler"):
             compiler.attrib.pop("inertiafromgeom", None)
-        notes.append(f"inertias of {len(shaped)} bodies follow from their shapes, by MuJoCo")
+        notes.append(Message(
+            "shape_inertias_from_mujoco", "inertias of {count} bodies follow from their shapes, by MuJoCo",
+            count=len(shaped),
+        ))  # fmt: skip
         return set()
-    notes.append(f"inertias of {len(shaped)} bodies follow from their shapes and are unknown: {reason}")
+    notes.append(Message(
+        "shape_inertias_unknown", "inertias of {count} bodies follow from their shapes and are unknown: {reason}",
+        "{remedy}", count=len(shaped), reason=found.what, remedy=found.remedy,
+    ))  # fmt: skip
     carriers = {name for top in moving for name in _carriers(top, "", shaped)}
     return carriers - {""}
 
@@ -225,26 +240,27 @@ def _carriers(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
     return found + [name for child in body.findall("body") for name in _carriers(child, carrier, shaped)]
 
 
-def _compiled(path: Path, root: Element) -> tuple[dict[Element, tuple[Any, ...]] | None, str]:
-    """Mass, centre, orientation and principal moments of every body by MuJoCo, or None and the reason."""
+def _compiled(path: Path, root: Element) -> dict[Element, tuple[Any, ...]] | Message:
+    """Mass, centre, orientation and principal moments of every body by MuJoCo, or the reason why there are none."""
     try:
         import mujoco
     except ImportError:
-        return None, "MuJoCo is not installed (pip install 'dynid[mujoco]')"
+        return Message("needs_extra_package", "MuJoCo is not installed", "pip install 'dynid[mujoco]'")
     from xml.etree.ElementTree import tostring
 
     mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
     try:
         model = mujoco.MjModel.from_xml_string(tostring(_weights_only(path, root), encoding="unicode"))
     except ValueError as error:
-        return None, f"MuJoCo cannot load the file ({str(error).strip().splitlines()[0]})"
+        reason = str(error).strip().splitlines()[0]
+        return Message("mujoco_cannot_load", "MuJoCo cannot load the file ({reason})", reason=reason)
     finally:
         mujoco.set_mju_user_warning(None)
     bodies = [body for world in root.findall("worldbody") for body in world.iter("body")]
     if len(bodies) != model.nbody - 1:
-        return None, "MuJoCo finds other bodies than are written in the file"
+        return Message("mujoco_bodies_differ", "MuJoCo finds other bodies than are written in the file")
     values = zip(model.body_mass[1:], model.body_ipos[1:], model.body_iquat[1:], model.body_inertia[1:], strict=True)
-    return dict(zip(bodies, values, strict=True)), ""
+    return dict(zip(bodies, values, strict=True))
 
 
 def _weights_only(path: Path, root: Element) -> Element:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, change_of_frame, from_pinocchio
 from dynid.robot.robot import UNLIMITED, JointKind, JointLimits, Link, Robot
 from dynid.robot.transform import Array, Transform, clean_rotation, freeze
@@ -41,10 +42,13 @@ def merged_inertias(file: str, model: Any, bodies: Iterable[tuple[str, int, Tran
         ours[joint] += moved
         size[joint] = size[joint] + np.abs(moved).max() if x is not None and x[9] >= 0.0 else np.nan
     problems = [
-        f"link '{name}': pinocchio reads other masses or inertias than the file states ({theirs[k]} for {ours[k]})"
+        Message(
+            "pinocchio_inertias_differ", "link '{link}': pinocchio reads other masses or inertias than the file states "
+            "({read} for {stated})", link=name, read=theirs[k], stated=ours[k],
+        )
         for k, (name, *_) in names.items()
         if np.abs(theirs[k] - ours[k]).max() > AGREE * size[k]
-    ]
+    ]  # fmt: skip
     if problems:
         raise RobotFileError(file, problems)
     return [theirs[k] if np.isnan(x).any() else x for k, x in enumerate(ours)]
@@ -67,7 +71,7 @@ def links_of_model(
     """Links of all joints, in pinocchio's order; `names` lists the joints inside a composite one."""
     links: list[Link] = []
     last: dict[int, int] = {0: -1}
-    problems: list[str] = []
+    problems: list[Message] = []
     for i in range(1, model.njoints):
         joint = model.joints[i]
         parts = _simple_joints(joint, str(model.names[i]), names)
@@ -76,13 +80,17 @@ def links_of_model(
         for position, (name, part, offset) in enumerate(parts):
             kind, axis = _axis(part)
             if kind is None:
-                problems.append(
-                    f"joint '{name}': {part.shortname().removeprefix('JointModel')} joints are not supported; "
-                    "use revolute, continuous, prismatic or fixed, or lock it in the file"
-                )
+                problems.append(Message(
+                    "unsupported_joint_type", "joint '{joint}': {kind} joints are not supported",
+                    "use revolute, continuous, prismatic or fixed, or lock it in the file", joint=name,
+                    kind=part.shortname().removeprefix('JointModel'),
+                ))  # fmt: skip
                 continue
             if abs(np.linalg.norm(axis) - 1.0) > 1e-6:
-                problems.append(f"joint '{name}': its axis has no direction; give three numbers that are not all zero")
+                problems.append(Message(
+                    "axis_without_direction", "joint '{joint}': its axis has no direction",
+                    "give three numbers that are not all zero", joint=name,
+                ))  # fmt: skip
             whole = position == len(parts) - 1
             fact = facts[name]
             inertia = inertias[i] if whole else np.zeros(10)

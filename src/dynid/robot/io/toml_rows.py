@@ -12,6 +12,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import ExpressionError
+from dynid.messages import Message, Option
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
 from dynid.robot.inertia import ROTOR, SYMBOLS, Body, change_of_frame, from_body
 from dynid.robot.io.toml_schema import JointTable, LinkTable, RobotTable
@@ -31,31 +32,37 @@ class LinkValues:
     zero: frozenset[str]
     friction: tuple[tuple[str, float], ...]
 
-    def moved(self, T: Transform, where: str, problems: list[str]) -> LinkValues:
+    def moved(self, T: Transform, where: str, problems: list[Message]) -> LinkValues:
         """Return the values in another frame, T the pose of the present one in it; known zeros must stay zeros."""
         A = change_of_frame(T)
         zero, complete = moved_zeros(A, self.zero)
         if not complete:
-            problems.append(
-                f"{where}, zero: {', '.join(sorted(self.zero))} are not all zeros in the modified frame of this joint; "
-                'write the table with convention = "modified"'
-            )
+            problems.append(Message(
+                "zeros_not_in_frame", "{where}, zero: {parameters} are not all zeros in the modified frame of this "
+                "joint", "write the table with convention = \"modified\"", where=where, parameters=sorted(self.zero),
+            ))  # fmt: skip
         return replace(self, inertia=transformed(A, self.inertia), zero=zero)
 
 
-def read_link_values(where: str, table: LinkTable, problems: list[str]) -> LinkValues:
+def read_link_values(where: str, table: LinkTable, problems: list[Message]) -> LinkValues:
     """Values of a link in the file's frame; mistakes are added to problems."""
     inertia = _read_inertia(where, table, problems)
     rotor = table.rotor_inertia if table.rotor_inertia is not None else table.Ia
     if rotor is None:
         rotor = math.nan
     elif rotor < 0.0:
-        problems.append(f"{where}, rotor_inertia: must not be negative, got {rotor:g}")
+        problems.append(Message(
+            "rotor_inertia_negative", "{where}, rotor_inertia: must not be negative, got {inertia:g}", where=where,
+            inertia=rotor,
+        ))  # fmt: skip
     zero: frozenset[str] = frozenset(table.zero)
     for symbol in zero:
         value = rotor if symbol == ROTOR else inertia[SYMBOLS.index(symbol)]
         if value != 0.0 and not math.isnan(value):
-            problems.append(f"{where}: {symbol} is {value:g} and in zero; remove one of the two")
+            problems.append(Message(
+                "parameter_given_and_zero", "{where}: {parameter} is {value:g} and in zero", "remove one of the two",
+                where=where, parameter=symbol, value=value,
+            ))  # fmt: skip
         if symbol == ROTOR:
             rotor = 0.0
         else:
@@ -64,25 +71,30 @@ def read_link_values(where: str, table: LinkTable, problems: list[str]) -> LinkV
     return LinkValues(inertia, rotor, zero, friction)
 
 
-def _read_inertia(where: str, table: LinkTable, problems: list[str]) -> Array:
+def _read_inertia(where: str, table: LinkTable, problems: list[Message]) -> Array:
     """Ten parameters from mass, centre of mass and inertia, or by symbol."""
     inertia = np.full(10, math.nan)
     if table.mass is not None:
         inertia = _read_body(where, table, table.mass, problems)
     elif table.com is not None or table.inertia is not None:
-        problems.append(f"{where}: com and inertia need mass beside them")
+        problems.append(Message("missing_mass", "{where}: com and inertia need mass beside them", where=where))
     for i, symbol in enumerate(SYMBOLS):
         value = getattr(table, symbol)
         if value is not None:
             if table.mass is not None:
-                problems.append(f"{where}: give either mass, com, inertia or {symbol}, not both")
+                problems.append(Message(
+                    "parameters_given_twice", "{where}: {parameter} beside mass, com and inertia",
+                    "give either, not both", where=where, parameter=symbol,
+                ))  # fmt: skip
             inertia[i] = value
     if inertia[9] < 0.0:
-        problems.append(f"{where}: the mass must not be negative, got {inertia[9]:g}")
+        problems.append(Message(
+            "mass_negative", "{where}: the mass must not be negative, got {mass:g}", where=where, mass=inertia[9],
+        ))  # fmt: skip
     return inertia
 
 
-def _read_body(where: str, table: LinkTable, mass: float, problems: list[str]) -> Array:
+def _read_body(where: str, table: LinkTable, mass: float, problems: list[Message]) -> Array:
     """Ten parameters of mass, com and inertia about it, NaN for what is not given."""
     inertia = np.full(10, math.nan)
     inertia[9] = mass
@@ -96,7 +108,10 @@ def _read_body(where: str, table: LinkTable, mass: float, problems: list[str]) -
         xx, xy, xz, yy, yz, zz = J
         J = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     if J.shape != (3, 3) or not np.array_equal(J, J.T):
-        problems.append(f"{where}, inertia: give six numbers xx xy xz yy yz zz, or a symmetric 3 x 3 matrix")
+        problems.append(Message(
+            "inertia_malformed", "{where}, inertia: not six numbers nor a matrix", "give six numbers xx xy xz yy yz "
+            "zz, or a symmetric 3 x 3 matrix", where=where,
+        ))  # fmt: skip
         return inertia
     return from_body(Body(mass, np.array(table.com), J))
 
@@ -114,8 +129,8 @@ class Sheet:
 
     table: RobotTable
     snap: bool
-    problems: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    problems: list[Message] = field(default_factory=list)
+    notes: list[Message] = field(default_factory=list)
     snapped: list[Snapped] = field(default_factory=list)
 
     @cached_property
@@ -124,7 +139,7 @@ class Sheet:
         return [joint.name or str(j) for j, joint in enumerate(self.table.joint, 1)]
 
     @property
-    def all_notes(self) -> tuple[str, ...]:
+    def all_notes(self) -> tuple[Message, ...]:
         """Notes for the user, those on snapped angles last."""
         return (*self.notes, *tell_snapped(self.snapped))
 
@@ -152,7 +167,7 @@ class Sheet:
             number = evaluate(value, self.table.symbols)
             text = value.strip() if symbols_of(parse_expression(value)) else None
         except ExpressionError as error:
-            self.problems.append(f"{where}: {error}")
+            self.problems.append(error.message.about(where))
             return Expression(0.0)
         return Expression(number, text)
 
@@ -161,13 +176,17 @@ class Sheet:
         number = self.number(where, value)
         degrees = self.table.angles == "deg"
         if not degrees and abs(number.value) > largest:
-            self.problems.append(
-                f'{where}: {number.value:g} rad is more than a turn, surely degrees; write angles = "deg" in the file'
-            )
+            self.problems.append(Message(
+                "angle_looks_like_degrees", "{where}: {angle:g} rad is more than a turn, surely degrees",
+                "write angles = \"deg\" in the file", where=where, angle=number.value,
+            ))  # fmt: skip
         angle = _radians(number.value) if degrees else number.value
         if self.snap and (snapped := snap_angle(angle)) != angle:
             if abs(snapped - angle) > 1e-12:
-                note = f"{where}: {angle:.9g} rad taken for {math.degrees(snapped):g} degrees; snap=False keeps it"
+                note = Message(
+                    "angle_snapped", "{where}: {angle:.9g} rad taken for {degrees:g} degrees", "{snap} keeps it",
+                    where=where, angle=angle, degrees=math.degrees(snapped), snap=Option("snap", False),
+                )  # fmt: skip
                 self.snapped.append(Snapped(where, abs(snapped - angle), note))
             angle = snapped
         return Expression(angle, number.text, degrees and number.text is not None)
@@ -179,7 +198,10 @@ class Sheet:
         if values is None:
             return None
         if len(values) != len(joints):
-            self.problems.append(f"{where}, {key}: {len(values)} values for {len(joints)} joints ({', '.join(joints)})")
+            self.problems.append(Message(
+                "joint_count_mismatch", "{where}, {key}: {values} values for {expected} joints ({joints})", where=where,
+                key=key, values=len(values), expected=len(joints), joints=list(joints),
+            ))  # fmt: skip
             return None
         return [
             self.number(f"{where}, {key}", x).value * (self.turn if self.joint_type(name) == "revolute" else 1.0)
@@ -203,7 +225,7 @@ _ENTRY = re.compile(r"([a-z]+)([0-9]*)")
 
 
 def read_unknown(
-    table: RobotTable, names: Sequence[str], parents: Sequence[int], problems: list[str]
+    table: RobotTable, names: Sequence[str], parents: Sequence[int], problems: list[Message]
 ) -> tuple[str, ...]:
     """Symbols and entries in modified notation (`d3`); those of a standard table are converted.
 
@@ -220,19 +242,21 @@ def read_unknown(
         elif match and match[1] in letters and 1 <= int(match[2]) <= len(names):
             found += _entry(table, match[1], int(match[2]) - 1, parents)
         else:
-            problems.append(
-                f"unknown: '{word}' is no symbol of the file and no letter of convention = \"{table.convention}\"; "
-                f"letters are {', '.join(letters)}, alone or with a joint's number 1 to {len(names)}"
-            )
+            problems.append(Message(
+                "unknown_convention_letter", "unknown: '{letter}' is no symbol of the file and no letter of convention "
+                "= \"{convention}\"", "letters are {letters}, alone or with a joint's number 1 to {count}", letter=word,
+                convention=table.convention, letters=list(letters), count=len(names),
+            ))  # fmt: skip
     for j, joint in enumerate(table.joint):
         for word in joint.unknown:
             if word in letters:
                 found += _entry(table, word, j, parents)
             else:
-                problems.append(
-                    f"joint {j + 1} ('{names[j]}'), unknown: '{word}' is no letter of convention = "
-                    f'"{table.convention}", which has {", ".join(letters)}'
-                )
+                problems.append(Message(
+                    "unknown_convention_letter", "joint {number} ('{joint}'), unknown: '{letter}' is no letter of "
+                    "convention = \"{convention}\", which has {letters}", number=j + 1, joint=names[j], letter=word,
+                    convention=table.convention, letters=list(letters),
+                ))  # fmt: skip
     return tuple(dict.fromkeys(found))
 
 
@@ -290,10 +314,11 @@ def modified_rows(sheet: Sheet, raw: Sequence[RawRow], parents: Sequence[int]) -
 def _read_row(sheet: Sheet, j: int, joint: JointTable) -> RawRow:
     letters = LETTERS[sheet.table.convention]
     for key in sorted({"gamma", "b", "r", "a"} & joint.model_fields_set - set(letters)):
-        sheet.problems.append(
-            f"joint {j + 1} ('{sheet.names[j]}'), {key}: not a letter of convention = "
-            f'"{sheet.table.convention}", which has {", ".join(letters)}'
-        )
+        sheet.problems.append(Message(
+            "unknown_convention_letter", "joint {number} ('{joint}'), {letter}: not a letter of convention = "
+            "\"{convention}\", which has {letters}", number=j + 1, joint=sheet.names[j], letter=key,
+            convention=sheet.table.convention, letters=list(letters),
+        ))  # fmt: skip
     row = {}
     for letter in letters:
         where = f"joint {j + 1} ('{sheet.names[j]}'), {letter}"
@@ -314,8 +339,8 @@ def read_values(sheet: Sheet, j: int, raw: RawRow) -> LinkValues:
     loose = loose_letters(sheet.table, j)
     other = Transform(rotation_x(alpha + 0.7 * ("alpha" in loose)), np.array([a + 0.3 * ("a" in loose), 0.0, 0.0]))
     if moved_zeros(change_of_frame(other), values.zero)[0] != moved.zero:
-        sheet.problems.append(
-            f"{where}, zero: an unknown {' and '.join(sorted(loose))} moves the frame in which these are zeros; "
-            'write the table with convention = "modified"'
-        )
+        sheet.problems.append(Message(
+            "zeros_in_unknown_frame", "{where}, zero: an unknown {unknown} moves the frame in which these are zeros",
+            "write the table with convention = \"modified\"", where=where, unknown=' and '.join(sorted(loose)),
+        ))  # fmt: skip
     return moved

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from dynid.messages import Message
 from dynid.version import ATTRIBUTES, warn_renamed
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
@@ -172,7 +173,7 @@ _KEYS: dict[str, type[BaseModel]] = {
 }
 
 
-def check_table(data: object) -> tuple[RobotTable | None, list[str]]:
+def check_table(data: object) -> tuple[RobotTable | None, list[Message]]:
     """Return the table, or all that is wrong with its shape, each with place and remedy."""
     try:
         return RobotTable.model_validate(data), []
@@ -180,7 +181,7 @@ def check_table(data: object) -> tuple[RobotTable | None, list[str]]:
         return None, problems_of(error)
 
 
-def problems_of(error: ValidationError, under: tuple[str, ...] = ()) -> list[str]:
+def problems_of(error: ValidationError, under: tuple[str, ...] = ()) -> list[Message]:
     """All that is wrong, each with place and remedy; under: the table in which the places lie."""
     items: list[dict[str, Any]] = [dict(item) for item in error.errors(include_url=False, include_context=False)]
     return list(dict.fromkeys(_describe(item | {"loc": (*under, *item["loc"])}) for item in items))
@@ -202,20 +203,26 @@ def place(loc: tuple[str | int, ...]) -> str:
     return ", ".join(words) or "the file"
 
 
-def _describe(item: dict[str, Any]) -> str:
+def _describe(item: dict[str, Any]) -> Message:
     loc = tuple(item["loc"])
     if item["type"] == "extra_forbidden":
         return _unknown_key(loc)
     if item["type"] == "missing":
-        return f"{place(loc)}: this key is missing; add it"
-    got = item.get("input")
-    return f"{place(loc)}: {item['msg'][:1].lower()}{item['msg'][1:]}, got {got!r:.60}"
+        return Message("missing_key", "{where}: this key is missing", "add it", where=place(loc))
+    reason = f"{item['msg'][:1].lower()}{item['msg'][1:]}"
+    return Message(
+        "invalid_value", "{where}: {reason}, got {given}", where=place(loc), reason=reason,
+        given=f"{item.get('input')!r:.60}",
+    )  # fmt: skip
 
 
-def _unknown_key(loc: tuple[str | int, ...]) -> str:
+def _unknown_key(loc: tuple[str | int, ...]) -> Message:
     key = str(loc[-1])
     table = next((str(p) for p in reversed(loc[:-1]) if isinstance(p, str) and p in _KEYS), "")
     allowed = list(_KEYS[table].model_fields)
     close = difflib.get_close_matches(key, allowed, n=1)
-    remedy = f"did you mean '{close[0]}'?" if close else f"allowed are {', '.join(allowed)}"
-    return f"{place(loc)}: unknown key '{key}'; {remedy}"
+    remedy = "did you mean '{near}'?" if close else "allowed are {allowed}"
+    return Message(
+        "unknown_key", "{where}: unknown key '{key}'", remedy, where=place(loc), key=key, near="".join(close),
+        allowed=allowed,
+    )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DynidError, ExpressionError, RobotFileError
+from dynid.messages import Message
 from dynid.robot.expression import parse_expression, symbols_of
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import sensor_of
@@ -31,7 +32,10 @@ def read_coupling(sheet: Sheet, k: int, coupling: CouplingTable) -> Coupling:
     for name in coupling.of:
         _check_moving(sheet, f"{where}, of", name)
     if coupling.passive in coupling.of:
-        sheet.problems.append(f"{where}: joint '{coupling.passive}' is coupled with itself; leave it out of 'of'")
+        sheet.problems.append(Message(
+            "joint_coupled_with_itself", "{where}: joint '{joint}' is coupled with itself", "leave it out of 'of'",
+            where=where, joint=coupling.passive,
+        ))  # fmt: skip
     turns = sheet.joint_type(coupling.passive) == "revolute"
     where += ", offset"
     value = coupling.offset
@@ -44,17 +48,23 @@ def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
     where = f"closure {k}"
     for name in closure.frames:
         if name not in sheet.names:
-            sheet.problems.append(f"{where}, frames: there is no joint '{name}'; joints are {', '.join(sheet.names)}")
+            sheet.problems.append(Message(
+                "unknown_joint", "{where}, frames: there is no joint '{joint}'", "joints are {joints}", where=where,
+                joint=name, joints=list(sheet.names),
+            ))  # fmt: skip
     for name in closure.passive:
         _check_moving(sheet, f"{where}, passive", name)
     if len(set(closure.keep)) != len(closure.passive) or len(closure.keep) != len(closure.passive):
-        sheet.problems.append(
-            f"{where}: keeps {len(set(closure.keep))} directions with {len(closure.passive)} passive joints; "
-            "give as many of one as of the other"
-        )
+        sheet.problems.append(Message(
+            "closure_directions_mismatch", "{where}: keeps {directions} directions with {passive} passive joints",
+            "give as many of one as of the other", where=where, directions=len(set(closure.keep)),
+            passive=len(closure.passive),
+        ))  # fmt: skip
     points = [[sheet.number(f"{where}, points", x).value for x in p] for p in closure.points or [[0.0] * 3] * 2]
     if any(len(point) != 3 for point in points):
-        sheet.problems.append(f"{where}, points: each point needs three coordinates")
+        sheet.problems.append(Message(
+            "wrong_shape", "{where}, points: each point needs three coordinates", where=where,
+        ))  # fmt: skip
         points = [[0.0] * 3] * 2
     start = sheet.positions(where, closure.start, closure.passive, "start") or [0.0] * len(closure.passive)
     at = sheet.positions(where, closure.at, sheet.active, "at")
@@ -72,10 +82,13 @@ def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequenc
     """No joint is passive twice, some are active, and no coupling depends on itself."""
     passive = [c.passive for c in couplings] + [name for c in closures for name in c.passive]
     for name in dict.fromkeys(n for n in passive if passive.count(n) > 1):
-        sheet.problems.append(f"joint '{name}' is made passive twice; one coupling or closure is enough")
+        sheet.problems.append(Message(
+            "joint_passive_twice", "joint '{joint}' is made passive twice", "one coupling or closure is enough",
+            joint=name,
+        ))  # fmt: skip
     moving = [n for n, joint in zip(sheet.names, sheet.table.joint, strict=True) if joint.type != "fixed"]
     if moving and set(moving) <= set(passive):
-        sheet.problems.append("every joint is passive; leave at least one active")
+        sheet.problems.append(Message("no_active_joint", "every joint is passive", "leave at least one active"))
     coupled = {c.passive: [name for name, _ in c.factors] for c in couplings}
     for name in coupled:
         seen, todo = set(), list(coupled[name])
@@ -85,16 +98,22 @@ def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequenc
                 seen.add(other)
                 todo += coupled.get(other, [])
         if name in seen and name not in coupled[name]:
-            sheet.problems.append(
-                f"coupling: joint '{name}' depends on itself through {', '.join(sorted(seen - {name}))}"
-            )
+            sheet.problems.append(Message(
+                "coupling_cycle", "coupling: joint '{joint}' depends on itself through {through}", joint=name,
+                through=sorted(seen - {name}),
+            ))  # fmt: skip
 
 
 def _check_moving(sheet: Sheet, where: str, name: str) -> None:
     if name not in sheet.names:
-        sheet.problems.append(f"{where}: there is no joint '{name}'; joints are {', '.join(sheet.names)}")
+        sheet.problems.append(Message(
+            "unknown_joint", "{where}: there is no joint '{joint}'", "joints are {joints}", where=where, joint=name,
+            joints=list(sheet.names),
+        ))  # fmt: skip
     elif sheet.table.joint[sheet.names.index(name)].type == "fixed":
-        sheet.problems.append(f"{where}: joint '{name}' is fixed and cannot be coupled")
+        sheet.problems.append(Message(
+            "fixed_joint_coupled", "{where}: joint '{joint}' is fixed and cannot be coupled", where=where, joint=name,
+        ))  # fmt: skip
 
 
 def read_table(path: Path, *, snap: bool = True) -> Robot:
@@ -129,7 +148,7 @@ def build_robot(data: object, *, file: str, name: str, snap: bool) -> Robot:
 class _Builder(Sheet):
     """Turns a checked table into a Robot, collecting the mistakes that only the whole table shows."""
 
-    def build(self, name: str) -> Robot | list[str]:
+    def build(self, name: str) -> Robot | list[Message]:
         table = self.table
         self._check_names()
         parents = [self._parent(j, joint) for j, joint in enumerate(table.joint)]
@@ -147,9 +166,14 @@ class _Builder(Sheet):
         values = [read_values(self, j, row) for j, row in enumerate(raw)]
         nominal = read_unknown(table, self.names, parents, self.problems)
         for unknown in sorted(set(table.link) - set(self.names)):
-            self.problems.append(f"link.{unknown}: no joint has this name; joints are {', '.join(self.names)}")
+            self.problems.append(Message(
+                "unknown_joint", "link.{joint}: no joint has this name", "joints are {joints}", joint=unknown,
+                joints=list(self.names),
+            ))  # fmt: skip
         if all(joint.type == "fixed" for joint in table.joint):
-            self.problems.append("joint: no joint moves; give at least one type 'revolute' or 'prismatic'")
+            self.problems.append(Message(
+                "no_moving_joint", "joint: no joint moves", "give at least one type 'revolute' or 'prismatic'",
+            ))  # fmt: skip
         if self.problems:
             return self.problems
         links = tuple(
@@ -192,7 +216,10 @@ class _Builder(Sheet):
             of = column.of or column.joint
             strangers = [name for name in (column.joint, of) if name not in active]
             if strangers:
-                self.problems.append(f"column {k}: no active joint '{strangers[0]}'; they are {', '.join(active)}")
+                self.problems.append(Message(
+                    "unknown_joint", "column {number}: no active joint '{joint}'", "they are {joints}", number=k,
+                    joint=strangers[0], joints=list(active),
+                ))  # fmt: skip
                 continue
             turns = self.table.joint[self.names.index(of)].type == "revolute"
             scale = self.turn if turns else 1.0
@@ -203,10 +230,12 @@ class _Builder(Sheet):
                     )
                 )
             except DynidError as error:
-                self.problems.append(f"column {k}: {error}")
+                self.problems.append(error.message.about(f"column {k}"))
         names = [column.name for column in columns]
         for name in dict.fromkeys(n for n in names if names.count(n) > 1):
-            self.problems.append(f"column: two columns are named '{name}'; give each its own name")
+            self.problems.append(Message(
+                "column_name_twice", "column: two columns are named '{column}'", "give each its own name", column=name,
+            ))  # fmt: skip
         return tuple(columns)
 
     def _sensor(self) -> ForceSensor | None:
@@ -215,16 +244,21 @@ class _Builder(Sheet):
         active = self.active
         for rotor in self.table.sensor.rotor:
             if rotor.joint not in active:
-                self.problems.append(f"sensor.rotor: no active joint '{rotor.joint}'; they are {', '.join(active)}")
+                self.problems.append(Message(
+                    "unknown_joint", "sensor.rotor: no active joint '{joint}'", "they are {joints}", joint=rotor.joint,
+                    joints=list(active),
+                ))  # fmt: skip
         try:
             return sensor_of(self.table.sensor, degrees=self.table.angles == "deg")
         except DynidError as error:
-            self.problems.append(f"sensor: {error}")
+            self.problems.append(error.message.about("sensor"))
             return None
 
     def _check_names(self) -> None:
         for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):
-            self.problems.append(f"joint: two joints are named '{name}'; give each its own name")
+            self.problems.append(Message(
+                "joint_name_twice", "joint: two joints are named '{joint}'", "give each its own name", joint=name,
+            ))  # fmt: skip
 
     def _check_symbol(self, symbol: str) -> None:
         try:
@@ -232,7 +266,10 @@ class _Builder(Sheet):
         except ExpressionError:
             valid = False
         if not valid:
-            self.problems.append(f"symbols: '{symbol}' cannot be a symbol; use a letter, then letters and digits")
+            self.problems.append(Message(
+                "invalid_symbol_name", "symbols: '{symbol}' cannot be a symbol",
+                "use a letter, then letters and digits", symbol=symbol,
+            ))  # fmt: skip
 
     def _parent(self, j: int, joint: JointTable) -> int:
         """Index of the parent link, -1 for the base."""
@@ -245,12 +282,15 @@ class _Builder(Sheet):
             case str(name) if name in self.names:
                 parent = self.names.index(name)
             case other:
-                self.problems.append(
-                    f"{where}: there is no joint {other!r}; use 0 for the base, 1 to {len(self.names)}, or a name"
-                )
+                self.problems.append(Message(
+                    "unknown_joint", "{where}: there is no joint {joint!r}", "use 0 for the base, 1 to {count}, or a "
+                    "name", where=where, joint=other, count=len(self.names),
+                ))  # fmt: skip
                 return -1
         if parent == j:
-            self.problems.append(f"{where}: a joint cannot be its own parent")
+            self.problems.append(Message(
+                "joint_is_own_parent", "{where}: a joint cannot be its own parent", where=where,
+            ))  # fmt: skip
             return -1
         return parent
 
@@ -263,22 +303,32 @@ class _Builder(Sheet):
             if k == j:
                 cycle = " -> ".join(self.names[i] for i in reversed([*seen, j]))
                 if j == min(seen):
-                    self.problems.append(f"joint {j + 1} ('{self.names[j]}'), parent: the joints form a cycle {cycle}")
+                    self.problems.append(Message(
+                        "joint_cycle", "joint {number} ('{joint}'), parent: the joints form a cycle {cycle}",
+                        number=j + 1, joint=self.names[j], cycle=cycle,
+                    ))  # fmt: skip
 
     def _limits(self, j: int, joint: JointTable) -> JointLimits:
         limits, where = joint.limits, f"joint {j + 1} ('{self.names[j]}'), limits"
         factor = self.turn if joint.type == "revolute" else 1.0
         lower, upper = (x * factor for x in limits.position) if limits.position else (-math.inf, math.inf)
         if lower >= upper:
-            self.problems.append(f"{where}.position: the lower limit {lower:g} is not below the upper {upper:g}")
+            self.problems.append(Message(
+                "position_limits_reversed", "{where}.position: the lower limit {lower:g} is not below the upper "
+                "{upper:g}", where=where, lower=lower, upper=upper,
+            ))  # fmt: skip
         if joint.type == "revolute" and math.isfinite(upper) and max(-lower, upper) > LARGEST_TURN:
-            self.problems.append(
-                f'{where}.position: {max(-lower, upper):g} rad is surely meant in degrees; write angles = "deg"'
-            )
+            self.problems.append(Message(
+                "angle_looks_like_degrees", "{where}.position: {angle:g} rad is surely meant in degrees",
+                "write angles = \"deg\"", where=where, angle=max(-lower, upper),
+            ))  # fmt: skip
         for name in ("velocity", "acceleration", "effort"):
             value = getattr(limits, name)
             if value is not None and value <= 0.0:
-                self.problems.append(f"{where}.{name}: must be positive, got {value:g}")
+                self.problems.append(Message(
+                    "limit_not_positive", "{where}.{limit}: must be positive, got {value:g}", where=where, limit=name,
+                    value=value,
+                ))  # fmt: skip
         return JointLimits(
             lower,
             upper,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynid.errors import RobotFileError
+from dynid.messages import Message, Option
 from dynid.robot.inertia import Body, from_body, inertia_matrix
 from dynid.robot.io.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed, merged_inertias, sits_at
 from dynid.robot.io.xml import numbers, place_of, read_xml
@@ -56,16 +57,22 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     root = read_xml(path, "robot", "is this a URDF? (MJCF files end in .xml)")
     _check(path, root)
     notes = [
-        f"{place_of(joint)}joint '{joint.get('name')}' has two <origin>; the first one counts"
+        Message(
+            "two_origins", "{place}joint '{joint}' has two <origin>; the first one counts", place=place_of(joint),
+            joint=joint.get("name"),
+        )
         for joint in _joints(root)
         if len(joint.findall("origin")) > 1
-    ]
+    ]  # fmt: skip
     notes += _snap(root) if snap else []
     couplings = _couplings(path, root)
     try:
         model = pin.buildModelFromXML(_plain(root))
     except (ValueError, RuntimeError) as error:
-        raise RobotFileError(str(path), [f"pinocchio cannot read it: {str(error).splitlines()[-1]}"]) from error
+        raise RobotFileError(
+            str(path), "pinocchio_cannot_load", "pinocchio cannot read it: {reason}",
+            reason=str(error).splitlines()[-1],
+        ) from error  # fmt: skip
     inertias = merged_inertias(str(path), model, _bodies(path, root, model))
     links = links_of_model(model, _facts(path, root), str(path), {}, inertias)
     if floating_base:
@@ -127,25 +134,37 @@ def _root_link(root: Element) -> str:
 
 def _check(path: Path, root: Element) -> None:
     """Say what is wrong with the tree in words, all at once, before pinocchio sees it."""
-    problems: list[str] = []
+    problems: list[Message] = []
     links = [link.get("name", "") for link in root.findall("link")]
     joints = [joint.get("name", "") for joint in _joints(root)]
     for kind, names in (("link", links), ("joint", joints)):
         for name in dict.fromkeys(n for n in names if names.count(n) > 1 or not n):
-            problems.append(f"{kind} '{name}': every {kind} needs a name of its own")
+            problems.append(Message(
+                "element_name_not_unique", "{kind} '{name}': every {kind} needs a name of its own", kind=kind,
+                name=name,
+            ))  # fmt: skip
     if not links:
-        problems.append("there is no <link>; a URDF needs links and joints")
+        problems.append(Message("robot_without_links", "there is no <link>; a URDF needs links and joints"))
     parent_of: dict[str, str] = {}
     for joint in _joints(root):
         name = joint.get("name", "")
         if joint.get("type") not in _TYPES:
-            problems.append(f"joint '{name}': type {joint.get('type')!r} is not supported; use {', '.join(_TYPES)}")
+            problems.append(Message(
+                "unsupported_joint_type", "joint '{joint}': type {kind!r} is not supported", "use {types}", joint=name,
+                kind=joint.get('type'), types=list(_TYPES),
+            ))  # fmt: skip
         for tag in ("parent", "child"):
             if _child(joint, tag) not in links:
-                problems.append(f"joint '{name}': its {tag} link '{_child(joint, tag)}' does not exist")
+                problems.append(Message(
+                    "unknown_link", "joint '{joint}': its {role} link '{link}' does not exist", joint=name, role=tag,
+                    link=_child(joint, tag),
+                ))  # fmt: skip
         child = _child(joint, "child")
         if child in parent_of:
-            problems.append(f"link '{child}' hangs on two joints; a URDF is a tree (write a table with [[closure]])")
+            problems.append(Message(
+                "link_with_two_parents", "link '{link}' hangs on two joints; a URDF is a tree",
+                "write a table with [[closure]]", link=child,
+            ))  # fmt: skip
         parent_of[child] = _child(joint, "parent")
     if not problems:
         problems += _check_tree(links, parent_of)
@@ -155,42 +174,51 @@ def _check(path: Path, root: Element) -> None:
         raise RobotFileError(str(path), problems)
 
 
-def _check_numbers(owner: Element) -> list[str]:
+def _check_numbers(owner: Element) -> list[Message]:
     """What is missing, twice there or no number in a link or joint, with its line."""
-    problems: list[str] = []
+    problems: list[Message] = []
     named = f"{owner.tag} '{owner.get('name')}'"
     for tags, counts in _NUMBERS["fixed" if owner.get("type") == "fixed" else owner.tag].items():
         found = owner.findall(tags)
         if len(found) > 1 and tags != "origin":
-            return [*problems, f"{place_of(found[1])}{named} has two <{found[1].tag}>; remove one"]
+            again = Message(
+                "element_twice", "{place}{element} has two <{tag}>", "remove one", place=place_of(found[1]),
+                element=named, tag=found[1].tag,
+            )  # fmt: skip
+            return [*problems, again]
         for element in found[:1]:
             where = f"{place_of(element)}{named}, {tags.replace('/', ', ')}"
             for key, count in counts.items():
                 try:
                     numbers(element, key, (0.0,) * count)
                 except ValueError as error:
-                    problems.append(f"{where}: {error}")
+                    problems.append(Message("values_not_numeric", "{where}: {reason}", where=where, reason=error))
             missing = [key for key in _NEEDED.get(element.tag, ()) if key not in element.attrib]
             if missing:
-                problems.append(f"{where}: {', '.join(missing)} missing; write every number, zeros too")
+                problems.append(Message(
+                    "inertial_numbers_missing", "{where}: {missing} missing", "write every number, zeros too",
+                    where=where, missing=list(missing),
+                ))  # fmt: skip
     for inertial in owner.findall("inertial"):
         missing = [f"<{tag}>" for tag in ("mass", "inertia") if len(inertial) and inertial.find(tag) is None]
         if missing:
-            problems.append(
-                f"{place_of(inertial)}{named}, inertial: {' and '.join(missing)} missing; "
-                "give mass and inertia, or remove the <inertial>"
-            )
+            problems.append(Message(
+                "inertial_numbers_missing", "{place}{element}, inertial: {missing} missing",
+                "give mass and inertia, or remove the <inertial>", place=place_of(inertial), element=named,
+                missing=' and '.join(missing),
+            ))  # fmt: skip
     return problems
 
 
-def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[str]:
+def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[Message]:
     roots = [link for link in links if link not in parent_of]
     if len(roots) == 1 and all(_reaches(link, roots[0], parent_of) for link in links):
-        return [] if parent_of else ["there is no <joint>; nothing can move"]
+        return [] if parent_of else [Message("no_moving_joint", "there is no <joint>; nothing can move")]
     if len(roots) > 1:
-        return [f"{len(roots)} links have no parent joint ({', '.join(roots)}); a robot has one root"]
-    lost = [link for link in links if not (roots and _reaches(link, roots[0], parent_of))]
-    return [f"the links {', '.join(lost)} form a cycle; a URDF is a tree"]
+        what = "{count} links have no parent joint ({roots}); a robot has one root"
+        return [Message("several_roots", what, count=len(roots), roots=roots)]
+    cycle = [link for link in links if not (roots and _reaches(link, roots[0], parent_of))]
+    return [Message("joint_cycle", "the links {links} form a cycle; a URDF is a tree", links=cycle)]
 
 
 def _reaches(link: str, root: str, parent_of: dict[str, str]) -> bool:
@@ -201,7 +229,7 @@ def _reaches(link: str, root: str, parent_of: dict[str, str]) -> bool:
     return link == root
 
 
-def _snap(root: Element) -> list[str]:
+def _snap(root: Element) -> list[Message]:
     """Set rpy angles that are almost multiples of 90 degrees to them; return notes on that."""
     found: list[Snapped] = []
     owners = [(f"joint '{j.get('name')}'", j) for j in _joints(root)]
@@ -219,7 +247,10 @@ def _snap(root: Element) -> list[str]:
         off = max(abs(a - b) for a, b in zip(rpy, snapped, strict=True))
         if off > 1e-12:
             shown = ", ".join(f"{math.degrees(angle):g}" for angle in snapped)
-            note = f"{where}: rpy {written} taken for {shown} degrees; snap=False keeps it"
+            note = Message(
+                "angle_snapped", "{where}: rpy {written} taken for {degrees} degrees", "{snap} keeps it", where=where,
+                written=written, degrees=shown, angle=off, snap=Option("snap", False),
+            )  # fmt: skip
             found.append(Snapped(where, off, note))
     return tell_snapped(found)
 
@@ -236,9 +267,15 @@ def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
         name, master = joint.get("name", ""), mimic.get("joint", "")
         where = f"joint '{name}', mimic"
         if master not in names or master == name:
-            raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is no other joint of the robot"])
+            raise RobotFileError(
+                str(path), "unknown_mimic_joint", "{where}: it follows '{master}', which is no other joint of the "
+                "robot", where=where, master=master,
+            )  # fmt: skip
         if master in fixed:
-            raise RobotFileError(str(path), [f"{where}: it follows '{master}', which is fixed; make it fixed, too"])
+            raise RobotFileError(
+                str(path), "mimic_of_fixed_joint", "{where}: it follows '{master}', which is fixed",
+                "make it fixed, too", where=where, master=master,
+            )  # fmt: skip
         factor, offset = numbers(mimic, "multiplier", (1.0,))[0], numbers(mimic, "offset", (0.0,))[0]
         couplings.append(Coupling(name, ((master, factor),), offset))
     followers = {c.passive: c.factors[0][0] for c in couplings}
@@ -249,8 +286,9 @@ def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
             master = followers[master]
         if master in seen:
             raise RobotFileError(
-                str(path), [f"joint '{name}', mimic: the joints {', '.join(sorted(seen))} follow each other"]
-            )
+                str(path), "coupling_cycle", "joint '{joint}', mimic: the joints {joints} follow each other",
+                joint=name, joints=sorted(seen),
+            )  # fmt: skip
     return tuple(couplings)
 
 
@@ -305,7 +343,10 @@ def _bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, Trans
             axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
             axis = axis / (np.linalg.norm(axis) or 1.0)
             if model.parents[moved] != at or not sits_at(model, moved, place, axis):
-                raise RobotFileError(str(path), [f"joint '{joint.get('name')}': pinocchio puts it elsewhere"])
+                raise RobotFileError(
+                    str(path), "pinocchio_places_differ", "joint '{joint}': pinocchio puts it elsewhere",
+                    joint=joint.get('name'),
+                )  # fmt: skip
             waiting.append((_child(joint, "child"), moved, Transform.identity()))
     return bodies
 
@@ -321,8 +362,10 @@ def _facts(path: Path, root: Element) -> dict[str, JointFacts]:
         if joint.get("type") == "continuous" or lower == upper == 0.0 or min(-lower, upper) >= UNLIMITED:
             lower, upper = -math.inf, math.inf
         elif lower >= upper:
-            problem = f"{place_of(joint)}joint '{name}': the lower limit {lower:g} is not below the upper {upper:g}"
-            raise RobotFileError(str(path), [problem])
+            raise RobotFileError(
+                str(path), "position_limits_reversed", "{place}joint '{joint}': the lower limit {lower:g} is not below "
+                "the upper {upper:g}", place=place_of(joint), joint=name, lower=lower, upper=upper,
+            )  # fmt: skip
         friction = tuple(
             (kind, value)
             for kind, key in (("viscous", "damping"), ("coulomb", "friction"))

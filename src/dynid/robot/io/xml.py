@@ -41,23 +41,33 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     try:
         element = parse(path, parser).getroot()
     except ParseError as error:
-        raise RobotFileError(str(path), [f"not an XML file: {error}"]) from error
+        raise RobotFileError(str(path), "not_xml", "not an XML file: {reason}", reason=error) from error
     except DefusedXmlException as error:
         raise RobotFileError(
-            str(path), ["document types and entities are not read; remove the <!DOCTYPE ...>"]
-        ) from error
+            str(path), "document_type_not_allowed", "document types and entities are not read",
+            "remove the <!DOCTYPE ...>",
+        ) from error  # fmt: skip
     except (UnicodeError, LookupError, ValueError) as error:
-        raise RobotFileError(str(path), [f"the text cannot be decoded: {error}"]) from error
+        raise RobotFileError(
+            str(path), "unsupported_text_encoding", "the text cannot be decoded: {reason}", reason=error,
+        ) from error  # fmt: skip
     except OSError as error:
-        raise RobotFileError(str(path), [f"cannot be read: {error.strerror or error}"]) from error
+        raise RobotFileError(
+            str(path), "file_unreadable", "cannot be read: {reason}", reason=error.strerror or error,
+        ) from error  # fmt: skip
     if element is None or element.tag not in (root, also):
         tag = "nothing" if element is None else f"<{element.tag}>"
-        raise RobotFileError(str(path), [f"expected <{root}>, found {tag}; {remedy}"])
+        raise RobotFileError(
+            str(path), "wrong_root_element", "expected <{expected}>, found {found}", remedy, expected=root, found=tag,
+        )  # fmt: skip
     level, depth = [element], 0
     while level:
         level, depth = [child for parent in level for child in parent], depth + 1
     if depth > _DEEPEST:
-        raise RobotFileError(str(path), [f"elements are nested {depth} deep, more than {_DEEPEST}; no robot is"])
+        raise RobotFileError(
+            str(path), "nesting_too_deep", "elements are nested {depth} deep, more than {limit}",
+            depth=depth, limit=_DEEPEST,
+        )  # fmt: skip
     return element
 
 

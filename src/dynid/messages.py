@@ -1,0 +1,282 @@
+"""What dynid says: notes, warnings and errors as values, rendered here for Python, the command line and JSON.
+
+A `Message` is a sentence with a code that scripts can act on, the facts behind it, and a remedy. Its text is made from
+templates: `{name}` stands for a fact, `{names:20}` for at most 20 of a list, in quotes. A fact that is an `Option` or a
+`Wording` reads differently in Python and on the command line.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import string
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+Front = Literal["python", "command line"]
+
+ANYTHING: Any = ...
+"""A value that the user has to fill in."""
+
+_NAMES = {"columns": "column", "exclude": "without"}
+"""Options of the command line whose name is not the keyword's."""
+_REPEATED = ("lock", "columns")
+"""Options that are given once for every entry."""
+_BLANKS = {"columns": "NAME,...", "units": "UNIT", "lock": "POSITION"}
+"""What stands for a value to be filled in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A keyword of a Python function and the command-line option of the same meaning; `value` None: any value."""
+
+    keyword: str
+    value: Any = ANYTHING
+
+    def render(self, front: Front) -> str:
+        """Return `columns={'q': None}`, or `--column q=`."""
+        if front == "python":
+            return f"{self.keyword}=" + ("" if self.value is ANYTHING else _python(self.value))
+        name = f"--{_NAMES.get(self.keyword, self.keyword)}".replace("_", "-")
+        match self.value:
+            case True:
+                return name
+            case False:
+                return f"--no-{name[2:]}"
+            case None | ():
+                return f"{name} none"
+            case Mapping():
+                blank = _BLANKS.get(self.keyword, "VALUE")
+                entries = [f"{key}={_command_line(value, blank)}" for key, value in self.value.items()]
+                return (
+                    " ".join(f"{name} {e}" for e in entries)
+                    if self.keyword in _REPEATED
+                    else f"{name} {','.join(entries)}"
+                )
+        words = "" if self.value is ANYTHING else _command_line(self.value, "")
+        return f"{name} {words}".rstrip()
+
+    def __str__(self) -> str:
+        return self.render("python")
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Words that differ between Python and the command line beyond the name of an option."""
+
+    python: str
+    command_line: str
+
+    def render(self, front: Front) -> str:
+        """Return the words for one of the two."""
+        return self.python if front == "python" else self.command_line
+
+    def __str__(self) -> str:
+        return self.python
+
+
+class Message(str):
+    """A sentence with `.code`, `.facts` and `.remedy`; as a `str` it is the whole text in Python's words.
+
+    Parameters
+    ----------
+    code : str
+        What it is, for scripts: words joined by underscores. It stays when the wording changes.
+    what : str
+        Template of what was noticed and where; `{name}` stands for a fact.
+    remedy : str
+        Template of what to do about it, if anything.
+    **facts
+        Numbers, names and options behind the sentence.
+
+    """
+
+    code: str
+    facts: Mapping[str, Any]
+    what: str
+    remedy: str
+    for_command_line: str
+    _spoken_remedy: str
+
+    def __new__(cls, code: str, what: str, remedy: str = "", /, **facts: Any) -> Self:
+        """Fill the templates."""
+        facts = {name: _fact(value) for name, value in facts.items()}
+        texts = [(_fill(what, facts, front), _fill(remedy, facts, front)) for front in ("python", "command line")]
+        (said, advice), spoken = texts
+        return cls._made(_join(said, advice), code, facts, said, advice, _join(*spoken), spoken[1])
+
+    @classmethod
+    def _made(cls, text: str, code: str, facts: Mapping[str, Any], what: str, remedy: str, *spoken: str) -> Self:
+        """spoken: the text for the command line, and the remedy there if it is another."""
+        self = super().__new__(cls, text)
+        self.code, self.facts, self.what, self.remedy = code, dict(facts), what, remedy
+        self.for_command_line, self._spoken_remedy = (*spoken, remedy)[:2]
+        return self
+
+    @classmethod
+    def lines(cls, code: str, messages: Sequence[Message]) -> Self:
+        """Return several messages as one with a line each; its facts are their codes."""
+        text, spoken = "\n".join(messages), "\n".join(m.for_command_line for m in messages)
+        remedy = "\n".join(m.remedy for m in messages if m.remedy)
+        return cls._made(text, code, {"codes": [m.code for m in messages]}, text, remedy, spoken)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travel between processes and survive a copy."""
+        spoken = self.for_command_line, self._spoken_remedy
+        return _restored, (str(self), self.code, self.facts, self.what, self.remedy, *spoken)
+
+    def __str__(self) -> str:
+        """Return a plain string: what is made from a message is none."""
+        return str.__str__(self)
+
+    def about(self, subject: str) -> Self:
+        """Return the same message with what it is about in front: `log.csv: ...`."""
+        texts = (f"{subject}: {text}" for text in (self, self.what, self.for_command_line))
+        whole, what, spoken = texts
+        return self._made(whole, self.code, self.facts, what, self.remedy, spoken, self._spoken_remedy)
+
+    def record(self, front: Front | None = None) -> dict[str, Any]:
+        """Return it for JSON: code, text, facts, remedy; in the words of one front, or of both."""
+        facts = {name: _plain(value, front or "python") for name, value in self.facts.items()}
+        data: dict[str, Any] = {"code": self.code, "text": str(self), "facts": facts, "remedy": self.remedy}
+        if front == "command line":
+            return data | {"text": self.for_command_line, "remedy": self._spoken_remedy}
+        return data if self.for_command_line == self else data | {"command_line": self.for_command_line}
+
+    @classmethod
+    def load(cls, data: str | Mapping[str, Any]) -> Self:
+        """Return a message from `record`, or from a sentence of an old file, which has no code."""
+        if isinstance(data, cls):
+            return data
+        if isinstance(data, str):
+            return cls._made(data, "", {}, data, "", data)
+        keys = ("text", "code", "remedy")
+        if not isinstance(data, Mapping) or not all(isinstance(data.get(key), str) for key in keys):
+            raise ValueError("a message is a text, or has text, code, remedy and facts")
+        text, code, remedy = (data[key] for key in keys)
+        facts, spoken = data.get("facts"), data.get("command_line", text)
+        if not isinstance(facts, Mapping) or not isinstance(spoken, str):
+            raise ValueError("facts of a message are a mapping, its command_line is a text")
+        what = text.removesuffix(remedy).rstrip("; ") if remedy else text
+        return cls._made(text, code, facts, what, remedy, spoken)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
+        """Let the records of files hold messages: written by `record`, read by `load`."""
+        from pydantic_core import core_schema
+
+        written = core_schema.plain_serializer_function_ser_schema(cls.record)
+        return core_schema.no_info_plain_validator_function(cls.load, serialization=written)
+
+
+def messages_in(data: object) -> Iterator[Message]:
+    """Every message in nested containers, each text once."""
+    seen: dict[str, Message] = {}
+
+    def visit(part: object) -> None:
+        if isinstance(part, Message):
+            seen.setdefault(str(part), part)
+        elif isinstance(part, Mapping):
+            for value in part.values():
+                visit(value)
+        elif isinstance(part, list | tuple):
+            for value in part:
+                visit(value)
+
+    visit(data)
+    yield from seen.values()
+
+
+def spoken(text: str) -> str:
+    """Return a text in the words of the command line."""
+    return text.for_command_line if isinstance(text, Message) else text
+
+
+def _restored(*parts: Any) -> Message:
+    return Message._made(*parts)
+
+
+class _Filler(string.Formatter):
+    def __init__(self, front: Front) -> None:
+        self.front = front
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        match value:
+            case Option() | Wording():
+                return value.render(self.front)
+            case Message():
+                return str(value) if self.front == "python" else value.for_command_line
+            case tuple() if not format_spec and all(isinstance(part, int) for part in value):
+                return str(value)  # the shape of an array
+            case list() | tuple() | set() | frozenset() if not format_spec:
+                return ", ".join(self.format_field(part, "") for part in value)
+            case list() | tuple():
+                return _shortened(value, int(format_spec))
+        return format(value, format_spec)
+
+
+def _shortened(names: Sequence[object], limit: int) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > limit else ""
+    return ", ".join(f"'{name}'" for name in names[:limit]) + more if names else "nothing"
+
+
+def _fill(template: str, facts: Mapping[str, Any], front: Front) -> str:
+    return _Filler(front).vformat(template, (), facts)
+
+
+def _join(what: str, remedy: str) -> str:
+    if not remedy:
+        return what
+    return f"{what} {remedy}" if what.endswith((":", ".", "?", ",")) else f"{what}; {remedy}"
+
+
+def _python(value: Any) -> str:
+    match value:
+        case _ if value is ANYTHING:
+            return "..."
+        case Mapping():
+            return "{" + ", ".join(f"{key!r}: {_python(part)}" for key, part in value.items()) + "}"
+        case list():
+            return "[" + ", ".join(map(_python, value)) + "]"
+    return repr(value)
+
+
+def _command_line(value: Any, blank: str) -> str:
+    match value:
+        case _ if value is ANYTHING:
+            return blank
+        case None:
+            return ""
+        case str():
+            return value
+        case Sequence():
+            return ",".join(_command_line(part, blank) for part in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _fact(value: Any) -> Any:
+    """Data in place of what cannot travel: the message or text of an error, the name of a file, a plain number."""
+    match value:
+        case BaseException():
+            return getattr(value, "message", None) or str(value) or type(value).__name__
+        case os.PathLike():
+            return str(value)
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
+
+
+def _plain(value: Any, front: Front = "python") -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None  # JSON has no such numbers
+        case bool() | int() | float() | None:
+            return value
+        case str():
+            return spoken(value) if front == "command line" else str(value)
+        case Mapping():
+            return {str(key): _plain(part, front) for key, part in value.items()}
+        case Option() | Wording():
+            return value.render(front)
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist(), front)
+    return [_plain(part, front) for part in value] if isinstance(value, Iterable) else str(value)
