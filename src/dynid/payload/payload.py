@@ -12,9 +12,9 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Lost
+from dynid.estimation.identification import Flat
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.transform import Array
-from dynid.storage.records import Flat
 
 ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
 CERTAIN = 1e-9
