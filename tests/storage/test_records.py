@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from dynid.estimation.identification import Flat
 from dynid.robot.transform import Array, FiniteArray
-from dynid.storage.records import DAMAGE, ROW, Flat, Form, Limit, Null, Numbers, build, describe_damage, dump, json_text
+from dynid.storage.records import DAMAGE, ROW, Form, Limit, Null, Numbers, build, describe_damage, dump, json_text
 
 
 @dataclass(frozen=True, slots=True)

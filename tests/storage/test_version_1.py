@@ -15,9 +15,21 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from dynid import Identification, PhysicalParameters, State, export, identify_states
+from dynid import (
+    Identification,
+    PhysicalParameters,
+    State,
+    export,
+    identify_gains,
+    identify_payload,
+    identify_states,
+    load_robot,
+)
+from dynid.cli.output.recordings import read_motion
 from dynid.exports.robot_json import read_robot_json
 from fourier import fourier_motion
+from frictions import PLAIN
+from loads import LOAD, robot_with_friction, scaled, two_logs
 
 FOLDER = Path(__file__).parent / "version_1"
 RESULTS = (
@@ -114,3 +126,36 @@ def test_robots_load_and_save_as_they_were(expected: dict[str, Any], tmp_path: P
     exactly(robot.gravity, facts["gravity"])
     export(robot, tmp_path / "again.json")
     assert json.loads((tmp_path / "again.json").read_text()) == json.loads(file.read_text())
+
+
+def alike(found: Any, told: Any) -> None:
+    """The same keys and words; numbers up to rounding."""
+    if isinstance(told, dict):
+        assert found.keys() == told.keys()
+        for key in told:
+            alike(found[key], told[key])
+    elif isinstance(told, list):
+        assert len(found) == len(told)
+        for a, b in zip(found, told, strict=True):
+            alike(a, b)
+    else:
+        assert found == (pytest.approx(told, rel=1e-6, abs=1e-9) if isinstance(told, float) else told)
+
+
+def test_payloads_and_gains_are_written_as_they_were(tmp_path: Path) -> None:
+    robot = robot_with_friction("gautier3")
+    loaded, unloaded = two_logs(robot, LOAD, noise=0.01, rate=50.0)
+    payload = identify_payload(robot, loaded, unloaded, friction=PLAIN)
+    alike(json.loads(payload.to_json()), json.loads(unpacked("payload.json", tmp_path).read_text()))
+    factors = np.array([0.5, 1.5, 2.0])
+    gains = identify_gains(robot, scaled(loaded, factors), scaled(unloaded, factors), LOAD, friction=PLAIN)
+    alike(json.loads(gains.to_json()), json.loads(unpacked("gains.json", tmp_path).read_text()))
+
+
+def test_motions_are_read_as_they_were(tmp_path: Path) -> None:
+    robot = load_robot("one_link")
+    table = np.loadtxt(unpacked("excitation.csv", tmp_path), delimiter=",", skiprows=1)
+    for suffix in (".csv", ".json", ".yaml"):
+        motion = read_motion(unpacked(f"excitation{suffix}", tmp_path), robot)
+        found = np.column_stack([motion.t, motion.q, motion.v, motion.a])
+        assert_allclose(found, table, rtol=0.0, atol=1e-8)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -22,16 +22,15 @@ from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
-from dynid.estimation.records import StoredEquation
+from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
 from dynid.estimation.regression.rows import LEAD
-from dynid.estimation.result_file import check_identification, read_layout, write_layout
 from dynid.logs.log import ArraySource, Log
 from dynid.messages import Message
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
-from dynid.storage.records import ROW, Flat, Form, Null, dump, json_text, load
+from dynid.storage.records import ROW, Form, Null, dump, json_text, load
 from dynid.version import keeps_old_names
 
 # Where a result came from: what somebody needs who wants to make it again.
@@ -191,6 +190,27 @@ class Provenance:
     delay: float
     version: str
     origin: Origin = UNKNOWN_ORIGIN
+
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+
+class Flat(Generic[P, T]):
+    """A flat name of a part's field: `values = Flat(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
+
+    def __init__(self, part: type[P], get: Callable[[P], T]) -> None:
+        self.part, self.get = part.__name__.lower(), get
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__doc__ = f"The same as `{self.part}.{name}`."
+
+    @overload
+    def __get__(self, result: None, owner: type) -> Flat[P, T]: ...
+    @overload
+    def __get__(self, result: object, owner: type) -> T: ...
+    def __get__(self, result: object | None, owner: type) -> T | Flat[P, T]:
+        return self if result is None else self.get(getattr(result, self.part))
 
 
 PARTS = ("estimate", "diagnostics", "provenance")

@@ -12,10 +12,11 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
+from dynid.estimation.identification import Flat
 from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.transform import Array
-from dynid.storage.records import Flat
+from dynid.version import keeps_old_names
 
 ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
 CERTAIN = 1e-9
@@ -84,6 +85,7 @@ class Fitted:
     notes = Flat(Fit, lambda x: x.notes)
 
 
+@keeps_old_names
 @dataclass(frozen=True, eq=False)
 class Payload(Fitted):
     """What a link carries, in the frame of that link, with standard deviations.

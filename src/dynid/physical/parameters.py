@@ -12,8 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification, StoredIdentification
-from dynid.estimation.records import check_shape
-from dynid.estimation.result_file import names_and_units
+from dynid.estimation.records import check_shape, names_and_units
 from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia

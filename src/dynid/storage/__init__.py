@@ -1,4 +1,4 @@
-"""Files on disk: written whole or not at all, links followed, devices written to.
+"""Files on disk: written whole or not at all, and results as versioned JSON by their declared fields.
 
-Start with `files.write_whole`; what a result file holds is written by its own package.
+Start with `files.write_bytes` for how a file is replaced, and with `records` for what a result file may hold.
 """

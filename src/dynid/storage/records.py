@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar, get_type_hints, overload
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 
@@ -30,8 +30,6 @@ DAMAGE = (DynidError, ValueError, TypeError, KeyError, IndexError, OverflowError
 """What building values again from a damaged file may raise; pydantic's ValidationError is a ValueError."""
 
 Data = dict[str, Any]
-P = TypeVar("P")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -290,23 +288,3 @@ def describe_damage(error: Exception, inside: str = "") -> str:
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)
     return f"{inside}{place}: {first['msg']}; the file is damaged"
-
-
-# Results made of parts, whose fields have flat names too.
-
-
-class Flat(Generic[P, T]):
-    """A flat name of a part's field: `values = Flat(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
-
-    def __init__(self, part: type[P], get: Callable[[P], T]) -> None:
-        self.part, self.get = part.__name__.lower(), get
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.__doc__ = f"The same as `{self.part}.{name}`."
-
-    @overload
-    def __get__(self, result: None, owner: type) -> Flat[P, T]: ...
-    @overload
-    def __get__(self, result: object, owner: type) -> T: ...
-    def __get__(self, result: object | None, owner: type) -> T | Flat[P, T]:
-        return self if result is None else self.get(getattr(result, self.part))
