@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.logs import collect, collect_like, collect_torques_like, without_known
-from dynid.estimation.accumulate.state import State, merge_states
+from dynid.estimation.accumulate.state import State, merge_states, without_repeats
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
 from dynid.estimation.joint_parameters import refuse_hidden, refuse_unidentifiable
@@ -134,13 +135,14 @@ def collect_state(
     like: a state whose columns, cut-off and first estimate are taken over, as states to be merged must share them.
     """
     used = open_logs(robot, logs)
-    options = Options(
-        model=model, window=window, quadrature=quadrature, unknown=unknown, friction=friction,
-        rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, delay=delay,
-    )  # fmt: skip
+    asked: dict[str, Any] = {
+        "model": model, "window": window, "quadrature": quadrature, "unknown": unknown, "friction": friction,
+        "rotor_inertia": rotor_inertia, "cutoff": cutoff, "columns": tuple(columns), "joints": joints, "delay": delay,
+    }  # fmt: skip
     if like is None:
-        return collect(robot, used, options.resolve(robot), on_progress=on_progress)
-    given = options.changed()
+        return collect(robot, used, Options(**asked).resolve(robot), on_progress=on_progress)
+    default = Options()
+    given = [name for name, value in asked.items() if value != getattr(default, name)]
     if given:
         raise IdentificationError(
             "settings_given_with_like", "like= takes over all settings", "leave out {given}", given=given,
@@ -151,7 +153,7 @@ def collect_state(
             other_robot=like.equation.robot.name,
         )  # fmt: skip
     rows = collect_torques_like(like, used)
-    state = collect_like(like, used, on_progress=on_progress, validate=False).without_repeats()
+    state = without_repeats(collect_like(like, used, on_progress=on_progress, validate=False))
     return replace(state, torques=() if rows is None else rows.blocks)
 
 

@@ -8,7 +8,7 @@ differences of the functions h or dL/dqd of the kept columns are those of all co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -152,11 +152,6 @@ class Options:
                 "friction_block_twice", "a friction block is named twice: {blocks}", blocks=list(blocks),
             )  # fmt: skip
 
-    def changed(self) -> tuple[str, ...]:
-        """Names of the options that differ from their defaults."""
-        plain = Options()
-        return tuple(f.name for f in fields(self) if getattr(self, f.name) != getattr(plain, f.name))
-
     def resolve(self, robot: Robot) -> Options:
         """Return the same for one robot: its own columns beside the user's, the joints in use and what is unknown."""
         if robot.floating:
@@ -182,14 +177,6 @@ class Options:
             )  # fmt: skip
         return replace(self, columns=columns, joints=names, unknown=unknown)
 
-    @property
-    def of_equation(self) -> Options:
-        """What the columns and rows depend on, all else at its default: as much as files keep."""
-        return Options(
-            model=self.model, window=self.window, quadrature=self.quadrature, unknown=self.unknown,
-            rotor_inertia=self.rotor_inertia, columns=self.columns, joints=self.joints,
-        )  # fmt: skip
-
     def _joints(self, robot: Robot) -> tuple[str, ...]:
         """Names of the chosen joints in the robot's order."""
         chosen = tuple(self.joints or ())
@@ -204,6 +191,13 @@ class Options:
     def joint_indices(self, robot: Robot) -> tuple[int, ...]:
         """Joints whose torques are used, as numbers."""
         return tuple(j for j, name in enumerate(robot.joint_names) if self.joints is None or name in self.joints)
+
+    def of_rows(self) -> Options:
+        """Return those that decide about the rows of an equation, all others at their defaults."""
+        return Options(
+            model=self.model, window=self.window, quadrature=self.quadrature, unknown=self.unknown,
+            rotor_inertia=self.rotor_inertia, columns=self.columns, joints=self.joints,
+        )  # fmt: skip
 
     def with_model(self, model: str) -> Options:
         """Return the same for another model; window and quadrature stay where it has them."""

@@ -10,7 +10,7 @@ import numpy as np
 from dynid.dynamics.friction import PLAIN, joint_scales
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
-from dynid.estimation.accumulate.state import State
+from dynid.estimation.accumulate.state import State, without_repeats
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
 from dynid.estimation.options import PERIODS, Options
 from dynid.estimation.regression.equation import Equation
@@ -122,7 +122,7 @@ def collect(
     state = replace(state, equation=equation, outliers=outliers)
     progress = _sample_progress(on_progress, "reading")
     state = accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
-    state = state.without_repeats()
+    state = without_repeats(state)
     state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)))
     of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
     if of_torques is None:
@@ -191,7 +191,7 @@ def collect_like(
 
 def without_known(others: State, state: State) -> tuple[State, tuple[Message, ...]]:
     """Leave out of others what a state was made from, with warnings; all, where most of it was."""
-    unseen = others.without_repeats(state.findings)
+    unseen = without_repeats(others, state.findings)
     known = "{part} does not count as validation: the parameters were identified from these samples"
     warnings = [
         Message(

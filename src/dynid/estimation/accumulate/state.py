@@ -89,37 +89,6 @@ class State:
             f"<State of '{robot}' ({self.equation.options.model}): {self.logs} logs, {len(self.blocks)} blocks of time>"
         )
 
-    def without_repeats(self, before: Sequence[Findings] = ()) -> State:
-        """Return the same with each sample once.
-
-        Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
-        """
-        repeats: list[Repeat] = []
-        blocks = list(self.blocks)
-        for number, found in enumerate(self.findings):
-            for place, other in enumerate((*before, *self.findings[:number]), start=-len(before)):
-                own = [block for block in blocks if block.log == number]
-                if found.content is None or other.content is None or not own:
-                    continue
-                spans = found.content.shared(other.content)
-                again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
-                if again:
-                    blocks = [block for block in blocks if id(block) not in again]
-                    share, gone = len(again) / len(own), len(again) == len(own)
-                    repeats.append(Repeat(number, found.log, place, other.log, share, gone))
-        if not repeats:
-            return self
-        left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
-        return replace(
-            self,
-            blocks=tuple(replace(block, log=left[block.log]) for block in blocks),
-            settling=tuple(self.settling[log] for log in left),
-            kept=tuple(replace(rows, log=left[rows.log]) for rows in self.kept if rows.log in left),
-            findings=tuple(self.findings[log] for log in left),
-            floor=tuple(_shrunk(f, self.blocks, blocks, log) for log, f in enumerate(self.floor) if log in left),
-            repeats=tuple(repeats),
-        )
-
     def of_logs_left(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
         """Of one item per log those of the logs that still have blocks after `without_repeats`."""
         gone = {repeat.log for repeat in self.repeats if repeat.gone}
@@ -140,6 +109,38 @@ class State:
     def logs(self) -> int:
         """How many logs took part."""
         return len(self.settling)
+
+
+def without_repeats(state: State, before: Sequence[Findings] = ()) -> State:
+    """The same state with each sample once.
+
+    Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
+    """
+    repeats: list[Repeat] = []
+    blocks = list(state.blocks)
+    for number, found in enumerate(state.findings):
+        for place, other in enumerate((*before, *state.findings[:number]), start=-len(before)):
+            own = [block for block in blocks if block.log == number]
+            if found.content is None or other.content is None or not own:
+                continue
+            spans = found.content.shared(other.content)
+            again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
+            if again:
+                blocks = [block for block in blocks if id(block) not in again]
+                share, gone = len(again) / len(own), len(again) == len(own)
+                repeats.append(Repeat(number, found.log, place, other.log, share, gone))
+    if not repeats:
+        return state
+    left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
+    return replace(
+        state,
+        blocks=tuple(replace(block, log=left[block.log]) for block in blocks),
+        settling=tuple(state.settling[log] for log in left),
+        kept=tuple(replace(rows, log=left[rows.log]) for rows in state.kept if rows.log in left),
+        findings=tuple(state.findings[log] for log in left),
+        floor=tuple(_shrunk(f, state.blocks, blocks, log) for log, f in enumerate(state.floor) if log in left),
+        repeats=tuple(repeats),
+    )
 
 
 def _shrunk(
@@ -183,9 +184,9 @@ def merge_states(states: list[State]) -> State:
     floor = tuple(factors for state in states for factors in state.floor)
     loop = tuple(noise for state in states for noise in state.loop)
     floor = floor if len(floor) == before else ()
-    merged = replace(
+    merged = without_repeats(replace(
         first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, floor=floor, repeats=(),
-    ).without_repeats()  # fmt: skip
+    ))  # fmt: skip
     earlier = tuple(repeat for state in states for repeat in state.repeats)
     return replace(
         merged, motion_noise=noise, repeats=(*earlier, *merged.repeats),

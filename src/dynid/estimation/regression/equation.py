@@ -129,7 +129,8 @@ CHUNK = 1024
 class Equation:
     """Columns of one robot, for the torques of some joints, what of these torques is measured, and its rows.
 
-    options: resolved for the robot (see `Options.resolve`). stage: the robot with its standard columns.
+    options: those that decide about rows (`Options.of_rows`), resolved for the robot.
+    stage: the robot with its standard columns.
     rigid: first estimate of the base and user parameters, from which the `load` block takes the rigid torque.
     transmission (n, n): motor positions = transmission @ joint positions; friction acts there.
     """
@@ -148,6 +149,7 @@ class Equation:
         robot: Robot, options: Options, *, friction: tuple[str, ...], scale: Array, transmission: Array | None = None
     ) -> Equation:
         """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
+        options = options.of_rows()
         taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
         for column in options.columns:
             for joint in (column.joint, column.of):
@@ -162,17 +164,17 @@ class Equation:
                     name=column.name,
                 )  # fmt: skip
         transmission = np.eye(robot.n) if transmission is None else transmission
-        options = options.of_equation
         shapes = FrictionShapes(friction, scale)
-        stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
+        base: BaseParameters
         if options.unknown:
             from dynid.estimation.regression import free_geometry  # loads the symbolic part, which few need
 
-            found = free_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
-            columns = free_geometry.ModelColumns(found.found)
-            return Equation(robot, options, found, stage, columns, shapes, transmission)
-        base = _find_base(robot, options)
-        return Equation(robot, options, base, stage, BaseColumns(robot, stage, base.kept), shapes, transmission)
+            base = free = free_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
+        else:
+            base = _find_base(robot, options)
+        stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
+        columns = free_geometry.ModelColumns(free.found) if options.unknown else BaseColumns(robot, stage, base.kept)
+        return Equation(robot, options, base, stage, columns, shapes, transmission)
 
     @property
     def extra(self) -> tuple[JointColumn, ...]:
