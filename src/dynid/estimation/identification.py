@@ -25,6 +25,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import LEAD
 from dynid.logs.log import ArraySource, Log
 from dynid.robot.motion import Motion, check_motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import InputFile, hash_file
@@ -117,7 +118,7 @@ class Identification:
     equation: Equation
     model: str
     estimator: str
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: Array
     sigma: Array
@@ -140,7 +141,7 @@ class Identification:
     found_delay: Delay | None
     friction: tuple[str, ...]
     trials: tuple[Trial, ...]
-    essential: tuple[str, ...]
+    essential: tuple[Parameter, ...]
     essential_values: Array
     unidentifiable: tuple[Unidentifiable, ...]
     checks: tuple[ChannelCheck, ...]
@@ -170,12 +171,12 @@ class Identification:
         return self.equation.channel_names
 
     @cached_property
-    def joined(self) -> dict[str, dict[str, float]]:
+    def joined(self) -> dict[Parameter, dict[Parameter, float]]:
         """Of every unidentifiable parameter: those of `names` with which it forms sums, each with its factor."""
         direct = {item.name: dict(item.shares) for item in self.unidentifiable}
 
-        def resolved(name: str) -> dict[str, float]:
-            total: dict[str, float] = {}
+        def resolved(name: Parameter) -> dict[Parameter, float]:
+            total: dict[Parameter, float] = {}
             for other, share in direct[name].items():
                 for last, more in (resolved(other) if other in direct else {other: 1.0}).items():
                     total[last] = total.get(last, 0.0) + share * more
@@ -226,9 +227,9 @@ class Identification:
         place = {name: k for k, name in enumerate(self.equation.names)}
         matrix = np.zeros((len(self.equation.names), len(self.names)))
         for k, name in enumerate(self.names):
-            matrix[place[name if name in place else name.rpartition("@")[0]], k] = 1.0
+            matrix[place[name.of_all_logs], k] = 1.0
         several = matrix.sum(axis=1) > 1.0
-        several |= matrix @ np.array([name not in place for name in self.names], dtype=np.float64) > 0.0
+        several |= matrix @ np.array([name.log is not None for name in self.names], dtype=np.float64) > 0.0
         return np.asarray(matrix / np.where(several, len(self.factors), 1.0)[:, None])
 
     @one_blas_thread

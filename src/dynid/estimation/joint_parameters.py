@@ -16,6 +16,7 @@ from dynid.estimation.identification import Identification
 from dynid.identifiability.base_reactions import SensorRelation, relate_sensors, sufficient_channels
 from dynid.identifiability.parameters import BaseParameters
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -37,7 +38,7 @@ class JointParameters:
     quantile: float
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Parameter, ...]:
         """Names of the parameters."""
         return self.base.names
 

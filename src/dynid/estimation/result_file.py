@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +35,7 @@ from dynid.estimation.records import (
     record_factor,
 )
 from dynid.estimation.regression.equation import Equation
+from dynid.robot.parameter import Parameter, by_name
 from dynid.robot.record import FileRecord, RobotRecord, rebuild_files, rebuild_robot, record_files, record_robot
 from dynid.storage.files import write_text
 
@@ -195,12 +197,13 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
     factors = tuple(tuple(rebuild_factor(f) for f in of_log) for of_log in r.factors)
     if any(factor.R.shape[1] != p + 1 for of_log in factors for factor in of_log):
         raise IdentificationError("a factor does not have the columns of the parameters")
-    _check_names(r, equation)
+    known = by_name(equation.names, len(r.factors))
+    _check_names(r, equation, known)
     return Identification(
         equation=equation,
         model=r.model,
         estimator=r.estimator,
-        names=tuple(p.name for p in r.parameters),
+        names=tuple(known[p.name] for p in r.parameters),
         units=tuple(p.unit for p in r.parameters),
         values=finite_numbers(r.values, p),
         sigma=read_numbers(r.sigma, p),
@@ -224,9 +227,9 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
         found_delay=None if r.found_delay is None else Delay(*r.found_delay),
         friction=tuple(r.friction),
         trials=tuple(Trial(*t) for t in r.trials),
-        essential=tuple(r.essential),
+        essential=tuple(known[name] for name in r.essential),
         essential_values=read_numbers(r.essential_values, p),
-        unidentifiable=_rebuild_lost(r),
+        unidentifiable=_rebuild_lost(r, known),
         checks=tuple(ChannelCheck(*check) for check in r.checks),
         findings=tuple((name, tuple(sentences)) for name, sentences in r.findings),
         notes=tuple(r.notes),
@@ -238,7 +241,7 @@ def rebuild_identification(r: IdentificationRecord) -> Identification:
     )
 
 
-def _rebuild_lost(r: IdentificationRecord) -> tuple[Unidentifiable, ...]:
+def _rebuild_lost(r: IdentificationRecord, known: Mapping[str, Parameter]) -> tuple[Unidentifiable, ...]:
     """What was lost; files of old do not say which share went where."""
     shares = r.lost_shares or [[] for _ in r.lost]
     if len(shares) != len(r.lost):
@@ -250,7 +253,13 @@ def _rebuild_lost(r: IdentificationRecord) -> tuple[Unidentifiable, ...]:
             raise IdentificationError("lost_shares of lost parameters lead in a circle")
         for name in found:
             del waiting[name]
-    return tuple(Unidentifiable(*item, tuple(own)) for item, own in zip(r.lost, shares, strict=True))
+    foreign = {name for name in (*(item[0] for item in r.lost), *(n for own in shares for n, _ in own))} - known.keys()
+    if foreign:
+        raise IdentificationError(f"lost parameter '{min(foreign)}' is not one of the equation's")
+    return tuple(
+        Unidentifiable(known[name], seen, remedy, tuple((known[n], share) for n, share in own))
+        for (name, seen, remedy), own in zip(r.lost, shares, strict=True)
+    )
 
 
 def _record_score(x: Score) -> ScoreRecord:
@@ -269,11 +278,10 @@ def _rebuild_score(r: ScoreRecord, c: int) -> Score:
     return Score(rmse, nrmse, settled, r.unsettled, r.cutoff, r.source, r.samples, quiet)
 
 
-def _check_names(r: IdentificationRecord, equation: Equation) -> None:
+def _check_names(r: IdentificationRecord, equation: Equation, known: Mapping[str, Parameter]) -> None:
     """What is stated of parameters and channels must be about those of the equation."""
     names = [p.name for p in r.parameters]
-    columns = set(equation.names)
-    foreign = [name for name in names if name not in columns and name.rpartition("@")[0] not in columns]
+    foreign = [name for name in names if name not in known]
     if foreign or len(set(names)) < len(names):
         raise IdentificationError(f"parameter '{(foreign or names)[0]}' is not one of the equation's, or named twice")
     if not set(r.essential) <= set(names):

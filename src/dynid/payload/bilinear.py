@@ -22,6 +22,7 @@ from dynid.estimation.solve.least_squares import Constraints, Factors, Solution,
 from dynid.payload.gains import Gains
 from dynid.payload.identify_payload import doubts
 from dynid.payload.two_runs import TwoRuns, written
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -190,9 +191,12 @@ def solve_bilinear(
 # From the solution of the bilinear problem to gains: which are revealed, deviations, parameters in true units.
 
 
-def factor_names(problem: Bilinear) -> tuple[str, ...]:
+def factor_names(problem: Bilinear) -> tuple[Parameter, ...]:
     """Names of the unknown factors."""
-    return tuple(f"factor of {name}" for name in problem.runs.state.equation.channel_names)
+    return tuple(
+        Parameter(f"factor of {joint}", symbol="factor of ", kind="gain", unit="1", joint=joint)
+        for joint in problem.runs.state.equation.channel_names
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,7 +249,10 @@ def read_gains(robot: Robot, p: Array, solved: Solved) -> Gains:
         robot=robot.name,
         link=robot.links[runs.carrier].name,
         payload=p,
-        names=runs.state.equation.channel_names,
+        names=tuple(
+            Parameter(joint, symbol="", kind="gain", unit="1", joint=joint)
+            for joint in runs.state.equation.channel_names
+        ),
         values=values,
         sigma=sigma,
         quantile=quantile,

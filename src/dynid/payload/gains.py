@@ -9,6 +9,7 @@ import numpy as np
 
 from dynid.errors import IdentificationError
 from dynid.payload.payload import numbers
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 
@@ -24,12 +25,12 @@ class Gains:
     robot: str
     link: str
     payload: Array
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     values: Array
     sigma: Array
     quantile: float
     groups: int
-    parameter_names: tuple[str, ...]
+    parameter_names: tuple[Parameter, ...]
     parameter_units: tuple[str, ...]
     parameters: Array
     parameter_sigma: Array

@@ -13,6 +13,7 @@ from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 from dynid.version import keeps_old_names
 
@@ -34,7 +35,7 @@ class Payload:
     robot: str
     link: str
     method: str
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: Array
     covariance: Array

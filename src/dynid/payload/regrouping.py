@@ -10,8 +10,7 @@ import numpy as np
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, revealing_motion, seen_instead
 from dynid.estimation.regression.equation import Equation
 from dynid.identifiability.relations import Regrouping
-from dynid.payload.payload import units_of
-from dynid.robot.inertia import SYMBOLS
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 SMALL = 1e-6
@@ -22,7 +21,7 @@ SMALL = 1e-6
 class Reading:
     """Names, units and places (among the kept unknowns) of what is told; the rest is lost."""
 
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     places: list[int]
     lost: tuple[Unidentifiable, ...]
@@ -36,7 +35,12 @@ def composed(first: Regrouping, second: Regrouping | None) -> Regrouping:
 
 
 def read_payload(
-    names: Sequence[str], regrouping: Regrouping, equation: Equation, to_base: Array, K: Array, posture: Array | None
+    names: Sequence[Parameter],
+    regrouping: Regrouping,
+    equation: Equation,
+    to_base: Array,
+    K: Array,
+    posture: Array | None,
 ) -> Reading:
     """Unknowns are the robot's, then ten of the payload; to_base (base, robot's): how those make base parameters.
 
@@ -48,14 +52,15 @@ def read_payload(
     for row, k in enumerate(kept):
         if k < before:
             continue
-        text = names[k]
+        text = str(names[k])
         for other in range(len(names)):
             share = M[row, other]
             if other != k and share != 0.0:
                 factor = "" if abs(abs(share) - 1.0) < SMALL else f"{abs(share):.4g} "
                 text += f" {'+' if share > 0 else '-'} {factor}{names[other]}"
-        told.append(text)
-        units.append(units_of(SYMBOLS[k - before]))
+        own = names[k]
+        told.append(Parameter(text, symbol=own.symbol, kind="inertial", unit=own.unit, link=own.link))
+        units.append(own.unit)
         places.append(row)
     for k in range(before, len(names)):
         if k in kept:

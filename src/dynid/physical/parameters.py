@@ -28,6 +28,7 @@ from dynid.estimation.result_file import IdentificationRecord, rebuild_identific
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter, by_name
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import write_text
@@ -47,7 +48,7 @@ class PhysicalParameters:
     """
 
     identification: Identification
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: Array
     prior: Array
@@ -130,7 +131,7 @@ class PhysicalParameters:
     def _friction(self, label: str) -> tuple[tuple[str, float], ...]:
         found = []
         for block, symbol in zip(PLAIN, ("Fv", "Fc", "Fo"), strict=True):
-            own = [v for n, v in zip(self.names, self.values, strict=True) if n.split("@")[0] == symbol + label]
+            own = [v for n, v in zip(self.names, self.values, strict=True) if n.of_all_logs == symbol + label]
             if own:
                 found.append((block, float(np.mean(own))))
         return tuple(found)
@@ -223,10 +224,10 @@ def read_physical(path: Path) -> PhysicalParameters:
 
 def _rebuild(r: PhysicalRecord) -> PhysicalParameters:
     result = rebuild_identification(r.identification)
-    robot, names = result.robot, tuple(p.name for p in r.parameters)
-    standard = robot.parameter_names
-    strangers = {name.partition("@")[0] for name in names[len(standard) :]} - set(result.equation.names)
-    if names[: len(standard)] != standard or strangers or len(set(names)) < len(names):
+    robot, standard = result.robot, result.robot.parameter_names
+    known = by_name((*result.equation.names, *standard), len(result.factors))
+    names = tuple(known[p.name] for p in r.parameters if p.name in known)
+    if names[: len(standard)] != standard or not len(set(names)) == len(names) == len(r.parameters):
         raise PhysicalError("the parameters are not those of the robot and of the identification in the file")
     p, c, k = len(names), len(result.channels), r.eigenvalues.shape[0]
     values: dict[str, Any] = {

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import DynidError
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, freeze
 
 
@@ -46,6 +47,11 @@ class JointColumn:
             raise DynidError(f"column '{self.name}': positions must increase")
         object.__setattr__(self, "positions", freeze(x))
         object.__setattr__(self, "torque", freeze(y))
+
+    @property
+    def parameter(self) -> Parameter:
+        """Its size, which is identified."""
+        return Parameter(self.name, symbol=self.name, kind="column", unit="1", joint=self.joint)
 
     def values(self, joint_names: tuple[str, ...], q: Array, v: Array) -> Array:
         """The column (N,) along a motion."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,6 +12,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.relations import Regrouping
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, freeze
 
 ALIKE = 0.3
@@ -24,10 +26,10 @@ class Unidentifiable:
     shares: parameters whose values hold a share of it, as (name, share): they stand for name + share * lost.
     """
 
-    name: str
+    name: Parameter
     seen: str
     remedy: str
-    shares: tuple[tuple[str, float], ...] = ()
+    shares: tuple[tuple[Parameter, float], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} is unidentifiable from these data ({self.seen}); {self.remedy}"
@@ -69,12 +71,12 @@ def _size(shares: Array) -> float:
     return max(float(np.abs(shares).max()), 1e-12)
 
 
-def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
+def seen_instead(terms: Sequence[tuple[float, str]], name: str) -> str:
     """What the data show in place of a lost parameter; terms: (share, name) of what it joins."""
     return "it has no effect on them" if not terms else f"they show {_sum(terms, name)} only"
 
 
-def _sum(terms: list[tuple[float, str]], name: str) -> str:
+def _sum(terms: Sequence[tuple[float, str]], name: str) -> str:
     parts = []
     for share, other in terms[:6]:
         factor = "" if f"{abs(share):.3g}" == "1" else f"{abs(share):.3g} "
