@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Coupling, JointKind, JointLimits, Link, Robot
 from dynid.robot.transform import Array, Transform, freeze
 
@@ -113,3 +115,10 @@ def smooth_path(robot: Robot, t: Array, *, seed: int = 0, scale: float = 0.6) ->
     v = (A * w * np.cos(angle)).sum(axis=1)
     a = (-A * w**2 * np.sin(angle)).sum(axis=1)
     return Motion(t, q, v, a)
+
+
+def parameters(*names: str) -> tuple[Parameter, ...]:
+    """Parameters of names alone: ZZ1, M:arm."""
+    symbols = (re.match("[A-Za-z]+", name) for name in names)
+    pairs = [(name, symbol[0]) for name, symbol in zip(names, symbols, strict=True) if symbol]
+    return tuple(Parameter(name, symbol=symbol, kind="inertial", unit="") for name, symbol in pairs)

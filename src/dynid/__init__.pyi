@@ -60,6 +60,7 @@ from .robot.joint_column import JointColumn as JointColumn
 from .robot.load import bundled_robots as bundled_robots
 from .robot.load import load_robot as load_robot
 from .robot.motion import Motion as Motion
+from .robot.parameter import Parameter as Parameter
 from .robot.robot import Closure as Closure
 from .robot.robot import Coupling as Coupling
 from .robot.robot import JointLimits as JointLimits

@@ -151,7 +151,7 @@ def test_noise_is_what_open_loops_do_to_the_rows() -> None:
     question = Question(robot_of(PARALLELOGRAM), "torque", True, False, ())
     drawn = draw(question, 200, 0)
     assert drawn.noise is not None
-    names = [column.name for column in question.columns]
+    names = [str(column.name) for column in question.columns]
     size, noise = np.linalg.norm(drawn.matrix, axis=0), np.linalg.norm(drawn.noise, axis=0)
     silent = [names.index(name) for name in ("ZZ2", "MX2", "MY2")]
     assert (size[silent] < 10.0 * noise[silent]).all()

@@ -15,6 +15,7 @@ from dynid.identifiability.relations import Regrouping, coefficients_of, relatio
 from dynid.identifiability.rules import find_by_rules
 from dynid.identifiability.symbols import Form
 from dynid.robot.transform import freeze
+from robots import parameters
 from rule_tables import NONE, RIGHT, TILTED, as_polynomial, row, table, texts
 
 
@@ -71,7 +72,7 @@ def test_numbers_in_a_symbolic_table_print_as_numbers() -> None:
 
 
 def test_float_coefficients_print_with_six_digits() -> None:
-    kept, names = (0, 1), ("ZZ1", "ZZ:link1", "YY2", "M4", "M:arm_2")
+    kept, names = (0, 1), parameters("ZZ1", "ZZ:link1", "YY2", "M4", "M:arm_2")
     rows: dict[int, dict[int, float]] = {0: {0: 1.0, 2: -1.0, 3: 0.49}, 1: {1: 1.0, 2: 1.0, 3: -1 / 3, 4: -1 / 3}}
     assert relations(kept, rows, names) == (
         "ZZR1 = ZZ1 - YY2 + 0.49*M4",
@@ -82,7 +83,7 @@ def test_float_coefficients_print_with_six_digits() -> None:
 def test_a_plain_regrouping_prints_without_rounding_dust() -> None:
     matrix = np.array([[1.0, 0.5, 1e-14], [0.0, 0.0, 1.0]])
     regrouping = Regrouping((0, 2), freeze(matrix))
-    names = ("ZZ1", "YY2", "ZZ2")
+    names = parameters("ZZ1", "YY2", "ZZ2")
     assert relations(regrouping.kept, coefficients_of(regrouping), names) == ("ZZR1 = ZZ1 + 0.5*YY2",)
 
 
@@ -94,7 +95,7 @@ def test_latex_has_indices_and_powers() -> None:
         r"\mathit{XXR}_{2} = \mathit{XX}_{2} - \mathit{YY}_{2} - D_{3}^{2} "
         r"(\mathit{M}_{3} + \mathit{M}_{4} + \mathit{M}_{5} + \mathit{M}_{6})"
     )
-    plain = relations_latex((0,), {0: {0: 1.0, 1: 2e-7}}, ("ZZ:link_1", "M:arm"))
+    plain = relations_latex((0,), {0: {0: 1.0, 1: 2e-7}}, parameters("ZZ:link_1", "M:arm"))
     assert plain == (
         r"\mathit{ZZR}_{\mathrm{link\_1}} = \mathit{ZZ}_{\mathrm{link\_1}} + 2 \cdot 10^{-7} \mathit{M}_{\mathrm{arm}}",
     )

@@ -316,7 +316,7 @@ def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
         names = robot.parameter_names
         places = {name: k for k, name in enumerate(names)}
         for k, link in enumerate(robot.links):
-            first = places["XX" + link.label]
+            first = places[link.parameter("XX")]
             X[first : first + 10] = _invented_body(rng, 8.0 * 0.7**k)
         X = np.where(np.isnan(X), 0.1, X)
         X[[places[name] for name in robot.known_zeros]] = 0.0

@@ -17,6 +17,7 @@ from dynid.dynamics.kernels.compiled import compiled
 from dynid.dynamics.scene import Column
 from dynid.errors import ModelError
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -123,7 +124,8 @@ def friction_columns(robot: Robot, blocks: Sequence[str]) -> tuple[Column, ...]:
                 link = robot.links[k]
                 unit = block.turning if link.kind == "revolute" else block.sliding
                 apart = "_" if symbol[-1].isdigit() and link.label[:1].isdigit() else ""
-                columns.append(Column(symbol + apart + link.label, unit, "friction", k))
+                name = symbol + apart + link.label
+                columns.append(Column(Parameter(name, symbol=symbol, kind="friction", unit=unit, joint=link.joint), k))
     return tuple(columns)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,24 +11,20 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.geometry import Geometry, Integers, geometry_of
 from dynid.dynamics.kernels.links import BASE, GRAVITY, HEIGHT
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
-from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
+from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.motion import Motion, check_motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 # The columns of a regressor, described once for base parameters, excitation and estimation.
 
 
-ColumnKind = Literal["inertial", "rotor", "friction"]
-
-
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One parameter: its name, unit, kind, and the index of its link in `robot.links`."""
+    """One parameter, and the index of its link in `robot.links`."""
 
-    name: str
-    unit: str
-    kind: ColumnKind
+    name: Parameter
     link: int
 
 
@@ -43,7 +38,7 @@ class ColumnSet:
         return len(self.columns)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Parameter, ...]:
         """Names of the columns."""
         return tuple(column.name for column in self.columns)
 
@@ -52,28 +47,27 @@ class ColumnSet:
         """Where each link's ten inertial columns begin."""
         places: dict[int, int] = {}
         for k, column in enumerate(self.columns):
-            if column.kind == "inertial":
+            if column.name.kind == "inertial":
                 places.setdefault(column.link, k)
         return places
 
     @cached_property
     def rotor_of_link(self) -> dict[int, int]:
         """Where each link's rotor column stands."""
-        return {column.link: k for k, column in enumerate(self.columns) if column.kind == "rotor"}
+        return {column.link: k for k, column in enumerate(self.columns) if column.name.kind == "rotor"}
 
     def of_links(self, links: set[int]) -> NDArray[np.bool_]:
         """Mask of the inertial columns of some links."""
-        return np.array([c.kind == "inertial" and c.link in links for c in self.columns], dtype=np.bool_)
+        return np.array([c.name.kind == "inertial" and c.link in links for c in self.columns], dtype=np.bool_)
 
 
 def standard_columns(robot: Robot, *, rotor_inertia: bool = True) -> ColumnSet:
     """Columns of the standard parameters, in the order of `robot.parameter_names`."""
     columns: list[Column] = []
     for k, link in enumerate(robot.links):
-        columns += [Column(s + link.label, unit, "inertial", k) for s, unit in zip(SYMBOLS, UNITS, strict=True)]
+        columns += [Column(link.parameter(symbol), k) for symbol in SYMBOLS]
         if rotor_inertia and k in robot.active_links:
-            unit = "kg m^2" if link.kind == "revolute" else "kg"
-            columns.append(Column(ROTOR + link.label, unit, "rotor", k))
+            columns.append(Column(link.parameter(ROTOR), k))
     return ColumnSet(tuple(columns))
 
 

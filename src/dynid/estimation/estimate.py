@@ -52,6 +52,7 @@ from dynid.estimation.solve.recursive import (
 from dynid.identifiability.relations import Regrouping
 from dynid.logs.read import IN_CURRENT
 from dynid.messages import Message, Option
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 from dynid.version import VERSION
 
@@ -84,7 +85,7 @@ class Outcome:
     friction: tuple[str, ...]
     trials: tuple[Trial, ...]
     unidentifiable: tuple[Unidentifiable, ...]
-    sums: set[str]
+    sums: set[Parameter]
     notes: tuple[Message, ...]
     warnings: tuple[Message, ...]
     torques: Score | None
@@ -230,7 +231,7 @@ class Outcome:
         singular = np.linalg.svd(rows, compute_uv=False)
         return float(singular[0] / max(singular[-1], 1e-300))
 
-    def _named(self, some: Iterable[int]) -> tuple[str, ...]:
+    def _named(self, some: Iterable[int]) -> tuple[Parameter, ...]:
         return tuple(self.unknowns.names[k] for k in some)
 
     def _evidence(self) -> Evidence:
@@ -284,10 +285,11 @@ class Outcome:
 
         These are rotor inertias, and viscous and Coulomb friction where no other block shares their shape.
         """
-        starts = ("Ia", "Fv", "Fc") if set(self.friction) <= set(PLAIN) else ("Ia",)
+        plain = set(self.friction) <= set(PLAIN)
         surely = self.solution.values + SURE * self.quantile * self.sigma < 0.0
         names = self.unknowns.names
-        return [names[k] for k in self.kept if surely[k] and names[k] not in self.sums and names[k].startswith(starts)]
+        below = [names[k] for k in self.kept if surely[k] and names[k] not in self.sums]
+        return [name for name in below if name.kind == "rotor" or (plain and name.is_dissipation)]
 
     def _negative_inertias(self) -> list[str]:
         """Joints about which the inertia is certainly negative."""
@@ -363,7 +365,7 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
     for k in robot.active_links:
         for kind, value in robot.links[k].friction:
             values[FRICTION[kind].symbols[0] + robot.links[k].label] = value
-    return np.array([values.get(name, values.get(name.rpartition("@")[0], 0.0)) for name in unknowns.names])
+    return np.array([values.get(name.of_all_logs, 0.0) for name in unknowns.names])
 
 
 def estimate(

@@ -27,6 +27,7 @@ from dynid.estimation.regression.rows import LEAD
 from dynid.logs.log import ArraySource, Log
 from dynid.messages import Message
 from dynid.robot.motion import Motion, check_motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
@@ -288,12 +289,12 @@ class Identification:
         return self.equation.channel_names
 
     @cached_property
-    def joined(self) -> dict[str, dict[str, float]]:
+    def joined(self) -> dict[Parameter, dict[Parameter, float]]:
         """Of every unidentifiable parameter: those of `names` with which it forms sums, each with its factor."""
         direct = {item.name: dict(item.shares or ()) for item in self.unidentifiable}
 
-        def resolved(name: str) -> dict[str, float]:
-            total: dict[str, float] = {}
+        def resolved(name: Parameter) -> dict[Parameter, float]:
+            total: dict[Parameter, float] = {}
             for other, share in direct[name].items():
                 for last, more in (resolved(other) if other in direct else {other: 1.0}).items():
                     total[last] = total.get(last, 0.0) + share * more
@@ -326,9 +327,9 @@ class Identification:
         place = {name: k for k, name in enumerate(self.equation.names)}
         matrix = np.zeros((len(self.equation.names), len(self.names)))
         for k, name in enumerate(self.names):
-            matrix[place[name if name in place else name.rpartition("@")[0]], k] = 1.0
+            matrix[place[name.of_all_logs], k] = 1.0
         several = matrix.sum(axis=1) > 1.0
-        several |= matrix @ np.array([name not in place for name in self.names], dtype=np.float64) > 0.0
+        several |= matrix @ np.array([name.log is not None for name in self.names], dtype=np.float64) > 0.0
         return np.asarray(matrix / np.where(several, len(self.factors), 1.0)[:, None])
 
     @one_blas_thread

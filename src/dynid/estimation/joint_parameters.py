@@ -17,6 +17,7 @@ from dynid.identifiability.base_reactions import SensorRelation, relate_sensors,
 from dynid.identifiability.parameters import BaseParameters
 from dynid.messages import Option
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -38,7 +39,7 @@ class JointParameters:
     quantile: float
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Parameter, ...]:
         """Names of the parameters."""
         return self.base.names
 

@@ -14,6 +14,7 @@ from dynid.errors import FIX_THE_BASE, ExcitationError
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.samples import random_samples
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -36,7 +37,7 @@ class BaseRows:
     stage: Stage
     kept: NDArray[np.int64]
     friction: tuple[str, ...]
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     support: NDArray[np.bool_]
     rounding: Array | None = None
 
@@ -60,7 +61,7 @@ class BaseRows:
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=rotor_inertia))
         names = (*base.names, *(column.name for column in friction_columns(robot, friction)))
         if robot.sensor is not None and tared:
-            names = (*names, *(f"O{channel}" for channel in robot.sensor.channels))
+            names = (*names, *robot.sensor.offset_parameters)
         rows = BaseRows(robot, model, stage, np.array(base.kept), friction, names, np.zeros((0, 0), dtype=np.bool_))
         support = rows._find_support(seed)
         return BaseRows(robot, model, stage, rows.kept, friction, names, support)
@@ -73,10 +74,7 @@ class BaseRows:
     @property
     def units(self) -> tuple[str, ...]:
         """Units of the parameters of all columns."""
-        base = (self.stage.columns.columns[k].unit for k in self.kept)
-        friction = tuple(column.unit for column in friction_columns(self.robot, self.friction))
-        offsets = self.names[len(self.kept) + len(friction) :]
-        return (*base, *friction, *("N" if name.startswith("OF") else "N m" for name in offsets))
+        return tuple(name.unit for name in self.names)
 
     def along(self, motion: Motion) -> RowsAlong:
         """The rows of one motion: closed loops are solved once for W and its adjoint."""

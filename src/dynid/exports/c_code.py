@@ -9,7 +9,6 @@ from dynid.exports.c_expressions import Cost
 from dynid.exports.c_functions import Customised, Function
 from dynid.exports.names import c_comment, c_prefix
 from dynid.exports.subject import Subject
-from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")
 
@@ -106,13 +105,9 @@ def _used(function: Function) -> list[tuple[str, tuple[int, ...], float | str]]:
 
 
 def _parameters(robot: Customised, prefix: str) -> str:
-    units = dict(zip(SYMBOLS, UNITS, strict=True))
     rows = []
-    links = {symbol + link.label: (symbol, link) for link in robot.robot.links for symbol in (*SYMBOLS, ROTOR)}
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
-        symbol, link = links[name]
-        unit = units.get(symbol, "kg m^2" if link.kind == "revolute" else "kg")
-        rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {unit}')} */")
+        rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {name.unit}')} */")
     count = max(1, len(rows))
     return "\n".join([f"const double {prefix}_base_parameters[{count}] = {{", *(rows or ["    0.0"]), "};", ""])
 

@@ -8,6 +8,7 @@ exists for every tree. With fewer it may not.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -74,7 +75,7 @@ class Barycentric:
         names = (*self.names, *extra)
         lines = []
         for kept, name, row in zip(base.kept, base.names, self.matrix_of(base), strict=True):
-            title = _regrouped(name) if len(base.coefficients[kept]) > 1 else name
+            title = f"{name.symbol}R{name.label}" if len(base.coefficients[kept]) > 1 else name
             terms = [(float(x), names[k]) for k, x in enumerate(row) if x != 0.0]
             lines.append(f"{title} = {sum_text(terms)}")
         return tuple(lines)
@@ -83,7 +84,7 @@ class Barycentric:
 def barycentric(robot: Robot) -> Barycentric:
     """Barycentric parameters of a robot."""
     place = {name: k for k, name in enumerate(robot.parameter_names)}
-    rows = [[place[symbol + link.label] for symbol in SYMBOLS] for link in robot.links]
+    rows = [[place[link.parameter(symbol)] for symbol in SYMBOLS] for link in robot.links]
     B = np.eye(len(place))
     for k in reversed(robot.topological_order):
         link = robot.links[k]
@@ -94,14 +95,14 @@ def barycentric(robot: Robot) -> Barycentric:
         else:
             lumped = change_of_frame(Transform(np.eye(3), link.placement.translation))[:, 9]
             B[rows[link.parent]] += np.outer(lumped, B[rows[k][9]])
-    names = list(robot.parameter_names)
+    names: list[str] = list(robot.parameter_names)
     for link, own in zip(robot.links, rows, strict=True):
         for letter, index in zip(LETTERS, own, strict=True):
             names[index] = letter + link.label
     return Barycentric(robot, tuple(names), B)
 
 
-def sum_text(terms: list[tuple[float, str]]) -> str:
+def sum_text(terms: Sequence[tuple[float, str]]) -> str:
     """Sum of named terms with their factors, `Kxx2 - 0.5*mbz3`."""
     parts: list[str] = []
     for x, name in terms:
@@ -109,12 +110,6 @@ def sum_text(terms: list[tuple[float, str]]) -> str:
         sign = ("-" if x < 0 else "") if not parts else (" - " if x < 0 else " + ")
         parts.append(f"{sign}{factor}{name}")
     return "".join(parts) or "0"
-
-
-def _regrouped(name: str) -> str:
-    """Name with an R after its symbol, as in `ZZR1`."""
-    symbol = max((s for s in (*SYMBOLS, "Ia") if name.startswith(s)), key=len, default=name)
-    return f"{symbol}R{name.removeprefix(symbol)}"
 
 
 EXACT = 1e-9

@@ -341,7 +341,7 @@ def _near_coincidences(writer: _Writer, found: _Echelon, columns: Sequence[Colum
     that is small because the positions are close together does not.
     """
     kept = [k for k in found.pivots if k >= writer.offsets]
-    units = [columns[k - writer.offsets].unit for k in kept]
+    units = [columns[k - writer.offsets].name.unit for k in kept]
     before = _pivot_sizes(writer.written[:, kept], units)
     if min(before, default=1.0) > SMALL:
         return ()

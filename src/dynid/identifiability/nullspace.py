@@ -33,6 +33,7 @@ from dynid.identifiability.digits import (
 from dynid.identifiability.exact_geometry import O, Vector, read_axis, read_gravity, read_placement
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Option
+from dynid.robot.force_sensor import is_force
 from dynid.robot.robot import JointKind, Link, Robot
 
 # The exact recursion for the changes of parameters that no measurement sees, link by link.
@@ -120,7 +121,7 @@ def weight_rows(robot: Robot, sight: Sight) -> list[Row]:
     rows: list[Row] = []
     for channel in sight.channels:
         i = CHANNELS.index(channel) % 3
-        if channel.startswith("F"):
+        if is_force(channel):
             rows.append(sparse([O] * 9 + [g[i]]))
         else:  # (MS x g)_i
             moment = [O] * 10
@@ -175,7 +176,7 @@ def _root(robot: Robot, sight: Sight) -> _Spaces:
     if sight.torques and sight.gravity:
         V.append(sparse([O, O, O, *read_gravity(robot.gravity)]))
     for channel in sight.channels:
-        V.append({(VX if channel.startswith("F") else WX) + CHANNELS.index(channel) % 3: I})
+        V.append({(VX if is_force(channel) else WX) + CHANNELS.index(channel) % 3: I})
     return _Spaces(_basis(V, 6, _ALL_TWISTS), weight_rows(robot, sight))
 
 

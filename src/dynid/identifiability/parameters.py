@@ -14,6 +14,7 @@ from dynid.identifiability.numeric import Diagnostics
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import Question
 from dynid.messages import Message
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -58,28 +59,28 @@ class BaseParameters:
         return self.regrouping.kept
 
     @cached_property
-    def columns(self) -> tuple[str, ...]:
+    def columns(self) -> tuple[Parameter, ...]:
         """Names of all columns in question."""
         return tuple(column.name for column in self.question.columns)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Parameter, ...]:
         """Names of the kept parameters, in standard order."""
         return tuple(self.columns[k] for k in self.kept)
 
     @cached_property
-    def known(self) -> tuple[str, ...]:
+    def known(self) -> tuple[Parameter, ...]:
         """Parameters known to be zero, which take no part."""
         return tuple(self.columns[k] for k in self.question.known)
 
     @cached_property
-    def no_effect(self) -> tuple[str, ...]:
+    def no_effect(self) -> tuple[Parameter, ...]:
         """Parameters that the model does not see at all."""
         silent = ~np.any(self.regrouping.matrix != 0.0, axis=0)
         return tuple(name for k, name in enumerate(self.columns) if silent[k] and k not in self.question.known)
 
     @cached_property
-    def regrouped(self) -> tuple[str, ...]:
+    def regrouped(self) -> tuple[Parameter, ...]:
         """Parameters that show only in sums with kept ones."""
         others = {*self.names, *self.no_effect, *self.known}
         return tuple(name for name in self.columns if name not in others)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from dynid.identifiability.symbols import PAIR, Form, Ring
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ class Regrouping:
     kept: tuple[int, ...]
     matrix: Array
 
-
-_NAME = re.compile(r"([A-Za-z]+)(.*)", re.DOTALL)
 
 Coefficient: TypeAlias = Form | float
 Coefficients: TypeAlias = Mapping[int, Mapping[int, Coefficient]]
@@ -68,15 +67,13 @@ class _Notation:
         match = re.fullmatch(r"([A-Za-z]+)_?(\w+)", name)
         return f"{match[1]}_{{{_escaped(match[2])}}}" if match else _escaped(name)
 
-    def parameter(self, name: str, mark: str = "") -> str:
+    def parameter(self, name: Parameter, mark: str = "") -> str:
         """Parameter: ZZ1, with a mark ZZR1; ZZ:arm, ZZR:arm."""
-        match = _NAME.fullmatch(name)
-        symbol, label = (match[1], match[2]) if match else (name, "")
         if not self.latex:
-            return symbol + mark + label
-        label = label.removeprefix(":")
+            return name.symbol + mark + name.label
+        label = name.label.removeprefix(":").removeprefix("_")
         label = label if label.isdigit() or not label else rf"\mathrm{{{_escaped(label)}}}"
-        return rf"\mathit{{{symbol}{mark}}}" + (f"_{{{label}}}" if label else "")
+        return rf"\mathit{{{_escaped(name.symbol)}{mark}}}" + (f"_{{{label}}}" if label else "")
 
     def power(self, name: str, n: int) -> str:
         """Return name^n."""
@@ -153,7 +150,7 @@ def coefficient_text(x: Coefficient) -> str:
     return ("-" if minus else "") + (text or "1")
 
 
-def _relation(kept: int, row: Mapping[int, Coefficient], names: Sequence[str], notation: _Notation) -> str:
+def _relation(kept: int, row: Mapping[int, Coefficient], names: Sequence[Parameter], notation: _Notation) -> str:
     """One relation; parameters with equal coefficients share them, as in (M4 + M5 + M6)."""
     groups: dict[tuple[str, bool], list[int]] = {}
     for column in sorted(row):
@@ -171,7 +168,7 @@ def _relation(kept: int, row: Mapping[int, Coefficient], names: Sequence[str], n
     return text
 
 
-def relations(kept: Sequence[int], coefficients: Coefficients, names: Sequence[str]) -> tuple[str, ...]:
+def relations(kept: Sequence[int], coefficients: Coefficients, names: Sequence[Parameter]) -> tuple[str, ...]:
     """Relations of the kept parameters that absorb others: `ZZR1 = ZZ1 + YY2 + 2*R3*MZ3 + ...`.
 
     coefficients: by kept column, what each column (named by `names`) brings in; see `coefficients_of`.
@@ -179,13 +176,13 @@ def relations(kept: Sequence[int], coefficients: Coefficients, names: Sequence[s
     return _all_relations(kept, coefficients, names, _TEXT)
 
 
-def relations_latex(kept: Sequence[int], coefficients: Coefficients, names: Sequence[str]) -> tuple[str, ...]:
+def relations_latex(kept: Sequence[int], coefficients: Coefficients, names: Sequence[Parameter]) -> tuple[str, ...]:
     """Return the same relations in LaTeX, without dollar signs."""
     return _all_relations(kept, coefficients, names, _LATEX)
 
 
 def _all_relations(
-    kept: Sequence[int], coefficients: Coefficients, names: Sequence[str], notation: _Notation
+    kept: Sequence[int], coefficients: Coefficients, names: Sequence[Parameter], notation: _Notation
 ) -> tuple[str, ...]:
     absorbing = [k for k in kept if any(c != k for c in coefficients.get(k, {}))]
     return tuple(_relation(k, coefficients[k], names, notation) for k in absorbing)

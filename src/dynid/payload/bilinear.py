@@ -22,6 +22,7 @@ from dynid.messages import Message
 from dynid.payload.gains import Gains
 from dynid.payload.identify_payload import fit_warnings
 from dynid.payload.two_runs import TwoRuns, written
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 ITERATIONS = 100
@@ -192,9 +193,12 @@ def solve_bilinear(
 # From the solution of the bilinear problem to gains: which are revealed, deviations, parameters in true units.
 
 
-def factor_names(problem: Bilinear) -> tuple[str, ...]:
+def factor_names(problem: Bilinear) -> tuple[Parameter, ...]:
     """Names of the unknown factors."""
-    return tuple(f"factor of {name}" for name in problem.runs.state.equation.channel_names)
+    return tuple(
+        Parameter(f"factor of {joint}", symbol="factor of ", kind="gain", unit="1", joint=joint)
+        for joint in problem.runs.state.equation.channel_names
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from dynid.errors import IdentificationError
 from dynid.messages import Message
 from dynid.payload.payload import Fitted, numbers
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 
@@ -21,7 +22,7 @@ class Gains(Fitted):
 
     payload: Array
     sigma: Array
-    parameter_names: tuple[str, ...]
+    parameter_names: tuple[Parameter, ...]
     parameter_units: tuple[str, ...]
     parameters: Array
     parameter_sigma: Array

@@ -117,7 +117,7 @@ def _with_factors(problem: Bilinear) -> Unknowns:
     """Unknowns of robot and friction, then one factor per channel."""
     names, logs = factor_names(problem), problem.runs.state.logs
     place = np.tile(np.arange(len(names)), (logs, 1))
-    return widened(problem.unknowns, names, ["1"] * len(names), place, [[c] for c in range(len(names))])
+    return widened(problem.unknowns, names, place, [[c] for c in range(len(names))])
 
 
 def _structure(

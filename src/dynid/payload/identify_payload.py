@@ -19,8 +19,7 @@ from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
 from dynid.payload.payload import Payload
 from dynid.payload.regrouping import composed, read_payload
-from dynid.payload.two_runs import TwoRuns, collect_two_runs, widened, written
-from dynid.robot.inertia import SYMBOLS, UNITS
+from dynid.payload.two_runs import TwoRuns, collect_two_runs, payload_names, widened, written
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -122,7 +121,8 @@ def _with_payload(runs: TwoRuns, friction: tuple[str, ...], offsets_per_log: boo
     unknowns = Unknowns.of(state.equation, friction, state.logs, offsets_per_log=offsets_per_log)
     place = np.full((state.logs, 10), -1, dtype=np.int64)
     place[runs.unloaded :] = np.arange(10)
-    return widened(unknowns, SYMBOLS, UNITS, place, [range(10)] * len(unknowns.channels))
+    names = payload_names(state.equation.robot.links[runs.carrier])
+    return widened(unknowns, names, place, [range(10)] * len(unknowns.channels))
 
 
 def _payload_columns(runs: TwoRuns, log: int, c: int, R: Array) -> Array:

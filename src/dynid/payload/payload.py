@@ -15,6 +15,7 @@ from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.identification import Flat
 from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 from dynid.version import keeps_old_names
 
@@ -34,7 +35,7 @@ class Fit:
 
     robot: str
     link: str
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     values: Array
     quantile: float
     groups: int

@@ -12,8 +12,9 @@ from dynid.identifiability.numeric import find_by_qr
 from dynid.messages import Message, Wording
 from dynid.payload.payload import Fit, Payload
 from dynid.payload.regrouping import read_payload
-from dynid.payload.two_runs import find_carrier, zeros_of
+from dynid.payload.two_runs import find_carrier, payload_names, zeros_of
 from dynid.robot.inertia import SYMBOLS
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -36,12 +37,11 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
             "use a run with the payload and one without",
         )  # fmt: skip
     carrier = find_carrier(robot, link)
-    label = robot.links[carrier].label
-    zeros = [name.removesuffix(label) for name in zeros_of(robot, carrier)]
+    zeros = [name.symbol for name in zeros_of(robot, carrier)]
     E = np.zeros((len(robot.parameter_names), 10))
     for k, symbol in enumerate(SYMBOLS):
         if symbol not in zeros:
-            E[robot.parameter_names.index(symbol + label), k] = 1.0
+            E[robot.parameter_names.index(robot.links[carrier].parameter(symbol)), k] = 1.0
     rows, weights, values, covariances, shifts = [], [], [], [], []
     without, with_it = (lost_offsets(result) for result in (unloaded, loaded))
     for result, carries in ((unloaded, False), (loaded, True)):
@@ -54,8 +54,9 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
         scatter = result.covariance - result.systematic.T @ result.systematic
         covariances.append(scatter[np.ix_(chosen, chosen)])
         shifts.append(result.systematic[:, chosen])
-    runs = (*(f"{name}@without" for name in without), *(f"{name}@with" for name in with_it))
-    names = (*robot.parameter_names, *runs, *SYMBOLS)
+    runs = (*((name, "without") for name in without), *((name, "with") for name in with_it))
+    offsets = (Parameter(f"{name}@{run}", symbol=name.symbol, kind="offset", unit=name.unit) for name, run in runs)
+    names = (*robot.parameter_names, *offsets, *payload_names(robot.links[carrier]))
     regrouping = find_by_qr(np.concatenate(rows)).regrouping
     A = np.concatenate([U @ own[:, list(regrouping.kept)] for U, own in zip(weights, rows, strict=True)])
     G = _pseudo_inverse(A) @ scipy.linalg.block_diag(*weights)
@@ -142,7 +143,7 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
                 "identify again with this version of dynid", parameter=item.name,
             )  # fmt: skip
 
-    def held(name: str) -> Array:
+    def held(name: Parameter) -> Array:
         """How the chosen parameters hold a base parameter or an offset."""
         shares = result.joined.get(name, {name: 1.0})
         return np.array([shares.get(result.names[k], 0.0) for k in chosen])
@@ -152,10 +153,9 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     return chosen, H @ base.matrix[:, : len(result.robot.parameter_names)], C
 
 
-def lost_offsets(result: Identification) -> tuple[str, ...]:
+def lost_offsets(result: Identification) -> tuple[Parameter, ...]:
     """Offsets of a force plate (of one of several logs: `OFx@2`) that hide in other parameters."""
-    offsets = {result.equation.names[k] for k in result.equation.offsets}
-    return tuple(name for name in result.joined if name in offsets or name.rpartition("@")[0] in offsets)
+    return tuple(name for name in result.joined if name.kind == "offset")
 
 
 def _half_information(result: Identification, chosen: list[int]) -> Array:

@@ -11,8 +11,7 @@ from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, revealin
 from dynid.estimation.regression.equation import Equation
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
-from dynid.payload.payload import units_of
-from dynid.robot.inertia import SYMBOLS
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 SMALL = 1e-6
@@ -23,7 +22,7 @@ SMALL = 1e-6
 class Reading:
     """Names, units and places (among the kept unknowns) of what the data determine; lost: the rest."""
 
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     places: list[int]
     lost: tuple[Unidentifiable, ...]
@@ -37,7 +36,12 @@ def composed(first: Regrouping, second: Regrouping | None) -> Regrouping:
 
 
 def read_payload(
-    names: Sequence[str], regrouping: Regrouping, equation: Equation, to_base: Array, K: Array, posture: Array | None
+    names: Sequence[Parameter],
+    regrouping: Regrouping,
+    equation: Equation,
+    to_base: Array,
+    K: Array,
+    posture: Array | None,
 ) -> Reading:
     """Unknowns are the robot's, then ten of the payload; to_base (base, robot's): how those make base parameters.
 
@@ -49,14 +53,15 @@ def read_payload(
     for row, k in enumerate(kept):
         if k < before:
             continue
-        text = names[k]
+        text = str(names[k])
         for other in range(len(names)):
             share = M[row, other]
             if other != k and share != 0.0:
                 factor = "" if abs(abs(share) - 1.0) < SMALL else f"{abs(share):.4g} "
                 text += f" {'+' if share > 0 else '-'} {factor}{names[other]}"
-        sums.append(text)
-        units.append(units_of(SYMBOLS[k - before]))
+        own = names[k]
+        sums.append(Parameter(text, symbol=own.symbol, kind="inertial", unit=own.unit, link=own.link))
+        units.append(own.unit)
         places.append(row)
     for k in range(before, len(names)):
         if k in kept:

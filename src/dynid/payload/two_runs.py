@@ -26,8 +26,9 @@ from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log
 from dynid.messages import Message, Option
 from dynid.payload.payload import Fit
-from dynid.robot.inertia import SYMBOLS
-from dynid.robot.robot import Robot
+from dynid.robot.inertia import SYMBOLS, UNITS
+from dynid.robot.parameter import Parameter
+from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
 # The link that carries a payload, and how the payload's ten parameters join the base parameters.
@@ -61,17 +62,24 @@ def freed(robot: Robot, carrier: int) -> Robot:
     return replace(robot, links=tuple(links))
 
 
-def zeros_of(robot: Robot, carrier: int) -> tuple[str, ...]:
+def zeros_of(robot: Robot, carrier: int) -> tuple[Parameter, ...]:
     """Names of the inertial parameters of a link that are known to be zero."""
     link = robot.links[carrier]
-    return tuple(symbol + link.label for symbol in SYMBOLS if symbol in link.zero)
+    return tuple(link.parameter(symbol) for symbol in SYMBOLS if symbol in link.zero)
+
+
+def payload_names(link: Link) -> tuple[Parameter, ...]:
+    """The ten parameters of what a link carries, by their symbols."""
+    return tuple(
+        Parameter(symbol, symbol=symbol, kind="inertial", unit=unit, link=link.name)
+        for symbol, unit in zip(SYMBOLS, UNITS, strict=True)
+    )
 
 
 def joining(base: BaseParameters, carrier: int) -> Array:
     """K (count, 10): a payload p in the frame of a link changes the base parameters by K p."""
-    label = base.robot.links[carrier].label
-    place = {name: k for k, name in enumerate(base.robot.parameter_names)}
-    return np.asarray(base.matrix[:, [place[symbol + label] for symbol in SYMBOLS]])
+    first = base.robot.parameter_names.index(base.robot.links[carrier].parameter(SYMBOLS[0]))
+    return np.asarray(base.matrix[:, first : first + 10])
 
 
 REFUSED = "load"
@@ -247,8 +255,9 @@ def _rescaled(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[Channel
     )
 
 
-def widened(unknowns: Unknowns, names: Sequence[str], units: Sequence[str], place: NDArray[np.int64],
-            channels: Sequence[Sequence[int]]) -> Unknowns:  # fmt: skip
+def widened(
+    unknowns: Unknowns, names: Sequence[Parameter], place: NDArray[np.int64], channels: Sequence[Sequence[int]]
+) -> Unknowns:
     """Unknowns with further ones; place (logs, new columns): which, -1: none; channels: new columns of each channel."""
     columns = unknowns.place.shape[1]
     shifted = np.where(place >= 0, place + len(unknowns), -1)
@@ -256,7 +265,8 @@ def widened(unknowns: Unknowns, names: Sequence[str], units: Sequence[str], plac
         np.concatenate([before, columns + np.array(more, dtype=np.int64)])
         for before, more in zip(unknowns.channels, channels, strict=True)
     )
-    return Unknowns((*unknowns.names, *names), (*unknowns.units, *units), np.hstack([unknowns.place, shifted]), own)
+    units = (*unknowns.units, *(name.unit for name in names))
+    return Unknowns((*unknowns.names, *names), units, np.hstack([unknowns.place, shifted]), own)
 
 
 def _used(state: State) -> NDArray[np.bool_]:

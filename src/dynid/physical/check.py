@@ -170,8 +170,9 @@ def _matters(robot: Robot, base: BaseParameters, body: StatedBody) -> bool:
     G = base.matrix[:, first : first + 10] @ change_of_frame(body.placement)
     T = link_basis(0.01 * bodies_from_sizes(robot)[body.carrier])
     none = LinearRows(np.zeros((0, 10)), np.zeros(0), ())
+    names = tuple(robot.links[body.carrier].parameter(symbol) for symbol in SYMBOLS)
     problem = Problem(
-        SYMBOLS, (0,), T, np.zeros(10), UNIT, np.ones(10), G @ T, G @ body.inertia, np.eye(len(G)), 1.0, 0.0, none, none
+        names, (0,), T, np.zeros(10), UNIT, np.ones(10), G @ T, G @ body.inertia, np.eye(len(G)), 1.0, 0.0, none, none
     )
     if can_exist(body.inertia):  # a body, though one of impossible density
         return bool(np.abs(G @ body.inertia).max() > 0.0)

@@ -10,7 +10,6 @@ from scipy.stats import chi2
 
 from dynid.dynamics.friction import PLAIN
 from dynid.dynamics.kernels.threads import one_blas_thread
-from dynid.dynamics.scene import standard_columns
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, messages_in
@@ -22,6 +21,7 @@ from dynid.physical.prior import Prior, prior_of
 from dynid.physical.problem import Problem, problem_of, rotors_are_free, seen_by, suited
 from dynid.physical.search import MARGIN, search
 from dynid.robot.load import load_robot
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -99,16 +99,15 @@ def physical_parameters(
     )
 
 
-def _clean(result: Identification, values: Array, names: tuple[str, ...]) -> Array:
+def _clean(result: Identification, values: Array, names: tuple[Parameter, ...]) -> Array:
     """Known zeros as zeros, and no negative zeros of rounding in what cannot be negative."""
     zeros = set(result.robot.known_zeros)
     plain = set(result.friction) <= set(PLAIN)
     tidy = values.copy()
     for k, name in enumerate(names):
-        standard = k < len(result.robot.parameter_names)
-        if standard and name in zeros and name[:2] not in ("XX", "YY", "ZZ") and abs(values[k]) < 1e-9:
+        if name in zeros and name.symbol not in ("XX", "YY", "ZZ") and abs(values[k]) < 1e-9:
             tidy[k] = 0.0
-        if (standard and name.startswith("Ia")) or (not standard and plain and name.startswith(("Fv", "Fc"))):
+        if name.kind == "rotor" or (plain and name.is_dissipation):
             tidy[k] = max(values[k], 0.0)
     return tidy
 
@@ -147,12 +146,7 @@ def _chance(result: Identification, fitted: Array) -> float:
 
 
 def _units(result: Identification, problem: Problem) -> tuple[str, ...]:
-    unit = dict(zip(result.equation.names, result.equation.units, strict=True))
-    standard = standard_columns(result.robot).columns
-    return (
-        *(column.unit for column in standard),
-        *(unit[name.partition("@")[0]] for name in problem.names[len(standard) :]),
-    )
+    return tuple(name.unit for name in problem.names)
 
 
 def _sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:

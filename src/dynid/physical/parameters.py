@@ -17,6 +17,7 @@ from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
@@ -37,7 +38,7 @@ class PhysicalParameters:
     """
 
     identification: StoredIdentification
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: FiniteArray
     prior: FiniteArray
@@ -122,7 +123,7 @@ class PhysicalParameters:
     def _friction(self, label: str) -> tuple[tuple[str, float], ...]:
         found = []
         for block, symbol in zip(PLAIN, ("Fv", "Fc", "Fo"), strict=True):
-            own = [v for n, v in zip(self.names, self.values, strict=True) if n.split("@")[0] == symbol + label]
+            own = [v for n, v in zip(self.names, self.values, strict=True) if n.of_all_logs == symbol + label]
             if own:
                 found.append((block, float(np.mean(own))))
         return tuple(found)

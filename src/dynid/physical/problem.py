@@ -18,6 +18,7 @@ from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.constraints import Demands, LinearRows, rows_of
 from dynid.physical.prior import Prior, is_massless
 from dynid.robot.inertia import ROTOR, SYMBOLS
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -37,7 +38,7 @@ class Seen:
     columns that no data tell from others, such as an offset beside a mass that gravity pulls along its joint.
     """
 
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     matrix: Array
     others: tuple[int, ...]
     sizes: Array
@@ -76,11 +77,11 @@ def seen_by(result: Identification) -> Seen:
     return Seen(names, matrix, others, np.array(sizes), centre, doubt)
 
 
-def _hidden(result: Identification, base: set[str]) -> dict[str, dict[str, float]]:
+def _hidden(result: Identification, base: set[Parameter]) -> dict[Parameter, dict[Parameter, float]]:
     """Columns of no link that are in the sums of others: lost in these data, or the same on every motion."""
     found = {name: dict(shares) for name, shares in result.joined.items() if name not in base and shares}
     logs, equation = len(result.factors), result.equation
-    per_log = any("@" in name and name.startswith("Fo") for name in result.names)
+    per_log = any(name.log is not None and name.kind == "friction" for name in result.names)
     unknowns = Unknowns.of(equation, result.friction, logs, offsets_per_log=per_log)
     missing = set(unknowns.names) - set(result.names) - {item.name for item in result.unidentifiable}
     if not missing:
@@ -89,7 +90,7 @@ def _hidden(result: Identification, base: set[str]) -> dict[str, dict[str, float
     for column, name in enumerate(unknowns.names):
         if name not in missing or column in kept:
             continue
-        shares: dict[str, float] = {}
+        shares: dict[Parameter, float] = {}
         for k, share in zip(kept, joined[:, column], strict=True):
             if abs(share) > 1e-9:
                 for last, more in result.joined.get(unknowns.names[k], {unknowns.names[k]: 1.0}).items():
@@ -117,7 +118,7 @@ class Problem:
     noise's variance.
     """
 
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     links: tuple[int, ...]
     basis: Array
     constant: Array
@@ -224,7 +225,7 @@ def _in_coordinates(result: Identification, seen: Seen, problem: Problem, prior:
         doubt += [1.0] * 10
     free = rotors_are_free(result)
     for k in robot.active_links:
-        row = place[ROTOR + robot.links[k].label]
+        row = place[robot.links[k].parameter(ROTOR)]
         if ROTOR in robot.links[k].zero or not free or names[row] in robot.declared_rotors:
             constant[row] = 0.0 if ROTOR in robot.links[k].zero else _rotor_beside(result, robot, k)
             continue
@@ -259,15 +260,14 @@ def _rotor_beside(result: Identification, robot: Robot, k: int) -> float:
     return nominal if nominal > 0.0 and not result.equation.options.has_torques else 0.0
 
 
-def _not_negative(result: Identification, names: tuple[str, ...]) -> LinearRows:
+def _not_negative(result: Identification, names: tuple[Parameter, ...]) -> LinearRows:
     """Rotor inertias; viscous and Coulomb friction where they are all there is over velocity."""
     rows = []
     plain = set(result.friction) <= set(PLAIN)
     for k, name in enumerate(names):
-        rotor = k < len(result.robot.parameter_names) and name.startswith(ROTOR) and rotors_are_free(result)
-        friction = k >= len(result.robot.parameter_names) and plain and name.startswith(("Fv", "Fc"))
+        rotor = name.kind == "rotor" and rotors_are_free(result)
         rotor = rotor and name not in (*result.robot.known_zeros, *result.robot.declared_rotors)
-        if rotor or (friction and name not in {column.name for column in result.equation.extra}):
+        if rotor or (plain and name.is_dissipation):
             rows.append((-np.eye(len(names))[k], 0.0, f"{name} >= 0"))
     return LinearRows.of(rows, len(names))
 

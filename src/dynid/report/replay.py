@@ -187,7 +187,7 @@ def replay_logs(
 def column_values(result: Identification, log: int) -> Array:
     """Values in the order of the equation's columns; offsets are those of one log."""
     values = dict(zip(result.names, result.values.tolist(), strict=True))
-    return np.array([values.get(name, values.get(f"{name}@{log + 1}", 0.0)) for name in result.equation.names])
+    return np.array([values.get(name, values.get(name.of_log(log + 1), 0.0)) for name in result.equation.names])
 
 
 def is_of_velocity(block: str) -> bool:

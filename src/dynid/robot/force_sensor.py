@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 
 from dynid.errors import DynidError
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
 from dynid.storage.records import HUGE, Finite, Null, Numbers
 from dynid.version import keeps_old_names
@@ -145,6 +146,13 @@ class ForceSensor:
         return tuple(rotor.joint for rotor in self.rotors if rotor.is_hidden)
 
     @property
+    def offset_parameters(self) -> tuple[Parameter, ...]:
+        """The unknown constant of every channel."""
+        units = ("N" if is_force(name) else "N m" for name in self.channels)
+        names = ((f"O{name}", unit) for name, unit in zip(self.channels, units, strict=True))
+        return tuple(Parameter(name, symbol=name, kind="offset", unit=unit) for name, unit in names)
+
+    @property
     def is_tared(self) -> bool:
         """Whether every channel has an unknown constant."""
         return self.offsets != "known"
@@ -171,6 +179,11 @@ class ForceSensor:
         force = -self.mass * gravity
         weight = self.map @ np.concatenate([force, np.cross(self.com, force)])
         return np.asarray(weight if self.offset is None else weight + self.offset)
+
+
+def is_force(channel: str) -> bool:
+    """Whether a channel is a force; the others are moments."""
+    return CHANNELS.index(channel) < 3
 
 
 def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import numpy as np
 
 from dynid.errors import DynidError
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, freeze
 from dynid.storage.records import Data, Form, Numbers
 
@@ -57,6 +58,11 @@ class JointColumn:
             )  # fmt: skip
         object.__setattr__(self, "positions", freeze(x))
         object.__setattr__(self, "torque", freeze(y))
+
+    @property
+    def parameter(self) -> Parameter:
+        """Its size, which is identified."""
+        return Parameter(self.name, symbol=self.name, kind="column", unit="1", joint=self.joint)
 
     def values(self, joint_names: tuple[str, ...], q: Array, v: Array) -> Array:
         """The column (N,) along a motion."""

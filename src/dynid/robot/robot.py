@@ -13,8 +13,9 @@ from dynid.errors import DynidError
 from dynid.messages import Message
 from dynid.robot.expression import Expression
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.inertia import ROTOR, SYMBOLS
+from dynid.robot.inertia import ROTOR, SYMBOLS, UNITS
 from dynid.robot.joint_column import StoredColumn
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Transform, Vector, freeze
 from dynid.storage.files import InputFile
 from dynid.storage.records import HUGE, ROW, Finite, Form, Null, Numbers
@@ -132,6 +133,14 @@ class Link:
     limits: Annotated[JointLimits, ROW] = UNLIMITED
     mdh: Annotated[MdhRow, ROW] | None = None
     friction: tuple[tuple[str, Finite], ...] = ()
+
+    def parameter(self, symbol: str) -> Parameter:
+        """One of the link's standard parameters, or Ia of its joint, by its symbol."""
+        if symbol == ROTOR:
+            unit = "kg m^2" if self.kind == "revolute" else "kg"
+            return Parameter(symbol + self.label, symbol=symbol, kind="rotor", unit=unit, joint=self.joint)
+        unit = UNITS[SYMBOLS.index(symbol)]
+        return Parameter(symbol + self.label, symbol=symbol, kind="inertial", unit=unit, link=self.name)
 
     @property
     def moves(self) -> bool:
@@ -275,13 +284,13 @@ class Robot:
         return Limits.stack([self.links[k].limits for k in self.active_links])
 
     @cached_property
-    def parameter_names(self) -> tuple[str, ...]:
+    def parameter_names(self) -> tuple[Parameter, ...]:
         """Names of the standard parameters: per link XX XY XZ YY YZ ZZ MX MY MZ M, and Ia where active."""
-        names: list[str] = []
+        names: list[Parameter] = []
         for k, link in enumerate(self.links):
-            names += [symbol + link.label for symbol in SYMBOLS]
+            names += [link.parameter(symbol) for symbol in SYMBOLS]
             if k in self.active_links:
-                names.append(ROTOR + link.label)
+                names.append(link.parameter(ROTOR))
         return tuple(names)
 
     @cached_property
@@ -295,10 +304,10 @@ class Robot:
         return freeze(values)
 
     @cached_property
-    def known_zeros(self) -> tuple[str, ...]:
+    def known_zeros(self) -> tuple[Parameter, ...]:
         """Names of the parameters that are known to be zero."""
         names = set(self.parameter_names)
-        zeros = (s + link.label for link in self.links for s in (*SYMBOLS, ROTOR) if s in link.zero)
+        zeros = (link.parameter(s) for link in self.links for s in (*SYMBOLS, ROTOR) if s in link.zero)
         return tuple(name for name in zeros if name in names)
 
     @cached_property
@@ -348,8 +357,8 @@ class Robot:
     def declared_rotors(self) -> dict[str, float]:
         """Ia by name (`Ia2`) of the rotors whose inertia is declared."""
         rotors = () if self.sensor is None else self.sensor.spinning
-        label = {link.joint: link.label for link in self.links}
-        return {ROTOR + label[rotor.joint]: rotor.ratio**2 * rotor.inertia for rotor in rotors}
+        links = {link.joint: link for link in self.links}
+        return {links[rotor.joint].parameter(ROTOR): rotor.ratio**2 * rotor.inertia for rotor in rotors}
 
 
 def _check_links(robot: Robot) -> None:

@@ -22,6 +22,7 @@ from dynid.concurrency import flint_precision
 from dynid.identifiability.digits import cosine_sine
 from dynid.identifiability.field import Field
 from dynid.identifiability.finite_field import PRIMES
+from dynid.robot.parameter import Parameter
 from dynid.unknown_geometry.geometry import PartlyKnown
 from dynid.unknown_geometry.lagrangian import Generators, Lagrangian
 
@@ -34,7 +35,7 @@ Entry: TypeAlias = dict[Exponents, Fraction]
 class Unknown:
     """A column of B: a standard parameter times powers of the geometric unknowns."""
 
-    parameter: str
+    parameter: Parameter
     powers: Exponents
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from dynid.identifiability.exact_geometry import Angle, read_gravity
 from dynid.robot.inertia import ROTOR, SYMBOLS
+from dynid.robot.parameter import Parameter
 from dynid.unknown_geometry.geometry import ANGLES, Length, PartlyKnown, Row, Turning, is_right
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Lagrangian:
 
     shape: PartlyKnown
     generators: Generators
-    coefficients: dict[str, fmpq_mpoly]
+    coefficients: dict[Parameter, fmpq_mpoly]
 
 
 def find_lagrangian(shape: PartlyKnown, *, rotor_inertia: bool = False) -> Lagrangian:
@@ -96,7 +97,7 @@ class _Recursion:
         robot = self.shape.robot
         joint = {k: i for i, k in enumerate(robot.tree_joints, 1)}
         states = {-1: self._ground()}
-        found: dict[int, dict[str, fmpq_mpoly]] = {}
+        found: dict[int, dict[Parameter, fmpq_mpoly]] = {}
         for k in robot.topological_order:
             link = robot.links[k]
             state = states[k] = self._moved(states[link.parent], self.shape.rows[k])
@@ -106,9 +107,10 @@ class _Recursion:
             elif link.kind == "prismatic":
                 self._shift(state, 2, self.variable[f"q{joint[k]}"])
                 self._slide(state, self.variable[f"v{joint[k]}"])
-            found[k] = {s + link.label: x for s, x in zip(SYMBOLS, state.phi, strict=True) if s not in link.zero and x}
+            terms = zip(SYMBOLS, state.phi, strict=True)
+            found[k] = {link.parameter(s): x for s, x in terms if s not in link.zero and x}
             if rotor_inertia and k in joint and ROTOR not in link.zero:
-                found[k][ROTOR + link.label] = self.variable[f"v{joint[k]}"] ** 2 / 2
+                found[k][link.parameter(ROTOR)] = self.variable[f"v{joint[k]}"] ** 2 / 2
         ordered = {name: x for k in range(len(robot.links)) for name, x in found[k].items()}
         return Lagrangian(self.shape, self.generators, ordered)
 

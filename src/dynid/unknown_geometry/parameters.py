@@ -13,6 +13,7 @@ from dynid.dynamics.regressor import Regressor
 from dynid.errors import ModelError, UnknownGeometryError
 from dynid.messages import Message
 from dynid.robot.motion import Motion, check_motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.unknown_geometry.bilinear import BilinearForm, Choice, Exponents, Unknown
@@ -82,11 +83,6 @@ _LENGTHS = (
 """Lengths in the unit of a standard parameter."""
 
 
-def _symbol(name: str) -> str:
-    """`MX` of `MX3` or `MX:link`."""
-    return next(symbol for symbol in sorted(_LENGTHS, key=len, reverse=True) if name.startswith(symbol))
-
-
 @dataclass(frozen=True, eq=False)
 class ModelParameters:
     """Model parameters of a robot whose geometry is partly unknown (Ha, Ko & Kwon).
@@ -124,13 +120,14 @@ class ModelParameters:
         return self.form.shape.unknown
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Parameter, ...]:
         """X11, X21, X22, ...: level, then number; with an underscore between them from ten on (X6_11)."""
         seen: dict[int, int] = {}
         names = []
-        for i in self.level:
+        for i, unit in zip(self.level, self.units, strict=True):
             j = seen[i] = seen.get(i, 0) + 1
-            names.append(f"X{i}{j}" if i < 10 and j < 10 else f"X{i}_{j}")
+            name = f"X{i}{j}" if i < 10 and j < 10 else f"X{i}_{j}"
+            names.append(Parameter(name, symbol="X", kind="model", unit=unit))
         return tuple(names)
 
     @cached_property
@@ -139,7 +136,7 @@ class ModelParameters:
         units = []
         for row in self.choice.rows:
             terms = [self.form.unknowns[column] for column in row]
-            power = max(_LENGTHS[_symbol(x.parameter)] + sum(x.powers[: len(self.form.shape.lengths)]) for x in terms)
+            power = max(_LENGTHS[x.parameter.symbol] + sum(x.powers[: len(self.form.shape.lengths)]) for x in terms)
             units.append("kg" + (f" m^{power}" if power > 1 else " m" * power))
         return tuple(units)
 
@@ -159,7 +156,7 @@ class ModelParameters:
     def functions(self) -> tuple[str, ...]:
         """Function of each parameter in the Lagrangian, `F21 = 1/2*qd2**2 + qd1*qd2`; joints that move are counted."""
         return tuple(
-            f"F{name[1:]} = {function_text(function, self.form.motions, self.form.generators)}"
+            f"F{name.label} = {function_text(function, self.form.motions, self.form.generators)}"
             for name, function in zip(self.names, self.choice.functions, strict=True)
         )
 

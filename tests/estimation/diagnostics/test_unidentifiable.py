@@ -38,7 +38,7 @@ def directions(result: Identification) -> list[tuple[tuple[str, ...], Array]]:
     """Names and coefficients of every lost direction, read from its sentence: seen sums stay, the parameter moves."""
     found = []
     for item in result.unidentifiable:
-        names, values = [item.name], [1.0]
+        names, values = [str(item.name)], [1.0]
         if "no effect" not in item.seen:
             assert " more only" not in item.seen, "only short sums can be read back"
             for text in item.seen.removeprefix("they show ").removesuffix(" only").split(", "):

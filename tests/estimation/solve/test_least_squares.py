@@ -222,7 +222,7 @@ def test_known_values_must_be_numbers(value: object) -> None:
 
 def test_everything_may_be_known() -> None:
     robot, motion, tau = noisy()
-    nominal = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True))
+    nominal: dict[str, float] = dict(zip(robot.parameter_names, map(float, robot.parameters), strict=True))
     result = dynid.identify(robot, log_of(motion, tau), friction=(), known=nominal)
     assert_allclose(result.values, truth(robot, result), atol=1e-9)
     assert_allclose(result.sigma, 0.0, atol=1e-12)

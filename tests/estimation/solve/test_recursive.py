@@ -17,10 +17,11 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.recursive import Levels, levels_of, solve_recursively
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 from fourier import fourier_motion
 from frictions import PLAIN, log_of, torque, truth, with_friction
-from robots import coupled_tree, random_motion, random_tree
+from robots import coupled_tree, parameters, random_motion, random_tree
 
 
 @pytest.mark.parametrize("name", ["puma560", "scara", "gautier3"])
@@ -61,7 +62,7 @@ def test_it_is_eq_2_28_written_out() -> None:
     assert log.tau is not None
     motion = Motion(log.t, log.q, log.v, log.a)
     W = dynid.regressor(robot, motion).matrix.reshape(len(motion), 3, -1)
-    X: dict[str, float] = {}
+    X: dict[Parameter, float] = {}
     for j in (2, 1, 0):
         own = [name for name in result.names if name.endswith(str(j + 1))]
         columns, y = {}, log.tau[:, j].copy()
@@ -69,10 +70,10 @@ def test_it_is_eq_2_28_written_out() -> None:
             if name in robot.parameter_names:
                 columns[name] = W[:, j, robot.parameter_names.index(name)]
             else:
-                shape = {"Fv": motion.v[:, j], "Fc": np.sign(motion.v[:, j]), "Fo": np.ones(len(motion))}[name[:2]]
-                columns[name] = shape * (name[2:] == str(j + 1))
-        for name, value in X.items():
-            y -= columns[name] * value
+                shape = {"Fv": motion.v[:, j], "Fc": np.sign(motion.v[:, j]), "Fo": np.ones(len(motion))}[name.symbol]
+                columns[name] = shape * (name.joint == str(j + 1))
+        for known, value in X.items():
+            y -= columns[known] * value
         found = np.linalg.lstsq(np.column_stack([columns[name] for name in own]), y)[0]
         X.update(zip(own, found.tolist(), strict=True))
     assert_allclose(result.values, [X[name] for name in result.names], rtol=1e-9, atol=1e-10)
@@ -139,7 +140,7 @@ def test_offsets_of_every_log() -> None:
 
 # Ha, Ko & Kwon's SCARA: six model parameters, momentum form (their second identification model, misprints mended).
 X = np.array([17.55, 7.55, 2.343, 0.176, 3.11, 0.35])
-NAMES = ("X11", "X21", "X22", "X23", "X31", "X41")
+NAMES = parameters("X11", "X21", "X22", "X23", "X31", "X41")
 SETS = (
     ((0.0, 0.5), (0.5, 1.0), (1.0, 1.5)),
     ((1.0, 1.5), (1.5, 2.0), (2.5, 3.0)),

@@ -24,7 +24,7 @@ UnloadedOption = Annotated[list[str], typer.Option(help="a LOG without the paylo
 LinkOption = Annotated[str | None, typer.Option(help="the link that carries; the last one if missing")]
 FrictionOption = Annotated[str, typer.Option(help="auto, none, or blocks: viscous,coulomb,offset,...")]
 RotorOption = Annotated[bool, typer.Option(help="identify the rotors' inertias Ia")]
-CutoffOption = Annotated[float | None, typer.Option(help="of the filter, Hz; chosen from the data if missing")]
+CutoffOption = Annotated[float | None, typer.Option(help="cut-off frequency, Hz (default: automatic)")]
 DelayOption = Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")]
 OffsetsOption = Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")]
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]

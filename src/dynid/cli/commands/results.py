@@ -52,7 +52,7 @@ def check(
     out: Annotated[Path | None, typer.Option("--out", help="write the mended robot as a .toml table")] = None,
     json: JsonOption = None,
 ) -> None:
-    """List the links of a robot file that no body can have, and whether joint torques feel it.
+    """List the links of a robot file that are physically impossible, and whether joint torques show it.
 
     Example: dynid check my_robot.urdf
     """

@@ -82,7 +82,7 @@ def values_table(base: BaseParameters, values: Array) -> Table:
     for k, value in zip(base.kept, values, strict=True):
         column = base.question.columns[k]
         shown = "unknown" if math.isnan(value) else f"{value:.6g}"
-        table.add_row(escaped(column.name), shown, column.unit)
+        table.add_row(escaped(column.name), shown, column.name.unit)
     return table
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynid.cli.terminal import escaped, line, show_note
-from dynid.dynamics.friction import find_block
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
@@ -130,12 +129,11 @@ def friction_places(result: Identification) -> dict[str, dict[int, int]]:
     places: dict[str, dict[int, int]] = {}
     for block in result.friction:
         for c, column in enumerate(equation.blocks_of[block]):
-            symbol, joint = find_block(block).symbols[c // n], c % n
             name = equation.names[column]
-            for spelled in (name, *(f"{name}@{log + 1}" for log in range(len(result.findings)))):
-                if spelled in index:
-                    title = symbol + spelled[len(name) :]
-                    places.setdefault(title, {})[joint] = index[spelled]
+            for own in (name, *(name.of_log(log + 1) for log in range(len(result.findings)))):
+                if own in index:
+                    title = own.symbol if own.log is None else f"{own.symbol}@{own.log}"
+                    places.setdefault(title, {})[c % n] = index[own]
     return places
 
 

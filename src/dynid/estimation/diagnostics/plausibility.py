@@ -19,7 +19,6 @@ from dynid.estimation.solve.least_squares import Factors, Solution
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.identifiability.samples import random_samples
 from dynid.robot.force_sensor import CHANNELS
-from dynid.robot.inertia import ROTOR
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
 
@@ -42,7 +41,7 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
             on_base, base_names = _of_rows(equation), equation.base.names
     except LoopError:
         return np.zeros((0, len(names)))
-    place = {name: k for k, name in enumerate(base_names)}
+    place: dict[str, int] = {name: k for k, name in enumerate(base_names)}
     if not roughly and not set(base_names) <= set(
         names
     ):  # something is unidentifiable: sums of parameters are no inertias
@@ -128,7 +127,7 @@ def _nominal(equation: Equation) -> Array | None:
         return None
     robot = equation.robot
     X = np.array(robot.parameters)
-    rotors = np.array([name.startswith(ROTOR) for name in robot.parameter_names])
+    rotors = np.array([name.kind == "rotor" for name in robot.parameter_names])
     X[rotors & np.isnan(X)] = 0.0
     if np.isnan(X).any() or not np.any(X):
         return None

@@ -17,7 +17,6 @@ from dynid.estimation.inference.score import Score, score
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.base_reactions import relate_sensors
-from dynid.robot.inertia import ROTOR
 from dynid.robot.transform import Array
 
 
@@ -119,8 +118,8 @@ def _from_plate(equation: Equation, torques: Equation, solved: Unknowns) -> _Lif
     M[[index[base.names[k]] for k in seen]] = base.regrouping.matrix[seen]
     S = np.zeros((len(relation.S), len(solved)))
     S[:, [place[name] for name in relation.reaction.names]] = relation.S
-    rotors = [k for name, k in columns.items() if name.startswith(ROTOR) and name not in declared]
-    known = [columns[name] for name in declared if name in columns]
+    rotors = [k for name, k in columns.items() if name.kind == "rotor" and name not in declared]
+    known = [base.columns.index(name) for name in declared if name in columns]
     others = [k for name, k in index.items() if name not in base.names]
     return _Lift(
         unknowns,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -12,6 +13,7 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, freeze
 
 ALIKE = 0.3
@@ -28,10 +30,10 @@ class Unidentifiable:
     where a file of old does not say.
     """
 
-    name: str
+    name: Parameter
     seen: str
     remedy: Message
-    shares: tuple[tuple[str, float], ...] | None = ()
+    shares: tuple[tuple[Parameter, float], ...] | None = ()
 
     @property
     def message(self) -> Message:
@@ -82,12 +84,12 @@ def _size(shares: Array) -> float:
     return max(float(np.abs(shares).max()), 1e-12)
 
 
-def seen_instead(terms: list[tuple[float, str]], name: str) -> str:
+def seen_instead(terms: Sequence[tuple[float, str]], name: str) -> str:
     """What the data show in place of an unidentifiable parameter; terms: (share, name) of what it joins."""
     return NO_EFFECT if not terms else f"they show {_sum(terms, name)} only"
 
 
-def _sum(terms: list[tuple[float, str]], name: str) -> str:
+def _sum(terms: Sequence[tuple[float, str]], name: str) -> str:
     parts = []
     for share, other in terms[:6]:
         factor = "" if f"{abs(share):.3g}" == "1" else f"{abs(share):.3g} "

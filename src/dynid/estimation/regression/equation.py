@@ -23,9 +23,10 @@ from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.parameters import BaseParameters
 from dynid.identifiability.samples import draw
 from dynid.logs.log import Samples
-from dynid.robot.force_sensor import ForceSensor
+from dynid.robot.force_sensor import ForceSensor, is_force
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -228,19 +229,16 @@ class Equation:
         return self.base.count + len(self.extra)
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Parameter, ...]:
         """Names of the parameters: base, user, friction block by block and joint by joint, offsets of the base."""
         friction = (column.name for column in friction_columns(self.robot, self.friction))
-        offsets = (f"O{name}" for name in self.sensor.channels) if self.is_tared else ()
-        return (*self.base.names, *(column.name for column in self.extra), *friction, *offsets)
+        offsets = self.sensor.offset_parameters if self.is_tared else ()
+        return (*self.base.names, *(column.parameter for column in self.extra), *friction, *offsets)
 
     @cached_property
     def units(self) -> tuple[str, ...]:
         """Units of the parameters."""
-        base = (self.base.question.columns[k].unit for k in self.base.kept)
-        friction = (column.unit for column in friction_columns(self.robot, self.friction))
-        offsets = ("N" if name.startswith("F") else "N m" for name in self.sensor.channels if self.is_tared)
-        return (*base, *("1" for _ in self.extra), *friction, *offsets)
+        return tuple(name.unit for name in self.names)
 
     @cached_property
     def sensor(self) -> ForceSensor:
@@ -287,7 +285,7 @@ class Equation:
     def kinds(self) -> tuple[str, ...]:
         """Of every channel: torque (and what is made of it), force or moment."""
         names = zip(self.channels, self.channel_names, strict=True)
-        return tuple("torque" if not c.of_base else "force" if name.startswith("F") else "moment" for c, name in names)
+        return tuple("torque" if not c.of_base else "force" if is_force(name) else "moment" for c, name in names)
 
     @cached_property
     def torque_channels(self) -> tuple[ChannelColumns, ...]:

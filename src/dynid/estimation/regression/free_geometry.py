@@ -34,8 +34,7 @@ class FreeQuestion(Question):
     def columns(self) -> tuple[Column, ...]:
         """One per model parameter; which link it belongs to has no meaning."""
         assert self.found is not None
-        pairs = zip(self.found.names, self.found.units, strict=True)
-        return tuple(Column(name, unit, "inertial", -1) for name, unit in pairs)
+        return tuple(Column(name, -1) for name in self.found.names)
 
     @property
     def known(self) -> tuple[int, ...]:

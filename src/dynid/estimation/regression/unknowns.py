@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.regression.equation import Equation
+from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 
@@ -17,7 +18,7 @@ from dynid.robot.transform import Array
 class Unknowns:
     """Names and units of what is solved for; place (logs, columns): index of an equation's column, -1: left out."""
 
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     place: NDArray[np.int64]
     channels: tuple[NDArray[np.int64], ...]
@@ -45,10 +46,10 @@ class Unknowns:
         if logs > 1 and offsets:
             for log in range(1, logs):
                 place[log, offsets] = len(names) + np.arange(len(offsets))
-                names += [f"{equation.names[k]}@{log + 1}" for k in offsets]
+                names += [equation.names[k].of_log(log + 1) for k in offsets]
                 units += [equation.units[k] for k in offsets]
             for k in offsets:
-                names[place[0, k]] += "@1"
+                names[place[0, k]] = equation.names[k].of_log(1)
         return Unknowns(tuple(names), tuple(units), place, tuple(c.columns for c in equation.channels))
 
     def without(self, dropped: Sequence[int]) -> Unknowns:

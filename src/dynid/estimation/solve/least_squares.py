@@ -347,7 +347,7 @@ def _in_row_space(row: Array, M: Array) -> bool:
     return bool(np.linalg.norm(M.T @ coefficients - row) < 1e-8)
 
 
-def _place(name: str, everything: list[str]) -> int:
+def _place(name: str, everything: Sequence[str]) -> int:
     if name not in everything:
         near = difflib.get_close_matches(name, everything, n=3) or everything[:8]
         raise IdentificationError(

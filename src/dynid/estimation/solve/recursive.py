@@ -324,7 +324,7 @@ def compare_with_batch(
         recursive=float(recursion.values[k]), nrmse=recursion.validation.mean, wls_nrmse=batch.validation.mean,
     )  # fmt: skip
     ratio = recursion.sigma / np.maximum(batch.sigma, smallest)
-    blind = {name: float(x) for name, x in zip(unknowns.names, ratio, strict=True) if x > WORSE}
+    blind: dict[str, float] = {name: float(x) for name, x in zip(unknowns.names, ratio, strict=True) if x > WORSE}
     warnings = []
     for i, c in reversed(list(enumerate(levels.order))):  # as the recursion goes: later joints spoil earlier ones
         own = [name for name in levels.names[levels.own[i]] if name in blind]

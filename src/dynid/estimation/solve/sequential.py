@@ -19,6 +19,7 @@ from dynid.estimation.regression.structure import structural_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution, solve
 from dynid.robot.motion import Motion
+from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -135,7 +136,7 @@ class Sequential:
             )  # fmt: skip
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[Parameter, ...]:
         """Names of the parameters: base parameters and friction."""
         return self._unknowns.names
 
@@ -222,7 +223,7 @@ def _noise(robot: Robot, noise: float | Sequence[float] | Array | None) -> Array
 
 
 def _prior_rows(
-    names: tuple[str, ...], prior: Identification | Mapping[str, tuple[float, float]] | None
+    names: tuple[Parameter, ...], prior: Identification | Mapping[str, tuple[float, float]] | None
 ) -> tuple[Array, Array] | None:
     """Rows A x = A x0 of a prior with information A'A.
 

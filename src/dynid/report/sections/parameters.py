@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +51,10 @@ class ParametersSection:
 
 def nominal_values(result: Identification) -> dict[str, float]:
     """Values of the parameters by the robot file, as far as it tells."""
-    base, known = result.equation.base, {}
-    try:
-        known = dict(zip(base.names, map(float, base.values(result.robot.parameters)), strict=True))
-    except DynidError:  # no nominal values in this notation
-        known = {}
+    base = result.equation.base
+    known: dict[str, float] = {}
+    with suppress(DynidError):  # no nominal values in this notation
+        known |= dict(zip(base.names, map(float, base.values(result.robot.parameters)), strict=True))
     known |= nominal_friction(result.robot)
     return {name: value for name, value in known.items() if math.isfinite(value)}
 

@@ -1,0 +1,99 @@
+"""A parameter as a value: text and key by its name, and what it is a parameter of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal, NoReturn
+
+ParameterKind = Literal["inertial", "rotor", "friction", "offset", "column", "model", "gain"]
+
+
+class Parameter(str):
+    """Name of a parameter that knows what it names: `ZZ1`, `Fv:arm`, `Fo2@3`. As text and as a key it is its name.
+
+    Attributes
+    ----------
+    symbol : str
+        What the name begins with: `ZZ`, `Ia`, `Fv`, `OFx`, `X`.
+    kind : str
+        `inertial` and `rotor` (standard parameters), `friction` (and the other blocks of a joint), `offset` (of a
+        channel of the force plate), `column` (of the user), `model` (of unknown geometry), `gain` (of a drive).
+    unit : str
+        SI unit.
+    link, joint : str or None
+        Name of the link or joint to which it belongs.
+    log : int or None
+        Number of the log, from 1, where every log has its own; None: one for all.
+
+    """
+
+    __slots__ = ("joint", "kind", "link", "log", "symbol", "unit")
+    symbol: str
+    kind: ParameterKind
+    unit: str
+    link: str | None
+    joint: str | None
+    log: int | None
+
+    def __new__(
+        cls,
+        name: str,
+        *,
+        symbol: str,
+        kind: ParameterKind,
+        unit: str,
+        link: str | None = None,
+        joint: str | None = None,
+        log: int | None = None,
+    ) -> Parameter:
+        """Make the value; name: without its log."""
+        made = super().__new__(cls, name if log is None else f"{name}@{log}")
+        for key, value in (
+            ("symbol", symbol), ("kind", kind), ("unit", unit), ("link", link), ("joint", joint), ("log", log)
+        ):  # fmt: skip
+            object.__setattr__(made, key, value)
+        return made
+
+    def __setattr__(self, key: str, value: object) -> NoReturn:
+        raise AttributeError(f"parameter '{self}' is a value; '{key}' cannot be set")
+
+    def __delattr__(self, key: str) -> NoReturn:
+        raise AttributeError(f"parameter '{self}' is a value; '{key}' cannot be deleted")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes and into copies as it is."""
+        return _made, (str(self.of_all_logs), self._facts, self.log)
+
+    @property
+    def _facts(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in ("symbol", "kind", "unit", "link", "joint")}
+
+    @property
+    def label(self) -> str:
+        """What follows the symbol, without the log: the joint's number (`1`), `:arm`."""
+        return str(self.of_all_logs)[len(self.symbol) :]
+
+    @property
+    def is_dissipation(self) -> bool:
+        """Whether it is viscous or Coulomb friction, not negative where no other block shares its shape."""
+        return self.kind == "friction" and self.symbol in ("Fv", "Fc")
+
+    @property
+    def of_all_logs(self) -> Parameter:
+        """The parameter without its log."""
+        return self if self.log is None else Parameter(self[: -len(f"@{self.log}")], **self._facts)
+
+    def of_log(self, log: int) -> Parameter:
+        """Return the one of a log, counted from 1."""
+        return Parameter(str(self.of_all_logs), **self._facts, log=log)
+
+
+def _made(name: str, facts: dict[str, Any], log: int | None) -> Parameter:
+    return Parameter(name, **facts, log=log)
+
+
+def by_name(parameters: Iterable[Parameter], logs: int) -> dict[str, Parameter]:
+    """Values of all names that results and their files may hold: of these parameters, and of each in every log."""
+    own = tuple(parameters)
+    named: dict[str, Parameter] = {str(p): p for p in (p.of_log(log) for p in own for log in range(1, logs + 1))}
+    return named | {str(p): p for p in own}
