@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.errors import DynidError
 from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
-from dynid.storage.records import HUGE, Finite, Null, Numbers
+from dynid.storage.records import COMPLETE, HUGE, Finite, Null, Numbers
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
 
@@ -74,7 +74,7 @@ class ForceSensor:
     com: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
     noise: PerChannel | None = None
     gain: PerChannel | None = None
-    rotors: tuple[Rotor, ...] = ()
+    rotors: tuple[Annotated[Rotor, COMPLETE], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("position", "reference", "com"):

@@ -16,7 +16,7 @@ from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.joint_column import StoredColumn
 from dynid.robot.transform import Array, Transform, Vector, freeze
 from dynid.storage.files import InputFile
-from dynid.storage.records import HUGE, ROW, Finite, Form, Null, Numbers
+from dynid.storage.records import COMPLETE, HUGE, ROW, Finite, Form, Null, Numbers
 
 # Limits of the active joints, infinite where nobody published one.
 
@@ -151,15 +151,15 @@ class Robot:
     """
 
     name: str
-    links: tuple[Annotated[Link, Form(flat=("placement",))], ...]
+    links: tuple[Annotated[Link, Form(flat=("placement",), optional=("mdh",))], ...]
     gravity: Vector
-    couplings: tuple[Coupling, ...] = ()
-    closures: tuple[Closure, ...] = ()
+    couplings: tuple[Annotated[Coupling, COMPLETE], ...] = ()
+    closures: tuple[Annotated[Closure, COMPLETE], ...] = ()
     symbols: Mapping[str, Finite] = field(default_factory=dict)
     source: str = ""
     notes: tuple[str, ...] = ()
     columns: tuple[StoredColumn, ...] = ()
-    sensor: ForceSensor | None = None
+    sensor: Annotated[ForceSensor, COMPLETE] | None = None
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -347,4 +347,7 @@ def _check_links(robot: Robot) -> None:
             raise DynidError(f"link '{link.name}': its rotation is none, or its axis has not length 1")
 
 
-StoredRobot = Annotated[Robot, Form(drop=("warnings",), check=_check_links)]
+StoredRobot = Annotated[
+    Robot,
+    Form(drop=("warnings",), optional=("notes", "sensor", "unknown", "files"), check=_check_links),
+]

@@ -140,7 +140,8 @@ class Form:
 
     file: the format and version that the file says of itself; row: a list of the fields in order, not an object; flat:
     fields whose own fields stand in their place; drop: fields that are not written; read, write: what else to do to the
-    data after reading and before writing; check: what the value that was built must satisfy.
+    data after reading and before writing; check: what the value that was built must satisfy; optional: fields that a
+    file may lack, by default those that have a default.
     """
 
     file: tuple[str, int] | None = None
@@ -150,6 +151,7 @@ class Form:
     read: Callable[[Data], Data] | None = None
     write: Callable[[Any, Data], Data] | None = None
     check: Callable[[Any], None] | None = None
+    optional: tuple[str, ...] | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema as s
@@ -160,8 +162,8 @@ class Form:
         groups = {name: [field.name for field in fields(types[name])] for name in self.flat}
 
         def read(data: Any) -> Any:
-            if self.row and isinstance(data, list | tuple) and len(data) <= len(names):
-                return dict(zip(names, data, strict=False))
+            if self.row and isinstance(data, list) and len(data) == len(names):
+                return dict(zip(names, data, strict=True))
             if not isinstance(data, dict) or self.row:
                 return data
             if strangers := data.keys() & {*self.drop, *self.flat}:
@@ -170,6 +172,9 @@ class Form:
             if self.file is not None and (data.pop("format", None), data.pop("version", None)) != self.file:
                 raise ValueError("this is no '{}' of version {}".format(*self.file))
             data = data if self.read is None else self.read(data)
+            needed = [] if self.optional is None else [name for name in names if name not in (*groups, *self.optional)]
+            if missing := [name for name in needed if name not in data]:
+                raise ValueError(f"there is no '{missing[0]}'")
             for group, own in groups.items():
                 data[group] = {name: data.pop(name) for name in own if name in data}
             return data
@@ -195,6 +200,7 @@ class Form:
 
 
 ROW = Form(row=True)
+COMPLETE = Form(optional=())
 
 
 @dataclass(frozen=True)
@@ -277,7 +283,12 @@ def describe_damage(error: Exception, inside: str = "") -> str:
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):
-        return f"the file is damaged: {error}"
+        return f"the file is damaged: {' '.join(str(error).split())[:300]}"  # it may quote any text of the file
+    return f"{first_mistake(error, inside)}; the file is damaged"
+
+
+def first_mistake(error: Any, inside: str) -> str:
+    """Place and reason of the first thing that pydantic refuses."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)
-    return f"{inside}{place}: {first['msg']}; the file is damaged"
+    return f"{inside}{place}: {first['msg']}"
