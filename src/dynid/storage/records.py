@@ -140,8 +140,8 @@ class Form:
 
     file: the format and version that the file says of itself; row: a list of the fields in order, not an object; flat:
     fields whose own fields stand in their place; drop: fields that are not written; read, write: what else to do to the
-    data after reading and before writing; check: what the value that was built must satisfy; optional: fields that a
-    file may lack, by default those that have a default.
+    data after reading and before writing; check: what the value that was built must satisfy, or another in its
+    place; optional: fields that a file may lack, by default those that have a default.
     """
 
     file: tuple[str, int] | None = None
@@ -150,7 +150,7 @@ class Form:
     drop: tuple[str, ...] = ()
     read: Callable[[Data], Data] | None = None
     write: Callable[[Any, Data], Data] | None = None
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any], Any] | None = None
     optional: tuple[str, ...] | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
@@ -189,9 +189,8 @@ class Form:
             return data if self.file is None else {"format": self.file[0], "version": self.file[1], **data}
 
         def check(value: Any) -> Any:
-            if self.check is not None:
-                self.check(value)
-            return value
+            other = None if self.check is None else self.check(value)
+            return value if other is None else other
 
         own = handler(source)
         written = s.wrap_serializer_function_ser_schema(write, schema=own)
