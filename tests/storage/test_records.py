@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from dynid.errors import DynidError
 from dynid.estimation.identification import Flat
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.records import DAMAGE, ROW, Form, Limit, Null, Numbers, build, describe_damage, dump, json_text
@@ -98,7 +99,8 @@ def test_flat_names_are_those_of_the_parts() -> None:
         ({"rows": [["a", 1.0, 2.0]]}, "rows.0"),
         ({"rows": [["a", float("nan")]]}, "rows.0.size"),
         ({"rows": [["a", float("inf")]]}, "rows.0.size"),
-        ({"rows": [[]]}, "rows.0.name"),
+        ({"rows": [[]]}, "rows.0"),
+        ({"rows": [["a"]]}, "rows.0"),
         ({"small": [1.0, 2.0]}, "small"),
         ({"small": [1.0, 2.0, 1e16]}, "small"),
         ({"small": [1.0, 2.0, [3.0]]}, "small"),
@@ -135,3 +137,17 @@ def test_numbers_of_numpy_are_plain_in_files() -> None:
     one = Whole(whole().part, (Row("a", np.float64(2.0)),), Row("a"), np.int64(3), np.zeros(1))  # type: ignore[arg-type]
     data = json.loads(json_text(dump(Stored, one)))
     assert (data["count"], data["rows"]) == (3, [["a", 2.0]])
+
+
+def test_only_optional_fields_may_be_missing() -> None:
+    strict = Annotated[Row, Form(optional=())]
+    assert build(Row, {"name": "a"}) == Row("a")
+    assert build(strict, {"name": "a", "size": 0.0}) == Row("a")
+    with pytest.raises(ValueError, match="no 'size'"):
+        build(strict, {"name": "a"})
+
+
+def test_text_of_a_file_does_not_break_the_line() -> None:
+    text = describe_damage(DynidError("parameter '" + 1000 * "a\n" + "' is unknown"))
+    assert "\n" not in text
+    assert len(text) < 350

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.robot.joint_column import StoredColumn
 from dynid.robot.robot import StoredRobot
 from dynid.robot.transform import Array, FiniteArray
-from dynid.storage.records import Bytes, Data, StoredAs
+from dynid.storage.records import Bytes, Data, Null, StoredAs, build, dump, first_mistake
 
 if TYPE_CHECKING:
     from dynid.estimation.identification import Identification
@@ -96,13 +96,25 @@ def check_shape(what: str, array: Array, *shape: int) -> None:
 # Results: how their file differs from their parts.
 
 
+Known = Annotated[float, Null(math.nan)]
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterRow:
+    """One parameter, for people and other software; the exact numbers are in the arrays."""
+
+    name: str
+    unit: str
+    value: Known
+    sigma: Known
+    interval: tuple[Known, Known]
+
+
 def write_layout(x: Identification, data: Data) -> Data:
     """Data of a file from those of the fields."""
-    lost = data.pop("lost")
-    parameters = [
-        {"name": n, "unit": u, "value": _finite(v), "sigma": _finite(s), "interval": [_finite(i[0]), _finite(i[1])]}
-        for n, u, v, s, i in zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.intervals, strict=True)
-    ]
+    lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
+    rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
+    parameters = dump(tuple[ParameterRow, ...], tuple(ParameterRow(*row) for row in rows))
     return {
         "dynid": data.pop("version"), **robot_beside(data), "parameters": parameters,
         "lost": [item[:3] for item in lost],
@@ -117,25 +129,23 @@ def read_layout(data: Data) -> Data:
     if data.get("systematic") is None:
         data["systematic"] = Bytes.write(np.zeros((0, len(data["names"]))))
     lost, shares = data.get("lost"), data.pop("lost_shares", [])
-    if shares:
-        if not isinstance(lost, list) or len(shares) != len(lost):
-            raise IdentificationError(
-                "record_lost_shares_missing", "lost_shares must be given for every lost parameter",
-            )  # fmt: skip
-        data["lost"] = [[*item[:3], own] for item, own in zip(lost, shares, strict=True)]
-    elif isinstance(lost, list):
-        data["lost"] = [[*item[:3], [] if item[1] == NO_EFFECT else None] for item in lost]
-    return data
-
-
-def names_and_units(data: Data) -> Data:
-    """Take both from the parameters that people read; the exact numbers are in the arrays."""
-    rows = data.pop("parameters", None)
-    if not isinstance(rows, list) or any(not isinstance(row, dict) for row in rows):
+    if not isinstance(lost, list) or not isinstance(shares, list) or len(shares) not in (0, len(lost)):
         raise IdentificationError(
-            "record_parameters_malformed", "parameters must be a list of objects with a name and a unit",
+            "record_lost_shares_missing", "lost_shares must be given for every lost parameter",
         )  # fmt: skip
-    return {**data, "names": [row.get("name") for row in rows], "units": [row.get("unit") for row in rows]}
+    unsaid = [[] if isinstance(item, list) and item[1:2] == [NO_EFFECT] else None for item in lost]
+    return data | {"lost": [[*item, own] for item, own in zip(lost, shares or unsaid, strict=True)]}
+
+
+def names_and_units(data: Data, kind: type = ParameterRow) -> Data:
+    """Take both from the parameters that people read; the exact numbers are in the arrays."""
+    try:
+        rows = build(tuple[kind, ...], data.pop("parameters", None))  # type: ignore[valid-type]
+    except ValueError as error:
+        raise IdentificationError(
+            "record_parameters_malformed", "{mistake}", mistake=first_mistake(error, "parameters.")
+        ) from error
+    return {**data, "names": [row.name for row in rows], "units": [row.unit for row in rows]}
 
 
 def check_identification(x: Identification) -> None:
@@ -185,8 +195,3 @@ def _check_shares(lost: tuple[Unidentifiable, ...]) -> None:
             raise IdentificationError("record_lost_shares_cyclic", "lost_shares of lost parameters lead in a circle")
         for name in found:
             del waiting[name]
-
-
-def _finite(x: Any) -> float | None:
-    number = float(x)
-    return number if math.isfinite(number) else None

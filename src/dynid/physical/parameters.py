@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification, StoredIdentification
-from dynid.estimation.records import check_shape, names_and_units
+from dynid.estimation.records import Known, check_shape, names_and_units
 from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
@@ -135,12 +135,20 @@ class PhysicalParameters:
 FORMAT = "dynid physical parameters"
 
 
+@dataclass(frozen=True, slots=True)
+class BodyRow:
+    """One parameter, for people and other software; the exact numbers are in the arrays."""
+
+    name: str
+    unit: str
+    value: float
+    sigma: Known
+    from_data: float
+
+
 def _write(x: PhysicalParameters, data: Data) -> Data:
-    parameters = [
-        {"name": n, "unit": u, "value": float(v), "sigma": float(s) if np.isfinite(s) else None, "from_data": float(d)}
-        for n, u, v, s, d in zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
-    ]
-    return {"parameters": parameters, **data}
+    rows = zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
+    return {"parameters": dump(tuple[BodyRow, ...], tuple(BodyRow(*row) for row in rows)), **data}
 
 
 def _check(x: PhysicalParameters) -> None:
@@ -166,4 +174,7 @@ def _check(x: PhysicalParameters) -> None:
             raise PhysicalError("link_not_physical", "link {name} is no body", name=link.name)
 
 
-StoredPhysical = Annotated[PhysicalParameters, Form((FORMAT, 1), read=names_and_units, write=_write, check=_check)]
+StoredPhysical = Annotated[
+    PhysicalParameters,
+    Form((FORMAT, 1), read=lambda data: names_and_units(data, BodyRow), write=_write, check=_check),
+]

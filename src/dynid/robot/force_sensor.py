@@ -11,7 +11,7 @@ import numpy as np
 from dynid.errors import DynidError
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
-from dynid.storage.records import HUGE, Finite, Null, Numbers
+from dynid.storage.records import COMPLETE, HUGE, Finite, Null, Numbers
 from dynid.version import keeps_old_names
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
@@ -81,7 +81,7 @@ class ForceSensor:
     com: Vector = field(default_factory=lambda: freeze(np.zeros(3)))
     noise: PerChannel | None = None
     sensitivity_sigma: PerChannel | None = None
-    rotors: tuple[Rotor, ...] = ()
+    rotors: tuple[Annotated[Rotor, COMPLETE], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("position", "reference", "com"):

@@ -18,7 +18,7 @@ from dynid.robot.joint_column import StoredColumn
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Transform, Vector, freeze
 from dynid.storage.files import InputFile
-from dynid.storage.records import HUGE, ROW, Finite, Form, Null, Numbers
+from dynid.storage.records import COMPLETE, HUGE, ROW, Finite, Form, Null, Numbers
 
 # Limits of the active joints, infinite where nobody published one.
 
@@ -161,15 +161,15 @@ class Robot:
     """
 
     name: str
-    links: tuple[Annotated[Link, Form(flat=("placement",))], ...]
+    links: tuple[Annotated[Link, Form(flat=("placement",), optional=("mdh",))], ...]
     gravity: Vector
-    couplings: tuple[Coupling, ...] = ()
-    closures: tuple[Closure, ...] = ()
+    couplings: tuple[Annotated[Coupling, COMPLETE], ...] = ()
+    closures: tuple[Annotated[Closure, COMPLETE], ...] = ()
     symbols: Mapping[str, Finite] = field(default_factory=dict)
     source: str = ""
     notes: tuple[Message, ...] = ()
     columns: tuple[StoredColumn, ...] = ()
-    sensor: Annotated[ForceSensor, Form(names=(("sensitivity_sigma", "gain"),))] | None = None
+    sensor: Annotated[ForceSensor, Form(names=(("sensitivity_sigma", "gain"),), optional=())] | None = None
     unknown: tuple[str, ...] = ()
     files: tuple[InputFile, ...] = ()
     warnings: tuple[Message, ...] = ()
@@ -385,4 +385,7 @@ def _check_links(robot: Robot) -> None:
         waiting = [c for c in waiting if c not in ready]
 
 
-StoredRobot = Annotated[Robot, Form(drop=("warnings",), check=_check_links)]
+StoredRobot = Annotated[
+    Robot,
+    Form(drop=("warnings",), optional=("notes", "sensor", "unknown", "files"), check=_check_links),
+]

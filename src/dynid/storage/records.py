@@ -141,7 +141,8 @@ class Form:
     file: the format and version that the file says of itself; row: a list of the fields in order, not an object; flat:
     fields whose own fields stand in their place; drop: fields that are not written; names: of fields that have another
     name in files; read, write: what else to do to the data after reading and before writing; check: what the value that
-    was built must satisfy.
+    was built must satisfy, or another in its place; optional: fields that a file may lack, by default those that have a
+    default.
     """
 
     file: tuple[str, int] | None = None
@@ -151,7 +152,8 @@ class Form:
     names: tuple[tuple[str, str], ...] = ()
     read: Callable[[Data], Data] | None = None
     write: Callable[[Any, Data], Data] | None = None
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any], Any] | None = None
+    optional: tuple[str, ...] | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         from pydantic_core import core_schema as s
@@ -162,8 +164,8 @@ class Form:
         groups = {name: [field.name for field in fields(types[name])] for name in self.flat}
 
         def read(data: Any) -> Any:
-            if self.row and isinstance(data, list | tuple) and len(data) <= len(names):
-                return dict(zip(names, data, strict=False))
+            if self.row and isinstance(data, list) and len(data) == len(names):
+                return dict(zip(names, data, strict=True))
             if not isinstance(data, dict) or self.row:
                 return data
             if strangers := data.keys() & {*self.drop, *self.flat}:
@@ -177,6 +179,9 @@ class Form:
                     raise ValueError(f"there is no '{name}' in such files")
                 if stored in data:
                     data[name] = data.pop(stored)
+            needed = [] if self.optional is None else [name for name in names if name not in (*groups, *self.optional)]
+            if missing := [name for name in needed if name not in data]:
+                raise ValueError(f"there is no '{missing[0]}'")
             for group, own in groups.items():
                 data[group] = {name: data.pop(name) for name in own if name in data}
             return data
@@ -191,9 +196,8 @@ class Form:
             return data if self.file is None else {"format": self.file[0], "version": self.file[1], **data}
 
         def check(value: Any) -> Any:
-            if self.check is not None:
-                self.check(value)
-            return value
+            other = None if self.check is None else self.check(value)
+            return value if other is None else other
 
         own = handler(source)
         written = s.wrap_serializer_function_ser_schema(write, schema=own)
@@ -202,6 +206,7 @@ class Form:
 
 
 ROW = Form(row=True)
+COMPLETE = Form(optional=())
 
 
 @dataclass(frozen=True)
@@ -284,7 +289,12 @@ def describe_damage(error: Exception, inside: str = "") -> str:
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):
-        return f"the file is damaged: {error}"
+        return f"the file is damaged: {' '.join(str(error).split())[:300]}"  # it may quote any text of the file
+    return f"{first_mistake(error, inside)}; the file is damaged"
+
+
+def first_mistake(error: Any, inside: str) -> str:
+    """Place and reason of the first thing that pydantic refuses."""
     first = error.errors(include_url=False, include_context=False)[0]
     place = ".".join(str(p) for p in first["loc"][1:] if p not in _parts)
-    return f"{inside}{place}: {first['msg']}; the file is damaged"
+    return f"{inside}{place}: {first['msg']}"
