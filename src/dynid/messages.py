@@ -166,7 +166,7 @@ class Message(str):
         """Let the records of files hold messages: written by `record`, read by `load`."""
         from pydantic_core import core_schema
 
-        written = core_schema.plain_serializer_function_ser_schema(cls.record)
+        written = core_schema.plain_serializer_function_ser_schema(lambda m: m.record() if m.code else str(m))
         return core_schema.no_info_plain_validator_function(cls.load, serialization=written)
 
 

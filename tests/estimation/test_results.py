@@ -92,8 +92,9 @@ def test_files_of_old_do_not_say_which_share_went_where(tmp_path: Path) -> None:
     """Written again they still do not; what has no effect has no share anyway."""
     result, _ = make("standing")
     name, advice = result.names[0], Message("move_all_joints", "move all joints")
-    joined = Unidentifiable("M1", f"they show {name} + M1 only", advice, ((name, 1.0),))
-    result = result.replace(unidentifiable=(Unidentifiable("M2", NO_EFFECT, advice), joined))
+    one, two = result.equation.names[:2]
+    joined = Unidentifiable(one, f"they show {name} + {one} only", advice, ((name, 1.0),))
+    result = result.replace(unidentifiable=(Unidentifiable(two, NO_EFFECT, advice), joined))
     result.save(tmp_path / "new.json")
     data = json.loads((tmp_path / "new.json").read_text())
     del data["lost_shares"]

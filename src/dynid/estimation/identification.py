@@ -117,7 +117,7 @@ class Estimate:
     """
 
     equation: StoredEquation
-    names: tuple[str, ...]
+    names: tuple[Parameter, ...]
     units: tuple[str, ...]
     values: FiniteArray
     sigma: Array
@@ -134,7 +134,7 @@ class Estimate:
     noise: Array
     fit: Score
     friction: tuple[str, ...]
-    essential: tuple[str, ...]
+    essential: tuple[Parameter, ...]
     essential_values: Array
     factors: tuple[tuple[ChannelFactor, ...], ...]
 

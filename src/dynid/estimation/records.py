@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
@@ -13,6 +14,7 @@ from dynid.estimation.diagnostics.unidentifiable import NO_EFFECT, Unidentifiabl
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
 from dynid.robot.joint_column import StoredColumn
+from dynid.robot.parameter import Parameter, by_name
 from dynid.robot.robot import StoredRobot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.records import Bytes, Data, Null, StoredAs, build, dump, first_mistake
@@ -133,7 +135,7 @@ def read_layout(data: Data) -> Data:
         raise IdentificationError(
             "record_lost_shares_missing", "lost_shares must be given for every lost parameter",
         )  # fmt: skip
-    unsaid = [[] if isinstance(item, list) and item[1:2] == [NO_EFFECT] else None for item in lost]
+    unsaid: list[object] = [[] if isinstance(item, list) and item[1:2] == [NO_EFFECT] else None for item in lost]
     return data | {"lost": [[*item, own] for item, own in zip(lost, shares or unsaid, strict=True)]}
 
 
@@ -148,8 +150,8 @@ def names_and_units(data: Data, kind: type = ParameterRow) -> Data:
     return {**data, "names": [row.name for row in rows], "units": [row.unit for row in rows]}
 
 
-def check_identification(x: Identification) -> None:
-    """What a file states of parameters and channels must be about those of the equation."""
+def check_identification(x: Identification) -> Identification:
+    """What a file states of parameters and channels must be about those of the equation; names become parameters."""
     equation, p, c = x.equation, len(x.names), len(x.equation.channels)
     for name in ("values", "sigma", "white_sigma", "essential_values"):
         check_shape(name, getattr(x, name), p)
@@ -160,8 +162,9 @@ def check_identification(x: Identification) -> None:
     _check_score("validation", x.validation, c)
     if x.torques is not None:
         _check_score("torques", x.torques, len(equation.joints))
-    columns = set(equation.names)
-    foreign = [name for name in x.names if name not in columns and name.rpartition("@")[0] not in columns]
+    known = by_name(equation.names, len(x.factors))
+    shares = [name for item in x.unidentifiable for name, _ in item.shares or ()]
+    foreign = [name for name in (*x.names, *(item.name for item in x.unidentifiable), *shares) if name not in known]
     if foreign or len(set(x.names)) < p:
         raise IdentificationError(
             "record_parameters_mismatch", "parameter '{foreign}' is not one of the equation's, or named twice",
@@ -171,14 +174,24 @@ def check_identification(x: Identification) -> None:
         raise IdentificationError("record_essentials_mismatch", "essential parameters are not among the parameters")
     if x.model != equation.options.model:
         raise IdentificationError(
-            "record_model_mismatch", "model '{model}' is not the equation's '{model_2}'", model=x.model,
-            model_2=equation.options.model,
+            "record_model_mismatch", "model '{model}' is not the equation's '{other_model}'", model=x.model,
+            other_model=equation.options.model,
         )  # fmt: skip
     if not x.factors or any(len(of_log) != c for of_log in x.factors):
         raise IdentificationError("record_factors_missing", "factors must be given for every log and channel")
     if any(factor.R.shape[1] != p + 1 for of_log in x.factors for factor in of_log):
         raise IdentificationError("record_factor_mismatch", "a factor does not have the columns of the parameters")
     _check_shares(x.unidentifiable)
+    found = tuple(
+        replace(item, name=known[item.name], shares=None if item.shares is None else _of(item.shares, known))
+        for item in x.unidentifiable
+    )
+    names, essential = tuple(known[name] for name in x.names), tuple(known[name] for name in x.essential)
+    return x.replace(names=names, essential=essential, unidentifiable=found)
+
+
+def _of(shares: tuple[tuple[str, float], ...], known: Mapping[str, Parameter]) -> tuple[tuple[Parameter, float], ...]:
+    return tuple((known[name], share) for name, share in shares)
 
 
 def _check_score(what: str, score: Score, channels: int) -> None:

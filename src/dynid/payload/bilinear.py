@@ -240,7 +240,9 @@ def read_gains(p: Array, solved: Solved) -> Gains:
             rows[row, j], rows[row, own[c]], numbers[row] = 1.0 / k[c], -value / k[c] ** 2, value / k[c]
     revealed = np.isfinite(numbers)
     nrmse = _errors(problem, found, unknowns, fixed)
-    fit = runs.fit(runs.state.equation.channel_names, values, deviations, problem.friction, nrmse)
+    joints = runs.state.equation.channel_names
+    gains = tuple(Parameter(joint, symbol="", kind="gain", unit="1", joint=joint) for joint in joints)
+    fit = runs.fit(gains, values, deviations, problem.friction, nrmse)
     warnings = (
         *_about_gains(runs, values, fit.quantile * sigma),
         *(() if found.settled else (NOT_SETTLED,)),

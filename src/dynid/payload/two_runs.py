@@ -119,7 +119,7 @@ class TwoRuns:
         return tuple((found.log, tuple(found.sentences)) for found in self.state.findings)
 
     def fit(
-        self, names: tuple[str, ...], values: Array, deviations: Jackknife | None, friction: tuple[str, ...],
+        self, names: tuple[Parameter, ...], values: Array, deviations: Jackknife | None, friction: tuple[str, ...],
         nrmse: Array,
     ) -> Fit:  # fmt: skip
         """What a payload or gains found from these logs have in common."""

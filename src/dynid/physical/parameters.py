@@ -17,7 +17,7 @@ from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
-from dynid.robot.parameter import Parameter
+from dynid.robot.parameter import Parameter, by_name
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
@@ -151,16 +151,17 @@ def _write(x: PhysicalParameters, data: Data) -> Data:
     return {"parameters": dump(tuple[BodyRow, ...], tuple(BodyRow(*row) for row in rows)), **data}
 
 
-def _check(x: PhysicalParameters) -> None:
+def _check(x: PhysicalParameters) -> PhysicalParameters:
     """What a file states must be about its robot and its identification, and the bodies must be some."""
     robot, result, p = x.identification.robot, x.identification, len(x.names)
     standard = robot.parameter_names
-    strangers = {name.partition("@")[0] for name in x.names[len(standard) :]} - set(result.equation.names)
-    if x.names[: len(standard)] != standard or strangers or len(set(x.names)) < p:
+    known = by_name((*result.equation.names, *standard), len(result.factors))
+    if x.names[: len(standard)] != standard or set(x.names) - known.keys() or len(set(x.names)) < p:
         raise PhysicalError(
             "record_parameters_mismatch", "the parameters are not those of the robot and of the identification in the "
             "file",
         )  # fmt: skip
+    x = replace(x, names=tuple(known[name] for name in x.names))
     for name in ("values", "prior", "structural", "from_data", "sigma"):
         check_shape(name, getattr(x, name), p)
     check_shape("fitted", x.fitted, len(result.names))
@@ -172,6 +173,7 @@ def _check(x: PhysicalParameters) -> None:
     for link in x.robot.links:
         if link.inertia.any() and np.linalg.eigvalsh(pseudo_inertia(link.inertia))[0] <= 0.0:
             raise PhysicalError("link_not_physical", "link {name} is no body", name=link.name)
+    return x
 
 
 StoredPhysical = Annotated[

@@ -60,6 +60,13 @@ class Parameter(str):
     def __delattr__(self, key: str) -> NoReturn:
         raise AttributeError(f"parameter '{self}' is a value; '{key}' cannot be deleted")
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
+        """Let files hold names; who reads them turns them into values with `by_name`."""
+        from pydantic_core import core_schema
+
+        return core_schema.str_schema(serialization=core_schema.to_string_ser_schema())
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes and into copies as it is."""
         return _made, (str(self.of_all_logs), self._facts, self.log)

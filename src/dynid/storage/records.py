@@ -19,6 +19,7 @@ from typing import Annotated, Any, get_type_hints
 import numpy as np
 
 from dynid.errors import DynidError
+from dynid.messages import Message
 
 LARGEST = 500_000_000
 """Bytes of a file that is still read."""
@@ -263,34 +264,46 @@ def load(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> Any:
     try:
         return build(kind, data)
     except DAMAGE as reason:
-        raise error(f"{path}: {describe_damage(reason)}") from reason
+        raise error(describe_damage(reason).about(str(path))) from reason
 
 
 def read_json(path: Path, form: str, version: int, remedy: str, error: type[DynidError]) -> Data:
     """Read a file that says of itself to have this format and version."""
     try:
         if path.stat().st_size > LARGEST:
-            raise error(f"{path}: larger than {LARGEST // 1_000_000} MB, which no such file is")
+            raise error(
+                "file_too_large", "{path}: larger than {largest_mb} MB, which no such file is", path=path,
+                largest_mb=LARGEST // 1_000_000,
+            )  # fmt: skip
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as reason:
-        raise error(f"{path}: cannot be read: {reason.strerror or reason}") from reason
+        text = reason.strerror or str(reason)
+        raise error("file_unreadable", "{path}: cannot be read: {reason}", path=path, reason=text) from reason
     except (ValueError, RecursionError) as reason:
-        raise error(f"{path}: this is no JSON file ({reason})") from reason
+        raise error("not_json", "{path}: this is no JSON file ({reason})", path=path, reason=reason) from reason
     if not isinstance(data, dict) or data.get("format") != form:
-        raise error(f"{path}: this is no file of the format '{form}'; {remedy}")
+        raise error(
+            "wrong_record_format", "{path}: this is no file of the format '{format}'", "{how}", path=path, format=form,
+            how=remedy,
+        )  # fmt: skip
     if data.get("version") != version:
         found = str(data.get("version"))[:20]
-        raise error(f"{path}: the file has version {found}, this dynid reads version {version}; update dynid")
+        raise error(
+            "record_version_unsupported", "{path}: the file has version {version}, this dynid reads version "
+            "{supported}", "update dynid", path=path, version=found, supported=version,
+        )  # fmt: skip
     return data
 
 
-def describe_damage(error: Exception, inside: str = "") -> str:
-    """Say in words what is wrong with a file's content; inside: where in the file the record stands."""
+def describe_damage(error: Exception, inside: str = "") -> Message:
+    """Say what is wrong with a file's content; inside: where in the file the record stands."""
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):
-        return f"the file is damaged: {' '.join(str(error).split())[:300]}"  # it may quote any text of the file
-    return f"{first_mistake(error, inside)}; the file is damaged"
+        cause = error.code if isinstance(error, DynidError) else type(error).__name__
+        reason = " ".join(str(error).split())[:300]  # it may quote any text of the file
+        return Message("file_damaged", "the file is damaged: {reason}", reason=reason, cause=cause)
+    return Message("file_damaged", "{mistake}; the file is damaged", mistake=first_mistake(error, inside))
 
 
 def first_mistake(error: Any, inside: str) -> str:
