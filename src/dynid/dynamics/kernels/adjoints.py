@@ -239,6 +239,7 @@ def lagrangian_rows_adjoint(
     """
     L = geometry.parent.shape[0]
     _, channels, rows, p, inertial, _ = layout
+    samples = Samples(samples.base_frame, samples.q, samples.qd, samples.qd)  # no acceleration shows: one array less
     gq, gv, _ = gradient
     flat = weights.reshape(-1)
     work = workspace(geometry, channels, gq.shape[1])

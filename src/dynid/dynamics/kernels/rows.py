@@ -100,8 +100,11 @@ def channel_motion(geometry: Geometry, work: Workspace, i: int, k: int) -> Spati
         return joint_axis(geometry, i)
     parent = geometry.parent[i]
     X = load_pose(work.links, i * LINK)
-    S = base_channel(k) if parent < 0 else load_spatial(work.S, (parent * work.width + k) * SPATIAL)
-    return motion_in(X, S)
+    if parent < 0:
+        u, y = base_channel(k)
+    else:
+        u, y = load_spatial(work.S, (parent * work.width + k) * SPATIAL)
+    return motion_in(X, (u, y))
 
 
 @inlined
@@ -183,6 +186,7 @@ def write_lagrangian_rows(geometry: Geometry, layout: RowLayout, samples: Sample
     channel of the base frame the same formula includes the turning of this frame.
     """
     channels, rows, p = layout.channels, layout.rows, layout.p
+    samples = Samples(samples.base_frame, samples.q, samples.qd, samples.qd)  # no acceleration shows: one array less
     flat = out.reshape(-1)
     work = workspace(geometry, layout.channels, samples.q.shape[1])
     for n in range(samples.q.shape[0]):
