@@ -14,6 +14,7 @@ from dynid.errors import DynidError
 def simulate(
     robot: RobotArgument,
     trajectory: Annotated[Path, typer.Argument(help="a motion with t, q, v, a, as dynid excite --out writes it")],
+    *,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write: .csv, .parquet or .npz")] = None,
     rate: Annotated[float | None, typer.Option(help="samples per second; those of the trajectory if missing")] = None,
     noise: Annotated[str, typer.Option(help="deviation of the torques, N m: one number, or one per joint")] = "0",
@@ -62,6 +63,7 @@ def simulate(
 def identify(
     robot: RobotArgument,
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part")],
+    *,
     validate: Annotated[list[str] | None, typer.Option(help="other LOGs, or a share to hold out: 35%")] = None,
     model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
     window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
