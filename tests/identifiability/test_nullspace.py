@@ -377,6 +377,12 @@ def test_angles_are_read_as_what_they_stand_for() -> None:
         assert float(s) == pytest.approx(np.sin(value), abs=1e-15)
         with decimal.localcontext(decimal.Context(prec=130)):
             assert abs(c * c + s * s - 1) < decimal.Decimal("1e-118")
+    with decimal.localcontext(decimal.Context(prec=130)):  # cos 30 and cos 36 degrees are algebraic
+        c30, c36 = cosine_sine(Angle(30_000))[0], cosine_sine(Angle(36_000))[0]
+        assert abs(4 * c30 * c30 - 3) < decimal.Decimal("1e-118")
+        assert abs(4 * c36 * c36 - 2 * c36 - 1) < decimal.Decimal("1e-118")
+    quarters = [tuple(map(int, cosine_sine(Angle(k)))) for k in (0, 90_000, 180_000, 270_000)]
+    assert quarters == [(1, 0), (0, 1), (-1, 0), (0, -1)]
 
 
 def test_refusals_name_the_remedy() -> None:

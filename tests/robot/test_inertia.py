@@ -14,7 +14,6 @@ from dynid.robot.inertia import (
     from_pseudo_inertia,
     pseudo_inertia,
     to_body,
-    to_pinocchio,
 )
 from dynid.robot.transform import Transform
 from robots import random_inertia, random_rotation
@@ -36,12 +35,11 @@ def test_pseudo_inertia_round_trip_and_definiteness(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pinocchio_order_round_trip_and_meaning(seed: int) -> None:
+def test_pinocchio_order(seed: int) -> None:
     x = random_inertia(np.random.default_rng(seed))
-    np.testing.assert_array_equal(from_pinocchio(to_pinocchio(x)), x)
     body = to_body(x)
     inertia = pin.Inertia(body.mass, body.com, body.inertia)
-    np.testing.assert_allclose(to_pinocchio(x), inertia.toDynamicParameters(), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(from_pinocchio(inertia.toDynamicParameters()), x, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.adjoints import scalar_rows_adjoint
+from dynid.dynamics.kernels.geometry import Gradient
 from dynid.dynamics.kernels.rows import ENERGY, POWER, write_scalar_rows
 from dynid.dynamics.kernels.threads import share_samples
 from dynid.dynamics.model import to_active
@@ -52,13 +53,10 @@ class Power:
 
 def write_rows(scene: Scene, mode: int) -> Array:
     """Rows (N, columns) of power or energy."""
-    out = np.zeros((len(scene), len(scene.columns)))
+    layout, out = scene.layout(mode), np.zeros((len(scene), len(scene.columns)))
 
     def work(start: int, stop: int) -> None:
-        write_scalar_rows(
-            scene.geometry, mode, scene.column, scene.rotor, scene.base_part(start, stop),
-            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], out[start:stop],
-        )  # fmt: skip
+        write_scalar_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
     share_samples(len(scene), work)
     return out
@@ -66,18 +64,15 @@ def write_rows(scene: Scene, mode: int) -> Array:
 
 def rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array, Array]:
     """Gradient of sum(weights * rows) by the tree's q, v, a; weights (N, columns)."""
-    gq, gv, ga = (np.zeros_like(scene.q) for _ in range(3))
+    layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
     weights = np.ascontiguousarray(weights)
 
     def work(start: int, stop: int) -> None:
-        scalar_rows_adjoint(
-            scene.geometry, mode, scene.column, scene.rotor, scene.base_part(start, stop),
-            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], weights[start:stop],
-            gq[start:stop], gv[start:stop], ga[start:stop],
-        )  # fmt: skip
+        samples, part = scene.samples(start, stop), gradient.part(start, stop)
+        scalar_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
     share_samples(len(scene), work)
-    return gq, gv, ga
+    return gradient
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.adjoints import lagrangian_rows_adjoint
+from dynid.dynamics.kernels.geometry import Gradient
 from dynid.dynamics.kernels.rows import MOMENTUM, write_lagrangian_rows
 from dynid.dynamics.kernels.threads import share_samples
 from dynid.dynamics.model import joint_channels, joint_support, project, to_active, unproject
@@ -43,17 +44,15 @@ class LagrangianGradient:
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
         weights_tree = unproject(scene, weights)
-        gq, gv = (np.zeros_like(scene.q) for _ in range(2))
+        layout, gradient = scene.layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
         def work(start: int, stop: int) -> None:
-            lagrangian_rows_adjoint(
-                scene.geometry, scene.base_rows, scene.column, scene.base_part(start, stop),
-                scene.q[start:stop], scene.v[start:stop], weights_tree[start:stop], gq[start:stop], gv[start:stop],
-            )  # fmt: skip
+            samples, part = scene.samples(start, stop), gradient.part(start, stop)
+            lagrangian_rows_adjoint(scene.geometry, layout, samples, weights_tree[start:stop], part)
 
         share_samples(len(scene), work)
         if scene.tree is None or not scene.robot.closures:
-            return to_active(scene, (gq, gv, np.zeros_like(gq)))
+            return to_active(scene, gradient)
         joint_weights = weights[:, scene.base_rows :]
         bent = np.zeros_like(weights_tree)
         bent[:, scene.base_rows :] = np.einsum("Nij,Njp->Nip", scene.tree.Gdot, joint_weights, optimize=True)
@@ -62,7 +61,7 @@ class LagrangianGradient:
             np.einsum("Nip,Njp->Nij", rows[:, scene.base_rows :], joint_weights, optimize=True)
             for rows in (_write_rows(scene), write_tree_rows(scene, MOMENTUM))
         )
-        return to_active(scene, (gq + mq, gv + mv, np.zeros_like(gq)), by_G, by_Gdot)
+        return to_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """Zeros above the chain; rotors have a momentum but no slope."""
@@ -70,13 +69,11 @@ class LagrangianGradient:
 
 
 def _write_rows(scene: Scene) -> Array:
-    out = np.zeros((len(scene), scene.base_rows + scene.q.shape[1], len(scene.columns)))
+    layout = scene.layout(MOMENTUM)
+    out = np.zeros((len(scene), layout.rows, layout.p))
 
     def work(start: int, stop: int) -> None:
-        write_lagrangian_rows(
-            scene.geometry, scene.base_rows, scene.column, scene.base_part(start, stop),
-            scene.q[start:stop], scene.v[start:stop], out[start:stop],
-        )  # fmt: skip
+        write_lagrangian_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
     share_samples(len(scene), work)
     return out

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.adjoints import joint_rows_adjoint
-from dynid.dynamics.kernels.geometry import Poses, angular_motion, link_poses
+from dynid.dynamics.kernels.geometry import Gradient, Poses, RowLayout, angular_motion, link_poses
 from dynid.dynamics.kernels.rows import TORQUE, write_joint_rows
 from dynid.dynamics.kernels.threads import share_samples
 from dynid.dynamics.model import project, to_active
@@ -44,13 +44,10 @@ class Reaction:
 
     def rows(self, scene: Scene) -> Array:
         """Reactions per unit of each parameter."""
-        out = np.zeros((len(scene), 6, len(scene.columns)))
+        layout, out = _layout(scene), np.zeros((len(scene), 6, len(scene.columns)))
 
         def work(start: int, stop: int) -> None:
-            write_joint_rows(
-                scene.geometry, TORQUE, 6, scene.column, scene.rotor, scene.base,
-                scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], out[start:stop],
-            )  # fmt: skip
+            write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
         share_samples(len(scene), work)
         sensor = scene.robot.sensor
@@ -58,24 +55,26 @@ class Reaction:
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        gq, gv, ga = (np.zeros_like(scene.q) for _ in range(3))
+        layout, gradient = _layout(scene), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
         sensor = scene.robot.sensor
         if sensor is not None:
             weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
 
         def work(start: int, stop: int) -> None:
-            joint_rows_adjoint(
-                scene.geometry, TORQUE, 6, scene.column, scene.rotor, scene.base,
-                scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], weights[start:stop],
-                gq[start:stop], gv[start:stop], ga[start:stop],
-            )  # fmt: skip
+            samples, part = scene.samples(start, stop), gradient.part(start, stop)
+            joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
         share_samples(len(scene), work)
-        return to_active(scene, (gq, gv, ga))
+        return to_active(scene, gradient)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """All links, no rotors."""
         return np.tile(columns.of_links(set(range(len(robot.links)))), (len(self.channels(robot)), 1))
+
+
+def _layout(scene: Scene) -> RowLayout:
+    """Rows of the base frame alone."""
+    return scene.layout(TORQUE)._replace(channels=6, rows=6)
 
 
 # What rotors of known inertia that turn faster than their joints do to the base and to the joints.

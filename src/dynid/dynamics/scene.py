@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.kernels.geometry import Geometry, Integers, geometry_of
-from dynid.dynamics.kernels.links import BASE, GRAVITY, HEIGHT
+from dynid.dynamics.kernels.compiled import LINEAR, SPATIAL
+from dynid.dynamics.kernels.geometry import Geometry, Integers, RowLayout, Samples, geometry_of
+from dynid.dynamics.kernels.links import BASE_FRAME, GRAVITY, HEIGHT
 from dynid.dynamics.kernels.loops import LoopMap, TreeMotion, loop_map
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.motion import Motion, check_motion
@@ -78,8 +79,8 @@ BASE_CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
 class Scene:
     """Arrays of one robot along one motion.
 
-    column (L,) and rotor (joints,) place the columns for the kernel; base (N or 1, BASE) is the base's state;
-    q, v, a (N, joints of the tree).
+    column (L,) and rotor (joints,) place the columns for the kernel; base (N or 1, BASE_FRAME): motion of the base
+    frame; q, v, a (N, joints of the tree).
     """
 
     robot: Robot
@@ -103,9 +104,15 @@ class Scene:
         """How many rows the base adds before the joints': six if it floats."""
         return 6 if self.robot.floating else 0
 
-    def base_part(self, start: int, stop: int) -> Array:
-        """State of the base for a range of samples."""
-        return self.base[start:stop] if len(self.base) > 1 else self.base
+    def samples(self, start: int, stop: int) -> Samples:
+        """Motion of a range of samples, as the kernels take it."""
+        base = self.base[start:stop] if len(self.base) > 1 else self.base
+        return Samples(base, self.q[start:stop], self.v[start:stop], self.a[start:stop])
+
+    def layout(self, kind: int) -> RowLayout:
+        """Rows of the base frame and all joints of the tree."""
+        channels = self.base_rows
+        return RowLayout(kind, channels, channels + self.q.shape[1], len(self.columns), self.column, self.rotor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,23 +160,27 @@ def at_rest(motion: Motion) -> Motion:
 
 
 def _base_state(robot: Robot, motion: Motion) -> Array:
-    """State of the base in its own frame; motions of floating bases are (linear, angular) as in pinocchio."""
-    g = robot.gravity
+    """Motion of the base frame in its own axes; motions of floating bases are (linear, angular) as in pinocchio."""
     if motion.base_pose is None or motion.base_velocity is None or motion.base_acceleration is None:
-        base = np.zeros((1, BASE))
-        base[0, 6:9] = -g
-        base[0, GRAVITY : GRAVITY + 3] = g
-        return base
+        return resting_base(robot)
     R = _rotations(motion.base_pose[:, 3:])
     v, w = motion.base_velocity[:, :3], motion.base_velocity[:, 3:]
-    gravity = np.einsum("Nij,i->Nj", R, g)
-    base = np.zeros((len(motion), BASE))
-    base[:, :3] = w
-    base[:, 3:6] = motion.base_acceleration[:, 3:]
-    base[:, 6:9] = motion.base_acceleration[:, :3] + np.cross(w, v) - gravity
-    base[:, 9:12] = v
-    base[:, GRAVITY : GRAVITY + 3] = gravity
-    base[:, HEIGHT] = -motion.base_pose[:, :3] @ g
+    gravity = np.einsum("Nij,i->Nj", R, robot.gravity)
+    base = np.zeros((len(motion), BASE_FRAME))
+    base[:, :LINEAR] = w
+    base[:, LINEAR:SPATIAL] = v
+    base[:, SPATIAL : SPATIAL + LINEAR] = motion.base_acceleration[:, 3:]
+    base[:, SPATIAL + LINEAR : GRAVITY] = motion.base_acceleration[:, :3] + np.cross(w, v) - gravity
+    base[:, GRAVITY:HEIGHT] = gravity
+    base[:, HEIGHT] = -motion.base_pose[:, :3] @ robot.gravity
+    return base
+
+
+def resting_base(robot: Robot) -> Array:
+    """Motion (1, BASE_FRAME) of a base frame that does not move."""
+    base = np.zeros((1, BASE_FRAME))
+    base[0, SPATIAL + LINEAR : GRAVITY] = -robot.gravity
+    base[0, GRAVITY:HEIGHT] = robot.gravity
     return base
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.adjoints import joint_rows_adjoint
-from dynid.dynamics.kernels.geometry import Integers
+from dynid.dynamics.kernels.geometry import Gradient, Integers
 from dynid.dynamics.kernels.rows import TORQUE, write_joint_rows, write_picked_rows
 from dynid.dynamics.kernels.threads import share_samples
 from dynid.dynamics.model import joint_channels, joint_support, project, to_active, unproject
@@ -62,24 +62,21 @@ def write_picked(scene: Scene, pick: Integers, place: Integers, out: Array) -> N
         out[:, place] = rows.reshape(len(rows), -1)[:, pick]
         return
 
+    layout = scene.layout(TORQUE)
+
     def work(start: int, stop: int) -> None:
-        write_picked_rows(
-            scene.geometry, scene.column, scene.rotor, len(scene.columns), scene.base_part(start, stop),
-            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], pick, place, out[start:stop],
-        )  # fmt: skip
+        write_picked_rows(scene.geometry, layout, scene.samples(start, stop), pick, place, out[start:stop])
 
     share_samples(len(scene), work)
 
 
 def write_tree_rows(scene: Scene, mode: int) -> Array:
     """Rows (N, base rows + joints of the tree, columns)."""
-    out = np.zeros((len(scene), scene.base_rows + scene.q.shape[1], len(scene.columns)))
+    layout = scene.layout(mode)
+    out = np.zeros((len(scene), layout.rows, layout.p))
 
     def work(start: int, stop: int) -> None:
-        write_joint_rows(
-            scene.geometry, mode, scene.base_rows, scene.column, scene.rotor, scene.base_part(start, stop),
-            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], out[start:stop],
-        )  # fmt: skip
+        write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
     share_samples(len(scene), work)
     return out
@@ -87,17 +84,14 @@ def write_tree_rows(scene: Scene, mode: int) -> Array:
 
 def tree_rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array, Array]:
     """Gradient of sum(weights * tree rows) by the tree's q, v, a."""
-    gq, gv, ga = (np.zeros_like(scene.q) for _ in range(3))
+    layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
     def work(start: int, stop: int) -> None:
-        joint_rows_adjoint(
-            scene.geometry, mode, scene.base_rows, scene.column, scene.rotor, scene.base_part(start, stop),
-            scene.q[start:stop], scene.v[start:stop], scene.a[start:stop], weights[start:stop],
-            gq[start:stop], gv[start:stop], ga[start:stop],
-        )  # fmt: skip
+        samples, part = scene.samples(start, stop), gradient.part(start, stop)
+        joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
     share_samples(len(scene), work)
-    return gq, gv, ga
+    return gradient
 
 
 # Torques at zero velocity, d0 of Gautier 1991, eq. 8: accelerations stay.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -78,8 +78,18 @@ def design_excitation(
     missing. Ctrl-C and `time_budget` (s of search) keep the best so far;
     `.history` tells how the search went.
     """
-    _check_request(shape, criterion, duration, harmonics, starts, time_budget, periods)
-    _refuse_idle(shape, criterion, tuple(weights), duration, harmonics, periods, points)
+    _check_request(
+        shape,
+        criterion,
+        duration=duration,
+        harmonics=harmonics,
+        starts=starts,
+        time_budget=time_budget,
+        periods=periods,
+    )
+    _refuse_idle(
+        shape, criterion, tuple(weights), duration=duration, harmonics=harmonics, periods=periods, points=points
+    )
     bounds = limits_of(robot, limits)
     check_limits(bounds, robot.joint_names)
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
@@ -93,19 +103,17 @@ def design_excitation(
         part.warm_up()
     prepared = time.monotonic() - begin
     sigma = None if noise is None else check_noise(noise, rows.channels)
-    pose = _rest_pose(rest, bounds, robot)
+    search = _Search(
+        rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
+        _rest_pose(rest, bounds, robot),
+    )  # fmt: skip
     if shape == "points":
         if not moving:
             _refuse_without_motion(limits, rest)
-        found = _by_points(
-            rows, bounds, effort, criterion, weights, points, starts, seed, sigma, time_budget, on_progress, pose
-        )
+        found = _by_points(search, points)
     else:
         try:
-            found = _by_fourier(
-                rows, bounds, effort, criterion, weights, duration or PERIOD, harmonics, periods, starts or STARTS,
-                seed, sigma, time_budget, on_progress, pose,
-            )  # fmt: skip
+            found = _by_fourier(search, duration or PERIOD, harmonics, periods)
         except LoopError as error:
             raise ExcitationError(
                 "limits_cross_singularity", "the position limits allow what a closed loop does not",
@@ -121,6 +129,23 @@ def design_excitation(
     return replace(found, warnings=(*found.warnings, said))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    """What the search for a motion of any shape needs; effort is None where torques do not show."""
+
+    rows: BaseRows
+    limits: Limits
+    effort: Effort | None
+    criterion: str
+    weights: tuple[float, float]
+    starts: int
+    seed: int
+    noise: Array | None
+    time_budget: float | None
+    on_progress: Progress | None
+    rest: Array | None
+
+
 def _limit(kind: str) -> Wording:
     return Wording(f"limits={{'{kind}': ...}}", f"--{kind}")
 
@@ -128,6 +153,7 @@ def _limit(kind: str) -> Wording:
 def _check_request(
     shape: str,
     criterion: str,
+    *,
     duration: float | None,
     harmonics: int,
     starts: int | None,
@@ -164,6 +190,7 @@ def _refuse_idle(
     shape: str,
     criterion: str,
     weights: tuple[float, ...],
+    *,
     duration: float | None,
     harmonics: int,
     periods: int,
@@ -238,29 +265,15 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
             )  # fmt: skip
 
 
-def _by_fourier(
-    rows: BaseRows,
-    limits: Limits,
-    effort: Effort | None,
-    criterion: str,
-    weights: tuple[float, float],
-    period: float,
-    harmonics: int,
-    periods: int,
-    starts: int,
-    seed: int,
-    noise: Array | None,
-    time_budget: float | None,
-    on_progress: Progress | None,
-    rest: Array | None,
-) -> Excitation:
+def _by_fourier(search: _Search, period: float, harmonics: int, periods: int) -> Excitation:
+    rows, limits, effort, criterion, starts = search.rows, search.limits, search.effort, search.criterion, search.starts
     names = rows.robot.joint_names
     _check_swing(limits, period, names)
     _check_still(effort, limits, names)
     warnings: list[Message] = []
-    problem = FourierProblem(rows, criterion, weights, noise, limits, effort, period, harmonics)
-    seeds = [1000 * seed + k for k in range(starts)]
-    candidates = run_starts(search_from, problem, seeds, time_budget, on_progress)
+    problem = FourierProblem(rows, criterion, search.weights, search.noise, limits, effort, period, harmonics)
+    seeds = [1000 * search.seed + k for k in range(starts)]
+    candidates = run_starts(search_from, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
         warnings.append(Message(
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
@@ -272,7 +285,7 @@ def _by_fourier(
     refused = Message("no_starts", "no start was tried")
     for place, (value, series) in enumerate(candidates.found):
         try:
-            shape = _whole_motion(problem, value, series.y, periods, rest)
+            shape = _whole_motion(problem, value, series.y, periods, search.rest)
         except ExcitationError as error:
             refused = error.message
             continue
@@ -280,7 +293,7 @@ def _by_fourier(
         if hit is None:
             history = _history(criterion, seeds, candidates, place)
             return Excitation(
-                rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise
+                rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, search.noise
             )
         refused = Message(
             "self_collision", "the robot would collide with itself: {hit}", "narrow the position limits", hit=hit
@@ -337,35 +350,25 @@ def _whole_motion(problem: FourierProblem, value: float, y: Array, periods: int,
 
     coefficients = np.array(y)
     coefficients[:, 0] += problem.middle
-    return FourierShape.of(coefficients, problem.period, periods, problem.limits, rest, names, accept)
+    return FourierShape.of(
+        coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=accept
+    )
 
 
-def _by_points(
-    rows: BaseRows,
-    limits: Limits,
-    effort: Effort | None,
-    criterion: str,
-    weights: tuple[float, float],
-    points: int | None,
-    starts: int | None,
-    seed: int,
-    noise: Array | None,
-    time_budget: float | None,
-    on_progress: Progress | None,
-    rest: Array | None,
-) -> Excitation:
+def _by_points(search: _Search, points: int | None) -> Excitation:
+    rows, limits, criterion, weights, noise = search.rows, search.limits, search.criterion, search.weights, search.noise
     r = points or 2 * len(rows.names)
     if r < len(rows.names):
         raise ExcitationError(
             "too_few_points", "{rows} rows cannot reveal {parameters} base parameters", "take at least as many points",
             rows=r, parameters=len(rows.names),
         )  # fmt: skip
-    deadline = time.monotonic() + (time_budget if time_budget is not None else 1e9)
+    deadline = time.monotonic() + (search.time_budget if search.time_budget is not None else 1e9)
     courses: list[SearchHistory] = []
     shape = design_points(
-        rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=effort, starts=starts or STARTS,
-        seed=seed, noise=noise, time_left=lambda: deadline - time.monotonic(), on_progress=on_progress,
-        on_history=courses.append, rest=rest,
+        rows, criterion=criterion, weights=weights, limits=limits, points=r, effort=search.effort,
+        starts=search.starts, seed=search.seed, noise=noise, time_left=lambda: deadline - time.monotonic(),
+        on_progress=search.on_progress, on_history=courses.append, rest=search.rest,
     )  # fmt: skip
     stopped = courses[0].stopped or time.monotonic() > deadline
     warnings = [Message("search_stopped_early", "stopped early: the best so far is given")] if stopped else []
@@ -376,11 +379,13 @@ def _by_points(
     box = Limits(
         np.clip(limits.position, -np.pi, np.pi), np.minimum(limits.velocity, 2.0), limits.acceleration, limits.effort
     )
-    q, v = random_points(box, r, np.random.default_rng(seed))
+    q, v = random_points(box, r, np.random.default_rng(search.seed))
     at_random = rows.matrix(Motion(np.arange(r + 1.0), q, v, np.zeros_like(q)))
     value, first = judge.value(W), judge.value(at_random)
     history = replace(courses[0].ending(value), stopped=stopped)
-    return Excitation(rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, noise)
+    return Excitation(
+        rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise
+    )
 
 
 def _check_collisions(robot: Robot, shape: PointsShape) -> list[Message]:

@@ -154,6 +154,7 @@ class FourierShape:
         coefficients: Array,
         period: float,
         periods: int,
+        *,
         limits: Limits,
         rest: Array | None,
         names: tuple[str, ...],

@@ -8,6 +8,7 @@ from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from typing import TypeAlias
 
+from dynid.concurrency import flint_precision
 from dynid.identifiability.exact_geometry import FULL_TURN, Angle, Motions, O, Turn, Vector, X, Y
 
 DIGITS = 120
@@ -29,44 +30,17 @@ def many_digits(digits: int = DIGITS) -> AbstractContextManager[Context]:
 
 @lru_cache(maxsize=4096)
 def cosine_sine(angle: Angle) -> tuple[Decimal, Decimal]:
-    """Cosine and sine, exact at multiples of 90 degrees, else to 120 digits."""
-    quarter = FULL_TURN // 4
-    with many_digits(DIGITS + 15):
+    """Cosine and sine, exact at multiples of 90 degrees, else to 120 digits (flint's balls)."""
+    if angle.millidegrees is not None and angle.is_right:
+        return ((I, O), (O, I), (-I, O), (O, -I))[angle.millidegrees // (FULL_TURN // 4) % 4]
+    from flint import arb, fmpq
+
+    with flint_precision(4 * DIGITS):  # bits: 144 digits
         if angle.millidegrees is None:
-            turns = (angle.radians / (_pi() / 2)).to_integral_value()
-            quarters, rest = int(turns), angle.radians - turns * (_pi() / 2)
+            s, c = arb(str(angle.radians)).sin_cos()
         else:
-            quarters, part = divmod(angle.millidegrees, quarter)
-            rest = _pi() / 2 * part / quarter
-        c, s = _series(rest) if rest else (I, O)
-        return ((c, s), (-s, c), (-c, -s), (s, -c))[quarters % 4]
-
-
-def _series(x: Decimal) -> tuple[Decimal, Decimal]:
-    """Taylor series of cosine and sine."""
-    sums = [O, O, O, O]
-    term, k = I, 0
-    while abs(term) > Decimal(10) ** -(DIGITS + 12):
-        sums[k % 4] += term
-        k += 1
-        term = term * x / k
-    return sums[0] - sums[2], sums[1] - sums[3]
-
-
-@lru_cache(maxsize=1)
-def _pi() -> Decimal:
-    """Machin: pi = 16 atan(1/5) - 4 atan(1/239)."""
-    with many_digits(DIGITS + 25):
-        return 16 * _arctangent_of_inverse(5) - 4 * _arctangent_of_inverse(239)
-
-
-def _arctangent_of_inverse(n: int) -> Decimal:
-    total, power, k = O, I / n, 1
-    while power > Decimal(10) ** -(DIGITS + 22):
-        total += power / k if k % 4 == 1 else -power / k
-        power /= n * n
-        k += 2
-    return total
+            s, c = arb.sin_cos_pi_fmpq(fmpq(2 * angle.millidegrees, FULL_TURN))
+        return Decimal(c.mid().str(DIGITS + 15, radius=False)), Decimal(s.mid().str(DIGITS + 15, radius=False))
 
 
 def rotation(axis: int, angle: Angle) -> Matrix:

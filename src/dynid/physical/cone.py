@@ -24,11 +24,6 @@ UNIT = np.array([1.0 if i == j else 0.0 for i, j in UPPER])
 """svec of the unit matrix."""
 
 
-def svec(S: Array) -> Array:
-    """Ten numbers of a symmetric (4, 4) matrix."""
-    return np.array([S[i, j] * (1.0 if i == j else np.sqrt(2.0)) for i, j in UPPER])
-
-
 def smat(x: Array) -> Array:
     """Symmetric (4, 4) matrix of its ten numbers."""
     S = np.empty((4, 4))

@@ -60,11 +60,6 @@ def from_pinocchio(p: Array) -> Array:
     return np.asarray(p)[..., _FROM_PINOCCHIO]
 
 
-def to_pinocchio(x: Array) -> Array:
-    """Pinocchio's order m mx my mz Ixx Ixy Iyy Ixz Iyz Izz from ten standard parameters."""
-    return np.asarray(x)[..., np.argsort(_FROM_PINOCCHIO)]
-
-
 def pseudo_inertia(x: Array) -> Array:
     """Pseudo-inertia matrix (4, 4): [[tr(J)/2 - J, MS], [MS', M]]; positive definite iff a body can have it."""
     J = inertia_matrix(x)

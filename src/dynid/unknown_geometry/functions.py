@@ -49,6 +49,25 @@ class Monomials(NamedTuple):
     coefficient: Array
 
 
+class Workspace(NamedTuple):
+    """Memory of a block of samples, side by side.
+
+    value, slope (letters * BLOCK,) of the letters; vs, accelerations (n * BLOCK,). Of a product with f factors: before
+    ((f + 1) * BLOCK,), of the factors before each, its value last; after (BLOCK,), of those behind; gradient
+    (f * BLOCK,), its slope by each factor's joint; rate (BLOCK,), dT/dt. rows (n * functions * BLOCK,).
+    """
+
+    value: Array
+    slope: Array
+    vs: Array
+    accelerations: Array
+    before: Array
+    after: Array
+    gradient: Array
+    rate: Array
+    rows: Array
+
+
 @inlined
 def power(x: float, n: int) -> float:
     """x^n for n >= 0."""
@@ -76,11 +95,9 @@ def write_letters(letter: Integers, q: Array, first: int, last: int, value: Arra
 
 
 @inlined
-def write_product(
-    tables: Monomials, product: int, value: Array, slope: Array, vs: Array,
-    before: Array, after: Array, gradient: Array, rate: Array,
-) -> None:  # fmt: skip
+def write_product(tables: Monomials, product: int, work: Workspace) -> None:
     """Write a product: before ends with its value, gradient has its slope by each factor's joint, rate dT/dt."""
+    value, slope, vs, _, before, after, gradient, rate, _ = work
     begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
     for k in range(BLOCK):
         before[k], after[k], rate[k] = 1.0, 1.0, 0.0
@@ -99,30 +116,29 @@ def write_product(
 
 
 @inlined
-def add_momentum(x: float, T: Array, at: int, vs: Array, j: int, rows: Array, row: int) -> None:
-    """Add x T v_j to a row."""
+def add_momentum(x: float, at: int, j: int, row: int, work: Workspace) -> None:
+    """Add x T v_j to a row; T stands at `at` of before."""
+    T, vs, rows = work.before, work.vs, work.rows
     for k in range(BLOCK):
         rows[row + k] += x * T[at + k] * vs[j * BLOCK + k]
 
 
 @inlined
-def add_momentum_rate(
-    x: float, T: Array, at: int, rate: Array, vs: Array, accelerations: Array, j: int, rows: Array, row: int
-) -> None:
-    """Add d/dt (x T v_j) to a row."""
+def add_momentum_rate(x: float, at: int, j: int, row: int, work: Workspace) -> None:
+    """Add d/dt (x T v_j) to a row; T stands at `at` of before."""
+    _, _, vs, accelerations, T, _, _, rate, rows = work
     for k in range(BLOCK):
         rows[row + k] += x * (T[at + k] * accelerations[j * BLOCK + k] + rate[k] * vs[j * BLOCK + k])
 
 
 @compiled
-def write_monomial_rows(
-    tables: Monomials, mode: int, q: Array, v: Array, a: Array, start: int, stop: int, width: int, out: Array
-) -> None:
-    """Write rows of the samples start to stop into out (N * n * width,), width functions; a is read for torques.
+def write_monomial_rows(tables: Monomials, mode: int, q: Array, v: Array, a: Array, out: Array) -> None:
+    """Write rows into out (N, n, width), width functions; a is read for torques.
 
     Samples go in blocks side by side, so that every inner loop is a loop over a block.
     """
-    n, longest = q.shape[1], 1
+    N, n, width = out.shape
+    flat, longest = out.reshape(-1), 1
     for product in range(len(tables.start) - 1):
         longest = max(longest, tables.start[product + 1] - tables.start[product])
     value, slope = np.empty(len(tables.letter) * BLOCK), np.empty(len(tables.letter) * BLOCK)
@@ -130,16 +146,17 @@ def write_monomial_rows(
     after, rate, speed = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     vs, accelerations = np.empty(n * BLOCK), np.empty(n * BLOCK)
     rows = np.empty(n * width * BLOCK)
+    work = Workspace(value, slope, vs, accelerations, before, after, gradient, rate, rows)
     sign = 1.0 if mode == GRADIENT else -1.0
-    for first in range(start, stop, BLOCK):
+    for first in range(0, N, BLOCK):
         rows[:] = 0.0
         for j in range(n):
             for k in range(BLOCK):
-                vs[j * BLOCK + k] = v[min(first + k, stop - 1), j]
-                accelerations[j * BLOCK + k] = a[min(first + k, stop - 1), j]
-        write_letters(tables.letter, q, first, stop - 1, value, slope)
+                vs[j * BLOCK + k] = v[min(first + k, N - 1), j]
+                accelerations[j * BLOCK + k] = a[min(first + k, N - 1), j]
+        write_letters(tables.letter, q, first, N - 1, value, slope)
         for product in range(len(tables.start) - 1):
-            write_product(tables, product, value, slope, vs, before, after, gradient, rate)
+            write_product(tables, product, work)
             begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
             for t in range(tables.first[product], tables.first[product + 1]):
                 function, i, j = tables.term[t, 0], tables.term[t, 1], tables.term[t, 2]
@@ -147,22 +164,22 @@ def write_monomial_rows(
                 row_i, row_j = (i * width + function) * BLOCK, (j * width + function) * BLOCK
                 if mode == MOMENTUM:
                     if i >= 0:
-                        add_momentum(x, before, T, vs, j, rows, row_i)
-                        add_momentum(x, before, T, vs, i, rows, row_j)
+                        add_momentum(x, T, j, row_i, work)
+                        add_momentum(x, T, i, row_j, work)
                     continue
                 if mode == TORQUE and i >= 0:
-                    add_momentum_rate(x, before, T, rate, vs, accelerations, j, rows, row_i)
-                    add_momentum_rate(x, before, T, rate, vs, accelerations, i, rows, row_j)
+                    add_momentum_rate(x, T, j, row_i, work)
+                    add_momentum_rate(x, T, i, row_j, work)
                 for k in range(BLOCK):
                     speed[k] = sign * x * (vs[i * BLOCK + k] * vs[j * BLOCK + k] if i >= 0 else 1.0)
                 for f in range(factors):
                     at = (tables.letter[tables.factor[begin + f], 0] * width + function) * BLOCK
                     for k in range(BLOCK):
                         rows[at + k] += gradient[f * BLOCK + k] * speed[k]
-        for k in range(min(BLOCK, stop - first)):
+        for k in range(min(BLOCK, N - first)):
             at = (first + k) * n * width
             for i in range(n * width):
-                out[at + i] = rows[i * BLOCK + k]
+                flat[at + i] = rows[i * BLOCK + k]
 
 
 _MODES = {"torque": TORQUE, "momentum": MOMENTUM, "lagrangian_gradient": GRADIENT}
@@ -201,12 +218,10 @@ class FunctionTables:
                 "wrong_shape", "rows go into a contiguous array of floats of shape {expected}, got {shape} {dtype}",
                 expected=shape, shape=out.shape, dtype=out.dtype,
             )  # fmt: skip
-        mode, flat = _MODES[kind], out.reshape(-1)
+        mode, q, v, a = _MODES[kind], motion.q, motion.v, motion.a
         share_samples(
             len(motion),
-            lambda start, stop: write_monomial_rows(
-                self.tables, mode, motion.q, motion.v, motion.a, start, stop, self.count, flat
-            ),
+            lambda i, k: write_monomial_rows(self.tables, mode, q[i:k], v[i:k], a[i:k], out[i:k]),
         )
 
 

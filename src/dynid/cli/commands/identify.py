@@ -15,6 +15,7 @@ from dynid.messages import Message
 def simulate(
     robot: RobotArgument,
     trajectory: Annotated[Path, typer.Argument(help="a motion with t, q, v, a, as dynid excite --out writes it")],
+    *,
     out: Annotated[Path | None, typer.Option("--out", help="the log to write: .csv, .parquet or .npz")] = None,
     rate: Annotated[float | None, typer.Option(help="samples per second; those of the trajectory if missing")] = None,
     noise: Annotated[str, typer.Option(help="standard deviation of the torques, N m: one, or one per joint")] = "0",
@@ -63,6 +64,7 @@ def simulate(
 def identify(
     robot: RobotArgument,
     logs: Annotated[list[str], typer.Argument(metavar="LOG...", help="recordings; log.csv@2.5:20 takes a part")],
+    *,
     model: Annotated[str, typer.Option(help="torque, power, energy, momentum, reaction or torque+reaction")] = "torque",
     window: Annotated[float | None, typer.Option(help="of energy and momentum, s; from the motion if missing")] = None,
     sensor: SensorOption = None,

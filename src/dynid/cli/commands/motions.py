@@ -13,6 +13,7 @@ from dynid.errors import DynidError
 
 def excite(
     robot: RobotArgument,
+    *,
     out: Annotated[Path | None, typer.Option("--out", help="a .csv; a ROS .yaml and an .html go beside it")] = None,
     rate: Annotated[float, typer.Option(help="samples per second of the files")] = 100.0,
     shape: Annotated[str, typer.Option(help="fourier or points")] = "fourier",
@@ -83,6 +84,7 @@ def view(
     trajectory: Annotated[
         Path | None, typer.Argument(help="a motion or a log; without one, a slider per joint")
     ] = None,
+    *,
     port: Annotated[int, typer.Option(help="of the page on this machine; 0 takes any that is free")] = 8080,
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
@@ -127,6 +129,7 @@ def view(
 def markers(
     robot: RobotArgument,
     file: Annotated[Path, typer.Argument(help="CSV: t, and NAME_x NAME_y NAME_z per marker, empty where hidden")],
+    *,
     marker: Annotated[list[str] | None, typer.Option(help="NAME=LINK (or joint) that carries it, repeatable")] = None,
     start: Annotated[str, typer.Option(help="joint positions at the beginning: rad or m, one per joint")] = "",
     still: Annotated[float, typer.Option(help="seconds that the robot stands so; longer is better")] = 0.0,

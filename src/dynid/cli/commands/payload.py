@@ -35,6 +35,7 @@ TopicOption = Annotated[str | None, typer.Option(help="of the joint states in a 
 
 def payload(
     robot: RobotArgument,
+    *,
     loaded: LoadedOption,
     unloaded: UnloadedOption,
     link: LinkOption = None,
@@ -94,6 +95,7 @@ def payload(
 
 def gains(
     robot: RobotArgument,
+    *,
     loaded: LoadedOption,
     unloaded: UnloadedOption,
     mass: Annotated[float, typer.Option(help="of the payload, kg")],

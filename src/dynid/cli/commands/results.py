@@ -15,6 +15,7 @@ from dynid.messages import Message
 
 def physical(
     result: Annotated[Path, typer.Argument(help="a result that dynid identify --out wrote")],
+    *,
     prior: Annotated[str | None, typer.Option(help="a robot file or name whose links are believed in")] = None,
     total_mass: Annotated[float | None, typer.Option(help="mass of all moving links together, kg")] = None,
     geometry: Annotated[str | None, typer.Option(help="a .urdf whose collision shapes hold the links' mass")] = None,
@@ -191,6 +192,7 @@ def report(
     results: Annotated[
         list[Path], typer.Argument(metavar="RESULT...", help="of identify --out or physical --out; several compare")
     ],
+    *,
     out: Annotated[Path | None, typer.Option("--out", help="the .html to write; beside the result if missing")] = None,
     log: Annotated[list[str] | None, typer.Option(help="a LOG of the result, to draw its curves; repeatable")] = None,
     validate: Annotated[list[str] | None, typer.Option(help="another LOG that it has to predict; repeatable")] = None,

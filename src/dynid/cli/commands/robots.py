@@ -63,6 +63,7 @@ def mdh(
 
 def base(
     robot: RobotArgument,
+    *,
     method: Annotated[str | None, typer.Option(help="exact, nullspace, rules, qr, svd, or all to compare them")] = None,
     model: Annotated[str, typer.Option(help="torque, static, energy, power, momentum or reaction")] = "torque",
     rotor_inertia: Annotated[bool, typer.Option(help="count the rotors' inertias Ia")] = True,

@@ -1,115 +1,130 @@
-"""The adjoint of the rows: d(sum(weights * W))/d(q, v, a), about three forward passes.
+"""The adjoint of the rows: d(sum(weights * W))/d(q, qd, qdd), about three forward passes.
 
-A link's contribution is a function of twists seen from its own frame: the channel's s_k, its velocity V_i
-and its acceleration A_i. With all twists written in the base's frame, motion of joint j changes them by
-products with J_j only:
+A link's contribution is a function of motions seen from its own frame: the channel's S_k, its velocity v_i and its
+acceleration a_i. With all of them written in the base frame, motion of joint j changes them by products with S_j only:
 
-    d(s_k)/dq_j = -J_j x s_k            for k before or at j, else 0
-    d(V_i)/dq_j = -J_j x V_j            d(V_i)/dv_j = J_j
-    d(A_i)/dq_j = -J_j x A_j - (J_j x V_j) x (V_i - V_j)
-    d(A_i)/dv_j = 2 V_j x J_j + J_j x V_i,           d(A_i)/da_j = J_j
+    d(S_k)/dq_j = -S_j x S_k            for k before or at j, else 0
+    d(v_i)/dq_j = -S_j x v_j            d(v_i)/dqd_j = S_j
+    d(a_i)/dq_j = -S_j x a_j - (S_j x v_j) x (v_i - v_j)
+    d(a_i)/dqd_j = 2 v_j x S_j + S_j x v_i,          d(a_i)/dqdd_j = S_j
 
-so the gradients with respect to the twists, which are wrenches, are summed over the subtree beyond j.
+so the gradients with respect to the motions, which are forces, are summed over the subtree beyond j.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dynid.dynamics.kernels.compiled import (
-    Rotation,
+    LINEAR,
+    POSE,
+    SPATIAL,
+    Spatial,
     Vector,
-    accumulate,
+    accumulate_spatial,
     add,
     compiled,
     cross,
+    cross_force,
+    cross_motion,
     dot,
+    force_out,
     inlined,
     load,
-    load_rotation,
+    load_pose,
+    load_row,
+    load_spatial,
+    motion_in,
+    motion_out,
+    scalar,
     scale,
-    store,
-    turn,
+    store_spatial,
     turn_back,
 )
-from dynid.dynamics.kernels.geometry import Geometry, Integers
+from dynid.dynamics.kernels.geometry import Geometry, Gradient, RowLayout, Samples
 from dynid.dynamics.kernels.links import (
-    ACC,
     GRAVITY,
-    STATE,
-    WD,
+    LINK,
+    A,
     V,
-    W,
+    base_motion,
+    base_row,
     bias_of,
     body_of,
+    force_of,
     momentum_of,
     move_links,
     pose_links,
-    wrench_of,
 )
-from dynid.dynamics.kernels.rows import POWER, REST, TORQUE, base_twist, channel_count, channel_of, crossed, joint_twist
+from dynid.dynamics.kernels.rows import POWER, REST, TORQUE, base_channel, channel_count, channel_of, joint_axis
 from dynid.robot.transform import Array
 
 
-@inlined
-def twist_out(R: Rotation, p: Vector, u: Vector, y: Vector) -> tuple[Vector, Vector]:
-    """Twist of a link's frame, written in the base's frame (linear part at the base's origin)."""
-    u = turn(R, u)
-    return u, add(turn(R, y), cross(p, u))
+class Workspace(NamedTuple):
+    """Memory of one sample, all in the base frame but `links`.
+
+    links (L * LINK,), world (L * POSE,); S and Sdot = v x S of the channels (width * SPATIAL,); v and a of the links
+    (L * SPATIAL,), with gradients by_v, by_a, and swept, the sum of v x* by_a; by_g: momenta or forces that belong to
+    gravity. f and weight (L * width * SPATIAL,): force and weight that a channel's row gives a link, and those beyond.
+    """
+
+    links: Array
+    world: Array
+    S: Array
+    Sdot: Array
+    v: Array
+    a: Array
+    by_v: Array
+    by_a: Array
+    by_g: Array
+    swept: Array
+    f: Array
+    weight: Array
+    channels: int
+    width: int
 
 
 @inlined
-def twist_in(R: Rotation, p: Vector, u: Vector, y: Vector) -> tuple[Vector, Vector]:
-    """Twist of the base's frame, written in a link's."""
-    return turn_back(R, u), turn_back(R, add(y, cross(u, p)))
+def workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
+    """Memory for one sample after the other."""
+    L, width = geometry.parent.shape[0], channels + joints
+    return Workspace(
+        np.empty(L * LINK),
+        np.empty(L * POSE),
+        np.empty(width * SPATIAL),
+        np.empty(width * SPATIAL),
+        np.empty(L * SPATIAL),
+        np.empty(L * SPATIAL),
+        np.empty(L * SPATIAL),
+        np.empty(L * SPATIAL),
+        np.empty(L * SPATIAL),
+        np.empty(L * SPATIAL),
+        np.empty(L * width * SPATIAL),
+        np.empty(L * width * SPATIAL),
+        channels,
+        width,
+    )
 
 
 @inlined
-def add_wrench_out(R: Rotation, p: Vector, moment: Vector, force: Vector, x: Array, at: int) -> None:
-    """Add a wrench of a link's frame, written in the base's, to x[at:at + 6]."""
-    force = turn(R, force)
-    accumulate(x, at, add(turn(R, moment), cross(p, force)))
-    accumulate(x, at + 3, force)
-
-
-@inlined
-def add_swept(u: Vector, y: Vector, G: Array, g: int, x: Array, at: int) -> None:
-    """Add D with m.D = G.(m x (u; y)) for every twist m, G the wrench at G[g:g + 6], to x[at:at + 6]."""
-    moment, force = load(G, g), load(G, g + 3)
-    accumulate(x, at, add(cross(u, moment), cross(y, force)))
-    accumulate(x, at + 3, cross(u, force))
-
-
-@inlined
-def work(u: Vector, y: Vector, F: Array, at: int) -> float:
-    """Twist (u; y) times the wrench at F[at:at + 6]."""
-    return dot(u, load(F, at)) + dot(y, load(F, at + 3))
-
-
-@inlined
-def place_twists(geometry: Geometry, channels: int, state: Array, world: Array, J: Array, V_: Array, A: Array) -> None:
-    """Channels' twists J and the links' V and A, all in the base's frame, six numbers each."""
+def place_motions(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
+    """Fill links and world; S of the channels, and v and a of the links, in the base frame."""
+    links, world, S, channels = work.links, work.world, work.S, work.channels
+    v, a = work.v, work.a
+    move_links(geometry, samples, n, links)
+    pose_links(geometry, links, world)
     for k in range(channels):
-        u, y = base_twist(k)
-        store(J, k * 6, u)
-        store(J, k * 6 + 3, y)
+        store_spatial(S, k * SPATIAL, base_channel(k))
     for i in range(geometry.parent.shape[0]):
-        R, p = load_rotation(world, i * 12), load(world, i * 12 + 9)
-        o = i * STATE
+        X = load_pose(world, i * POSE)
         if geometry.joint[i] >= 0:
-            u, y = joint_twist(geometry, i)
-            u, y = twist_out(R, p, u, y)
-            at = (channels + geometry.joint[i]) * 6
-            store(J, at, u)
-            store(J, at + 3, y)
-        w, v = load(state, o + W), load(state, o + V)
-        u, y = twist_out(R, p, w, v)
-        store(V_, i * 6, u)
-        store(V_, i * 6 + 3, y)
-        spatial = add(load(state, o + ACC), cross(v, w))
-        u, y = twist_out(R, p, load(state, o + WD), spatial)
-        store(A, i * 6, u)
-        store(A, i * 6 + 3, y)
+            store_spatial(S, (channels + geometry.joint[i]) * SPATIAL, motion_out(X, joint_axis(geometry, i)))
+        v_i = load_spatial(links, i * LINK + V)
+        store_spatial(v, i * SPATIAL, motion_out(X, v_i))
+        wd, acc = load_spatial(links, i * LINK + A)
+        store_spatial(a, i * SPATIAL, motion_out(X, (wd, add(acc, cross(v_i[1], v_i[0])))))
 
 
 @inlined
@@ -124,291 +139,230 @@ def bias_gradient(diagonal: Vector, mixed: Vector, w: Vector) -> Vector:
 
 @inlined
 def pass_on(x: Array, i: int, parent: int) -> None:
-    """Add the six numbers of entry i to entry parent."""
-    for c in range(6):
-        x[parent * 6 + c] += x[i * 6 + c]
+    """Add row i of spatial vectors to row parent."""
+    for c in range(SPATIAL):
+        x[parent * SPATIAL + c] += x[i * SPATIAL + c]
 
 
 @inlined
-def joint_gradient(
-    u: Vector, y: Vector, V_: Array, A: Array, GV: Array, GA: Array, swept: Array, at: int
-) -> tuple[float, float, float]:
-    """Derivatives by q, v, a of joint (u; y) through the V and A of its subtree; the sums stand at `at`."""
-    vu, vy = load(V_, at), load(V_, at + 3)
-    bu, by = crossed(u, y, vu, vy)
-    au, ay = crossed(u, y, load(A, at), load(A, at + 3))
-    # (J_j x V_j) x (V_i - V_j), with the sum over i in swept
-    moment, force = load(GA, at), load(GA, at + 3)
-    own = dot(bu, add(cross(vu, moment), cross(vy, force))) + dot(by, cross(vu, force))
-    gq = -work(bu, by, GV, at) - work(au, ay, GA, at) - work(bu, by, swept, at) + own
-    gv = work(u, y, GV, at) - 2.0 * work(bu, by, GA, at) + work(u, y, swept, at)
-    return gq, gv, work(u, y, GA, at)
-
-
-# The adjoint of rows per joint and base channel; see `gradients` for the formulas.
+def joint_gradient(S_j: Spatial, work: Workspace, i: int) -> tuple[float, float, float]:
+    """Derivatives by q, qd, qdd of link i's joint through the v and a of its subtree, whose sums stand at i."""
+    at = i * SPATIAL
+    v_i = load_spatial(work.v, at)
+    b = cross_motion(S_j, v_i)
+    c = cross_motion(S_j, load_spatial(work.a, at))
+    by_v, by_a, swept = load_spatial(work.by_v, at), load_spatial(work.by_a, at), load_spatial(work.swept, at)
+    own = scalar(b, cross_force(v_i, by_a))  # (S_j x v_j) x (v_i - v_j), with the sum over i in swept
+    gq = -scalar(b, by_v) - scalar(c, by_a) - scalar(b, swept) + own
+    gv = scalar(S_j, by_v) - 2.0 * scalar(b, by_a) + scalar(S_j, swept)
+    return gq, gv, scalar(S_j, by_a)
 
 
 @compiled
 def joint_rows_adjoint(
-    geometry: Geometry,
-    mode: int,
-    channels: int,
-    column: Integers,
-    rotor: Integers,
-    base: Array,
-    q: Array,
-    v: Array,
-    a: Array,
-    weights: Array,
-    gq: Array,
-    gv: Array,
-    ga: Array,
+    geometry: Geometry, layout: RowLayout, samples: Samples, weights: Array, gradient: Gradient
 ) -> None:
-    """Adjoint of write_joint_rows: weights (N, rows, p) in, gq, gv, ga (N, joints) out."""
+    """Adjoint of write_joint_rows: weights (N, rows, p) in, gradient out."""
     L = geometry.parent.shape[0]
-    joints = q.shape[1]
-    width = channels + joints
-    rows, p = weights.shape[1], weights.shape[2]
-    with_joints = rows > channels
+    kind, channels, rows, p, inertial, rotor = layout
+    gq, gv, ga = gradient
     flat = weights.reshape(-1)
-    state, world = np.empty(L * STATE), np.empty(L * 12)
-    J, V_, A = np.empty(width * 6), np.empty(L * 6), np.empty(L * 6)
-    GV, GA, swept = np.empty(L * 6), np.empty(L * 6), np.empty(L * 6)
-    F = np.empty(L * width * 6)
-    for n in range(q.shape[0]):
-        move_links(geometry, base, n if base.shape[0] > 1 else 0, q, v, a, n, state)
-        pose_links(geometry, state, world)
-        place_twists(geometry, channels, state, world, J, V_, A)
-        GV[:] = 0.0
-        GA[:] = 0.0
+    work = workspace(geometry, channels, gq.shape[1])
+    links, world, S, v, width = work.links, work.world, work.S, work.v, work.width
+    by_v, by_a, swept, f = work.by_v, work.by_a, work.swept, work.f
+    for n in range(gq.shape[0]):
+        place_motions(geometry, samples, n, work)
+        by_v[:] = 0.0
+        by_a[:] = 0.0
         swept[:] = 0.0
-        F[:] = 0.0
+        f[:] = 0.0
         for i in range(L):
-            R, place = load_rotation(world, i * 12), load(world, i * 12 + 9)
-            o = i * STATE
-            w, vel = load(state, o + W), load(state, o + V)
-            if mode == TORQUE:
-                body = body_of(w, load(state, o + WD), load(state, o + ACC))
+            here = i * SPATIAL
+            X = load_pose(world, i * POSE)
+            v_i = load_spatial(links, i * LINK + V)
+            if kind == TORQUE:
+                body = body_of(v_i[0], load_spatial(links, i * LINK + A))
             else:
-                body = body_of(REST, w, vel)
+                body = body_of(REST, v_i)
             angular, linear = REST, REST
             diagonal, mixed = REST, REST
-            count = channel_count(geometry, i, channels) if with_joints else channels
-            for position in range(count):
+            for position in range(channel_count(geometry, i, layout)):
                 k = channel_of(geometry, i, position, channels)
-                at = (n * rows + k) * p + column[i]
-                u, y = twist_in(R, place, load(J, k * 6), load(J, k * 6 + 3))
-                moment, force = wrench_of(body, flat, at)
-                add_wrench_out(R, place, moment, force, F, (i * width + k) * 6)
-                moment, force = momentum_of(flat, at, u, y)
-                angular, linear = add(angular, moment), add(linear, force)
-                if mode == TORQUE:
-                    d, m = bias_of(flat, at, u, y)
+                at = (n * rows + k) * p + inertial[i]
+                S_k = motion_in(X, load_spatial(S, k * SPATIAL))
+                accumulate_spatial(f, (i * width + k) * SPATIAL, force_out(X, force_of(body, flat, at)))
+                h = momentum_of(flat, at, S_k)
+                angular, linear = add(angular, h[0]), add(linear, h[1])
+                if kind == TORQUE:
+                    d, m = bias_of(flat, at, S_k)
                     diagonal, mixed = add(diagonal, d), add(mixed, m)
-            if mode == TORQUE:
-                bias = bias_gradient(diagonal, mixed, w)
-                add_wrench_out(R, place, angular, linear, GA, i * 6)
-                add_wrench_out(R, place, add(bias, cross(vel, linear)), cross(linear, w), GV, i * 6)
-                add_swept(load(V_, i * 6), load(V_, i * 6 + 3), GA, i * 6, swept, i * 6)
+            if kind == TORQUE:
+                moment = add(bias_gradient(diagonal, mixed, v_i[0]), cross(v_i[1], linear))
+                accumulate_spatial(by_a, here, force_out(X, (angular, linear)))
+                accumulate_spatial(by_v, here, force_out(X, (moment, cross(linear, v_i[0]))))
+                accumulate_spatial(swept, here, cross_force(load_spatial(v, here), load_spatial(by_a, here)))
             else:
-                add_wrench_out(R, place, angular, linear, GV, i * 6)
+                accumulate_spatial(by_v, here, force_out(X, (angular, linear)))
         for i in range(L - 1, -1, -1):
             j = geometry.joint[i]
             if j >= 0:
-                u, y = load(J, (channels + j) * 6), load(J, (channels + j) * 6 + 3)
-                gq[n, j], gv[n, j], ga[n, j] = joint_gradient(u, y, V_, A, GV, GA, swept, i * 6)
-                count = channel_count(geometry, i, channels) if with_joints else channels
-                for position in range(count):
+                S_j = load_spatial(S, (channels + j) * SPATIAL)
+                gq[n, j], gv[n, j], ga[n, j] = joint_gradient(S_j, work, i)
+                for position in range(channel_count(geometry, i, layout)):
                     k = channel_of(geometry, i, position, channels)
-                    cu, cy = crossed(u, y, load(J, k * 6), load(J, k * 6 + 3))
-                    gq[n, j] -= work(cu, cy, F, (i * width + k) * 6)
-                if with_joints and rotor[j] >= 0:
+                    turned = cross_motion(S_j, load_spatial(S, k * SPATIAL))
+                    gq[n, j] -= scalar(turned, load_spatial(f, (i * width + k) * SPATIAL))
+                if rows > channels and rotor[j] >= 0:
                     weight = flat[(n * rows + channels + j) * p + rotor[j]]
-                    if mode == TORQUE:
+                    if kind == TORQUE:
                         ga[n, j] += weight
                     else:
                         gv[n, j] += weight
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(GV, i, parent)
-                pass_on(GA, i, parent)
+                pass_on(by_v, i, parent)
+                pass_on(by_a, i, parent)
                 pass_on(swept, i, parent)
-                count = channel_count(geometry, parent, channels) if with_joints else channels
-                for position in range(count):
+                for position in range(channel_count(geometry, parent, layout)):
                     k = channel_of(geometry, parent, position, channels)
-                    pass_on(F, i * width + k, parent * width + k)
-
-
-# The adjoint of dL/dq rows; see `gradients` for the formulas.
+                    pass_on(f, i * width + k, parent * width + k)
 
 
 @compiled
 def lagrangian_rows_adjoint(
-    geometry: Geometry,
-    channels: int,
-    column: Integers,
-    base: Array,
-    q: Array,
-    v: Array,
-    weights: Array,
-    gq: Array,
-    gv: Array,
+    geometry: Geometry, layout: RowLayout, samples: Samples, weights: Array, gradient: Gradient
 ) -> None:
-    """Adjoint of write_lagrangian_rows: weights (N, channels + joints, p) in, gq, gv (N, joints) out.
+    """Adjoint of write_lagrangian_rows: weights (N, rows, p) in, gradient by q and qd out.
 
-    Beside the above, with b_k = V_k x s_k: d(b_k)/dq_j = -J_j x b_k for k before or at j and
-    -(J_j x V_j) x J_k for k beyond j; d(b_k)/dv_j = J_j x J_k for k beyond j; gravity g changes by -J_j x g.
+    Beside the above: d(Sdot_k)/dq_j = -S_j x Sdot_k for k before or at j and -(S_j x v_j) x S_k for k beyond j;
+    d(Sdot_k)/dqd_j = S_j x S_k for k beyond j; gravity g changes by -S_j x g.
     """
     L = geometry.parent.shape[0]
-    joints = q.shape[1]
-    width = channels + joints
-    p = weights.shape[2]
+    _, channels, rows, p, inertial, _ = layout
+    samples = Samples(samples.base_frame, samples.q, samples.qd, samples.qd)  # no acceleration shows: one array less
+    gq, gv, _ = gradient
     flat = weights.reshape(-1)
-    state, world = np.empty(L * STATE), np.empty(L * 12)
-    J, B = np.empty(width * 6), np.empty(width * 6)
-    V_, A = np.empty(L * 6), np.empty(L * 6)
-    GV, GG, swept = np.empty(L * 6), np.empty(L * 6), np.empty(L * 6)
-    F, weight = np.empty(L * width * 6), np.empty(L * width * 6)
-    for n in range(q.shape[0]):
-        b = n if base.shape[0] > 1 else 0
-        move_links(geometry, base, b, q, v, v, n, state)
-        pose_links(geometry, state, world)
-        place_twists(geometry, channels, state, world, J, V_, A)
-        gravity = (base[b, GRAVITY], base[b, GRAVITY + 1], base[b, GRAVITY + 2])
-        bend_channels(geometry, channels, base, b, J, V_, B)
-        GV[:] = 0.0
-        GG[:] = 0.0
+    work = workspace(geometry, channels, gq.shape[1])
+    links, world, S, Sdot, v, width = work.links, work.world, work.S, work.Sdot, work.v, work.width
+    by_v, by_g, swept, f, weight = work.by_v, work.by_g, work.swept, work.f, work.weight
+    for n in range(gq.shape[0]):
+        place_motions(geometry, samples, n, work)
+        gravity = load_row(samples.base_frame, base_row(samples, n), GRAVITY)
+        place_rates(geometry, samples, n, work)
+        by_v[:] = 0.0
+        by_g[:] = 0.0
         swept[:] = 0.0
-        F[:] = 0.0
+        f[:] = 0.0
         weight[:] = 0.0
         for i in range(L):
-            R, place = load_rotation(world, i * 12), load(world, i * 12 + 9)
-            w, vel = load(state, i * STATE + W), load(state, i * STATE + V)
-            g = turn_back(R, gravity)
-            for position in range(channel_count(geometry, i, channels)):
+            here = i * SPATIAL
+            X = load_pose(world, i * POSE)
+            v_i = load_spatial(links, i * LINK + V)
+            g = turn_back(X[0], gravity)
+            for position in range(channel_count(geometry, i, layout)):
                 k = channel_of(geometry, i, position, channels)
-                at, entry = (n * width + k) * p + column[i], (i * width + k) * 6
-                moment, force = momentum_of(flat, at, w, vel)
-                add_wrench_out(R, place, moment, force, F, entry)
-                moment, force = momentum_of(flat, at, REST, g)
-                add_wrench_out(R, place, moment, force, weight, entry)
-                u, y = twist_in(R, place, load(B, k * 6), load(B, k * 6 + 3))
-                moment, force = momentum_of(flat, at, u, y)
-                add_wrench_out(R, place, moment, force, GV, i * 6)
-                u, y = twist_in(R, place, load(J, k * 6), load(J, k * 6 + 3))
-                moment, force = momentum_of(flat, at, u, y)
-                add_wrench_out(R, place, moment, force, GG, i * 6)
+                at, entry = (n * rows + k) * p + inertial[i], (i * width + k) * SPATIAL
+                accumulate_spatial(f, entry, force_out(X, momentum_of(flat, at, v_i)))
+                accumulate_spatial(weight, entry, force_out(X, momentum_of(flat, at, (REST, g))))
+                rate = motion_in(X, load_spatial(Sdot, k * SPATIAL))
+                accumulate_spatial(by_v, here, force_out(X, momentum_of(flat, at, rate)))
+                S_k = motion_in(X, load_spatial(S, k * SPATIAL))
+                accumulate_spatial(by_g, here, force_out(X, momentum_of(flat, at, S_k)))
         for i in range(L - 1, -1, -1):
+            here = i * SPATIAL
             j = geometry.joint[i]
             if j >= 0:
-                at = (channels + j) * 6
-                u, y = load(J, at), load(J, at + 3)
-                bu, by = crossed(u, y, load(V_, i * 6), load(V_, i * 6 + 3))
-                gq[n, j] = -work(bu, by, GV, i * 6) - work(bu, by, swept, i * 6)
-                gq[n, j] -= dot(cross(u, gravity), load(GG, i * 6 + 3))
-                gv[n, j] = work(u, y, GV, i * 6) + work(u, y, swept, i * 6)
-                for position in range(channel_count(geometry, i, channels)):
+                S_j = load_spatial(S, (channels + j) * SPATIAL)
+                b = cross_motion(S_j, load_spatial(v, here))
+                gq[n, j] = -scalar(b, load_spatial(by_v, here)) - scalar(b, load_spatial(swept, here))
+                gq[n, j] -= dot(cross(S_j[0], gravity), load(by_g, here + LINEAR))
+                gv[n, j] = scalar(S_j, load_spatial(by_v, here)) + scalar(S_j, load_spatial(swept, here))
+                for position in range(channel_count(geometry, i, layout)):
                     k = channel_of(geometry, i, position, channels)
-                    cu, cy = crossed(u, y, load(B, k * 6), load(B, k * 6 + 3))
-                    gq[n, j] -= work(cu, cy, F, (i * width + k) * 6)
-                    cu, cy = crossed(u, y, load(J, k * 6), load(J, k * 6 + 3))
-                    gq[n, j] -= work(cu, cy, weight, (i * width + k) * 6)
-                add_swept(u, y, F, (i * width + channels + j) * 6, swept, i * 6)
+                    entry = (i * width + k) * SPATIAL
+                    turned = cross_motion(S_j, load_spatial(Sdot, k * SPATIAL))
+                    gq[n, j] -= scalar(turned, load_spatial(f, entry))
+                    turned = cross_motion(S_j, load_spatial(S, k * SPATIAL))
+                    gq[n, j] -= scalar(turned, load_spatial(weight, entry))
+                own = load_spatial(f, (i * width + channels + j) * SPATIAL)
+                accumulate_spatial(swept, here, cross_force(S_j, own))
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(GV, i, parent)
-                pass_on(GG, i, parent)
+                pass_on(by_v, i, parent)
+                pass_on(by_g, i, parent)
                 pass_on(swept, i, parent)
-                for position in range(channel_count(geometry, parent, channels)):
+                for position in range(channel_count(geometry, parent, layout)):
                     k = channel_of(geometry, parent, position, channels)
-                    pass_on(F, i * width + k, parent * width + k)
+                    pass_on(f, i * width + k, parent * width + k)
                     pass_on(weight, i * width + k, parent * width + k)
 
 
 @inlined
-def bend_channels(geometry: Geometry, channels: int, base: Array, b: int, J: Array, V_: Array, B: Array) -> None:
-    """V_k x s_k of every channel, in the base's frame."""
+def place_rates(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
+    """Sdot = v x S of every channel, in the base frame."""
+    S, Sdot, v, channels = work.S, work.Sdot, work.v, work.channels
+    v_base, _ = base_motion(samples, n)
     for k in range(channels):
-        w, vel = (base[b, 0], base[b, 1], base[b, 2]), (base[b, 9], base[b, 10], base[b, 11])
-        u, y = crossed(w, vel, load(J, k * 6), load(J, k * 6 + 3))
-        store(B, k * 6, u)
-        store(B, k * 6 + 3, y)
+        store_spatial(Sdot, k * SPATIAL, cross_motion(v_base, load_spatial(S, k * SPATIAL)))
     for i in range(geometry.parent.shape[0]):
         if geometry.joint[i] >= 0:
-            at = (channels + geometry.joint[i]) * 6
-            u, y = crossed(load(V_, i * 6), load(V_, i * 6 + 3), load(J, at), load(J, at + 3))
-            store(B, at, u)
-            store(B, at + 3, y)
-
-
-# The adjoint of power and energy rows; see `gradients` for the formulas.
+            at = (channels + geometry.joint[i]) * SPATIAL
+            store_spatial(Sdot, at, cross_motion(load_spatial(v, i * SPATIAL), load_spatial(S, at)))
 
 
 @compiled
 def scalar_rows_adjoint(
-    geometry: Geometry,
-    mode: int,
-    column: Integers,
-    rotor: Integers,
-    base: Array,
-    q: Array,
-    v: Array,
-    a: Array,
-    weights: Array,
-    gq: Array,
-    gv: Array,
-    ga: Array,
+    geometry: Geometry, layout: RowLayout, samples: Samples, weights: Array, gradient: Gradient
 ) -> None:
-    """Adjoint of write_scalar_rows: weights (N, p) in, gq, gv, ga (N, joints) out."""
+    """Adjoint of write_scalar_rows: weights (N, p) in, gradient out."""
     L = geometry.parent.shape[0]
-    p = weights.shape[1]
+    kind, _, _, p, inertial, rotor = layout
+    base_frame, _, qd, qdd = samples
+    gq, gv, ga = gradient
     flat = weights.reshape(-1)
-    state, world = np.empty(L * STATE), np.empty(L * 12)
-    J, V_, A = np.empty(q.shape[1] * 6), np.empty(L * 6), np.empty(L * 6)
-    GV, GA, swept, lift = np.empty(L * 6), np.empty(L * 6), np.empty(L * 6), np.empty(L * 6)
-    for n in range(q.shape[0]):
-        b = n if base.shape[0] > 1 else 0
-        move_links(geometry, base, b, q, v, a, n, state)
-        pose_links(geometry, state, world)
-        place_twists(geometry, 0, state, world, J, V_, A)
-        gravity = (base[b, GRAVITY], base[b, GRAVITY + 1], base[b, GRAVITY + 2])
-        GV[:] = 0.0
-        GA[:] = 0.0
+    work = workspace(geometry, 0, gq.shape[1])
+    links, world, S, v = work.links, work.world, work.S, work.v
+    by_v, by_a, by_g, swept = work.by_v, work.by_a, work.by_g, work.swept
+    for n in range(gq.shape[0]):
+        place_motions(geometry, samples, n, work)
+        gravity = load_row(base_frame, base_row(samples, n), GRAVITY)
+        by_v[:] = 0.0
+        by_a[:] = 0.0
         swept[:] = 0.0
-        lift[:] = 0.0
+        by_g[:] = 0.0
         for i in range(L):
-            R, place = load_rotation(world, i * 12), load(world, i * 12 + 9)
-            o, at = i * STATE, n * p + column[i]
-            w, vel = load(state, o + W), load(state, o + V)
-            moment, force = momentum_of(flat, at, w, vel)
-            if mode == POWER:
-                diagonal, mixed = bias_of(flat, at, w, vel)
-                bias = bias_gradient(diagonal, mixed, w)
-                add_wrench_out(R, place, moment, force, GA, i * 6)
-                add_wrench_out(R, place, add(bias, cross(vel, force)), cross(force, w), GV, i * 6)
-                body = body_of(w, load(state, o + WD), load(state, o + ACC))
-                moment, force = wrench_of(body, flat, at)
-                add_wrench_out(R, place, moment, force, GV, i * 6)
-                add_swept(load(V_, i * 6), load(V_, i * 6 + 3), GA, i * 6, swept, i * 6)
+            here, at = i * SPATIAL, n * p + inertial[i]
+            X = load_pose(world, i * POSE)
+            v_i = load_spatial(links, i * LINK + V)
+            h = momentum_of(flat, at, v_i)
+            if kind == POWER:
+                diagonal, mixed = bias_of(flat, at, v_i)
+                moment = add(bias_gradient(diagonal, mixed, v_i[0]), cross(v_i[1], h[1]))
+                accumulate_spatial(by_a, here, force_out(X, h))
+                accumulate_spatial(by_v, here, force_out(X, (moment, cross(h[1], v_i[0]))))
+                body = body_of(v_i[0], load_spatial(links, i * LINK + A))
+                accumulate_spatial(by_v, here, force_out(X, force_of(body, flat, at)))
+                accumulate_spatial(swept, here, cross_force(load_spatial(v, here), load_spatial(by_a, here)))
             else:
-                add_wrench_out(R, place, moment, force, GV, i * 6)
-                moment, force = momentum_of(flat, at, REST, scale(-1.0, turn_back(R, gravity)))
-                add_wrench_out(R, place, moment, force, lift, i * 6)
+                accumulate_spatial(by_v, here, force_out(X, h))
+                lift = momentum_of(flat, at, (REST, scale(-1.0, turn_back(X[0], gravity))))
+                accumulate_spatial(by_g, here, force_out(X, lift))
         for i in range(L - 1, -1, -1):
             j = geometry.joint[i]
             if j >= 0:
-                u, y = load(J, j * 6), load(J, j * 6 + 3)
-                gq[n, j], gv[n, j], ga[n, j] = joint_gradient(u, y, V_, A, GV, GA, swept, i * 6)
-                gq[n, j] += work(u, y, lift, i * 6)
+                S_j = load_spatial(S, j * SPATIAL)
+                gq[n, j], gv[n, j], ga[n, j] = joint_gradient(S_j, work, i)
+                gq[n, j] += scalar(S_j, load_spatial(by_g, i * SPATIAL))
                 if rotor[j] >= 0:
                     weight = flat[n * p + rotor[j]]
-                    if mode == POWER:
-                        gv[n, j] += weight * a[n, j]
-                        ga[n, j] += weight * v[n, j]
+                    if kind == POWER:
+                        gv[n, j] += weight * qdd[n, j]
+                        ga[n, j] += weight * qd[n, j]
                     else:
-                        gv[n, j] += weight * v[n, j]
-            if geometry.parent[i] >= 0:
-                pass_on(GV, i, geometry.parent[i])
-                pass_on(GA, i, geometry.parent[i])
-                pass_on(swept, i, geometry.parent[i])
-                pass_on(lift, i, geometry.parent[i])
+                        gv[n, j] += weight * qd[n, j]
+            parent = geometry.parent[i]
+            if parent >= 0:
+                pass_on(by_v, i, parent)
+                pass_on(by_a, i, parent)
+                pass_on(swept, i, parent)
+                pass_on(by_g, i, parent)

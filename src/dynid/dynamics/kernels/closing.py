@@ -8,20 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.compiled import (
+    POSE,
+    POSITION,
     Vector,
     add,
     compiled,
     cross,
     inlined,
-    load,
+    load_pose,
     load_rotation,
+    load_row,
     scale,
-    sine_cosine,
     store,
     turn,
     turn_back,
 )
-from dynid.dynamics.kernels.geometry import PRISMATIC, REVOLUTE, Geometry, Integers, geometry_of
+from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, geometry_of
+from dynid.dynamics.kernels.links import store_rotation
 from dynid.dynamics.kernels.threads import share_samples
 from dynid.robot.robot import DIRECTIONS, Robot
 from dynid.robot.transform import Array
@@ -54,8 +57,6 @@ _CORRECTION = 0.25
 
 _DEAD_NEAR = 1e-5
 _NEWTON = 20
-_POSE = 12
-"""Of a link, in the base's frame: R (9, row by row) and p (3)."""
 
 
 class Closings(NamedTuple):
@@ -141,6 +142,33 @@ def scales_of(robot: Robot, closings: Closings, geometry: Geometry, C: Array, st
     )
 
 
+class Loops(NamedTuple):
+    """The closed loops of a robot: the tree's joints are C y + offset, y the active joints and those that follow."""
+
+    geometry: Geometry
+    closings: Closings
+    scales: Scales
+    C: Array
+    offset: Array
+
+
+class Workspace(NamedTuple):
+    """Memory of one position: tree (joints,), pose (L * POSE,), the equations' J (m, joints), and A (m, m + 1)."""
+
+    tree: Array
+    pose: Array
+    J: Array
+    A: Array
+
+
+class Jacobian(NamedTuple):
+    """Scaled derivatives of the equations: by the passive joints (m, m), the inverse of these, by the active (m, n)."""
+
+    passive: Array
+    inverse: Array
+    active: Array
+
+
 class Paths(NamedTuple):
     """Where paths from the assembly to N samples ended.
 
@@ -164,15 +192,14 @@ def follow(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least:
     geometry = geometry_of(robot)
     closings = closings_of(robot, geometry)
     scales = scales_of(robot, closings, geometry, C, start)
-    N = len(q)
+    loops, N = Loops(geometry, closings, scales, C, offset), len(q)
     paths = Paths(scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
     q = np.ascontiguousarray(q, dtype=np.float64)
     regularity = np.empty(max(1, N))
 
     def work(first: int, last: int) -> None:
-        regularity[first] = _follow(
-            geometry, closings, scales, C, offset, start, q, least, first, last, paths.y, paths.left, paths.end
-        )
+        part = paths._replace(y=paths.y[first:last], left=paths.left[first:last], end=paths.end[first:last])
+        regularity[first] = _follow(loops, start, q[first:last], least, part)
 
     share_samples(N, work)
     return paths._replace(regularity=float(regularity[0]))
@@ -184,19 +211,15 @@ def derivatives(robot: Robot, C: Array, tree: Array) -> Array:
     closings = closings_of(robot, geometry)
     tree = np.ascontiguousarray(tree)
     out = np.empty((len(tree), len(closings.keep), C.shape[1]))
-    share_samples(len(tree), lambda first, last: _derivatives(geometry, closings, C, tree, first, last, out))
+    share_samples(len(tree), lambda a, b: _derivatives(geometry, closings, C, tree[a:b], out[a:b]))
     return out
 
 
 @compiled
-def _derivatives(
-    geometry: Geometry, closings: Closings, C: Array, tree: Array, first: int, last: int, out: Array
-) -> None:
+def _derivatives(geometry: Geometry, closings: Closings, C: Array, tree: Array, out: Array) -> None:
     m = closings.keep.shape[0]
-    q = np.empty(C.shape[0])
-    pose = np.empty(geometry.parent.shape[0] * _POSE)
-    J, A = np.empty((m, C.shape[0])), np.empty((m, m + 1))
-    for s in range(first, last):
+    q, pose, J, A = _workspace(geometry, closings)
+    for s in range(tree.shape[0]):
         q[:] = tree[s]
         _place_links(geometry, q, pose)
         _equations(geometry, closings, pose, J, A)
@@ -207,29 +230,35 @@ def _derivatives(
                     out[s, r, c] += J[r, i] * C[i, c]
 
 
+@inlined
+def _workspace(geometry: Geometry, closings: Closings) -> Workspace:
+    m, joints = closings.keep.shape[0], closings.row.shape[0]
+    pose = np.empty(geometry.parent.shape[0] * POSE)
+    return Workspace(np.empty(joints), pose, np.empty((m, joints)), np.empty((m, m + 1)))
+
+
+@inlined
+def _jacobian(m: int, n: int) -> Jacobian:
+    return Jacobian(np.empty((m, m)), np.empty((m, m)), np.empty((m, n)))
+
+
 @compiled
-def _follow(
-    geometry: Geometry, closings: Closings, scales: Scales, C: Array, offset: Array, start: Array, q: Array,
-    least: float, first: int, last: int, y: Array, left: Array, end: Integers,
-) -> float:  # fmt: skip
+def _follow(loops: Loops, start: Array, q: Array, least: float, paths: Paths) -> float:
+    """Follow the paths to q (N, n), fill `paths` and return the regularity at the assembly."""
+    geometry, closings, scales, _, _ = loops
+    _, y, left, end, _ = paths
     n = q.shape[1]
     m = closings.keep.shape[0]
-    tree = np.empty(C.shape[0])
-    pose = np.empty(geometry.parent.shape[0] * _POSE)
-    J = np.empty((m, C.shape[0]))
-    A = np.empty((m, m + 1))
-    work = (tree, pose, J, A)
-    S0, P0, B0, S, P, B = (
-        np.empty((m, m)), np.empty((m, m)), np.empty((m, n)), np.empty((m, m)), np.empty((m, m)), np.empty((m, n))
-    )  # fmt: skip
+    work = _workspace(geometry, closings)
+    at_start, here = _jacobian(m, n), _jacobian(m, n)
     assembled = start.copy()
-    gap, _ = _newton(geometry, closings, scales, C, offset, assembled, 0.0, work, S0, P0, B0)
-    best = _regularity(S0, P0)
+    gap, _ = _newton(loops, assembled, 0.0, work, at_start)
+    best = _regularity(at_start)
     now, trial = np.empty(start.shape[0]), np.empty(start.shape[0])
     Pk, Bk = np.empty((m, m)), np.empty((m, n))
-    for s in range(first, last):
+    for s in range(q.shape[0]):
         now[:] = assembled
-        Pk[:], Bk[:] = P0, B0
+        Pk[:], Bk[:] = at_start.inverse, at_start.active
         left[s], end[s] = gap * scales.length, REACHED
         far = 0.0
         for j in range(n):
@@ -253,17 +282,17 @@ def _follow(
                         change += Pk[c, r] * Bk[r, j] * (trial[j] - now[j])
                 trial[n + c] = now[n + c] - scales.column[n + c] * change
             goal = 0.0 if is_last else ON_THE_WAY
-            rest, moved = _newton(geometry, closings, scales, C, offset, trial, goal, work, S, P, B)
+            rest, moved = _newton(loops, trial, goal, work, here)
             closed = rest <= (scales.rounding if is_last else ON_THE_WAY)
-            turned = _turned(Pk, S) if closed else np.inf
+            turned = _turned(Pk, here.passive) if closed else np.inf
             if not (closed and moved <= _CORRECTION and turned <= _TURN):
                 step *= 0.5
                 if step * max(far, 1.0) < _SHORTEST:
                     break
                 continue
-            now[:], Pk[:], Bk[:] = trial, P, B
+            now[:], Pk[:], Bk[:] = trial, here.inverse, here.active
             left[s] = rest * scales.length
-            if _regularity(S, P) < limit:
+            if _regularity(here) < limit:
                 done = 1.0 if is_last else done
                 end[s] = DEAD
                 break
@@ -278,7 +307,7 @@ def _follow(
         else:
             trial[:n] = q[s]
             trial[n:] = now[n:]
-            rest, _ = _newton(geometry, closings, scales, C, offset, trial, 0.0, work, S, P, B)
+            rest, _ = _newton(loops, trial, 0.0, work, here)
             end[s] = BEYOND if rest <= scales.rounding else OPEN
             left[s] = rest * scales.length
         y[s, :n] = q[s]
@@ -287,16 +316,14 @@ def _follow(
 
 
 @compiled
-def _newton(
-    geometry: Geometry, closings: Closings, scales: Scales, C: Array, offset: Array, y: Array, goal: float,
-    work: tuple[Array, Array, Array, Array], S: Array, P: Array, B: Array,
-) -> tuple[float, float]:  # fmt: skip
+def _newton(loops: Loops, y: Array, goal: float, work: Workspace, jacobian: Jacobian) -> tuple[float, float]:
     """Move y[n:] until the equations hold to the goal, or to rounding: until what is left of them no longer falls.
 
-    Return what is left and how far y was moved, both scaled; S, P and B are the scaled derivatives by the passive
-    joints, their inverse, and the derivatives by the active joints, at y or less than a last step away.
+    Return what is left and how far y was moved, both scaled; the Jacobian is that at y or less than a last step away.
     """
+    geometry, closings, scales, C, offset = loops
     tree, pose, J, A = work
+    S, P, B = jacobian
     m = A.shape[0]
     n = C.shape[1] - m
     least = np.inf
@@ -379,8 +406,9 @@ def _invert(S: Array, P: Array) -> bool:
 
 
 @compiled
-def _regularity(S: Array, P: Array) -> float:
+def _regularity(jacobian: Jacobian) -> float:
     """1/(|S| |S^-1|) in Frobenius' norm, about the smallest singular value over the largest; 0 where S is singular."""
+    S, P, _ = jacobian
     size, inverse = 0.0, 0.0
     for r in range(S.shape[0]):
         for c in range(S.shape[0]):
@@ -407,29 +435,21 @@ def _turned(P: Array, S: Array) -> float:
 
 @compiled
 def _place_links(geometry: Geometry, q: Array, pose: Array) -> None:
-    """Poses of all links in the base's frame."""
+    """Poses of all links in the base frame."""
     for i in range(geometry.parent.shape[0]):
-        o = i * _POSE
+        at = i * POSE
         j = geometry.joint[i]
-        sine, cosine = 0.0, 0.0
-        if geometry.kind[i] == REVOLUTE:
-            sine, cosine = sine_cosine(q[j])
-        for k in range(9):
-            pose[o + k] = (
-                geometry.rotation[i, 0, k] + sine * geometry.rotation[i, 1, k] + cosine * geometry.rotation[i, 2, k]
-            )
-        p = (geometry.translation[i, 0], geometry.translation[i, 1], geometry.translation[i, 2])
+        store_rotation(geometry, i, q[j] if j >= 0 else 0.0, pose, at)
+        p = load_row(geometry.translation, i, 0)
         if geometry.kind[i] == PRISMATIC:
-            e = (geometry.axis[i, 0], geometry.axis[i, 1], geometry.axis[i, 2])
-            p = add(p, scale(q[j], turn(load_rotation(pose, o), e)))
-        before = geometry.parent[i] * _POSE
+            p = add(p, scale(q[j], turn(load_rotation(pose, at), load_row(geometry.axis, i, 0))))
+        before = geometry.parent[i] * POSE
         if before >= 0:
-            R0 = load_rotation(pose, before)
-            p = add(load(pose, before + 9), turn(R0, p))
-            for c in range(3):
-                column = turn(R0, (pose[o + c], pose[o + 3 + c], pose[o + 6 + c]))
-                pose[o + c], pose[o + 3 + c], pose[o + 6 + c] = column
-        store(pose, o + 9, p)
+            R, origin = load_pose(pose, before)
+            p = add(origin, turn(R, p))
+            for c in range(at, at + 3):  # column by column
+                pose[c], pose[c + 3], pose[c + 6] = turn(R, (pose[c], pose[c + 3], pose[c + 6]))
+        store(pose, at + POSITION, p)
 
 
 @compiled
@@ -442,12 +462,10 @@ def _equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A:
     m = A.shape[0]
     for r in range(m):
         k, direction = closings.keep[r, 0], closings.keep[r, 1]
-        first, second = closings.frames[k, 0] * _POSE, closings.frames[k, 1] * _POSE
-        R1, R2 = load_rotation(pose, first), load_rotation(pose, second)
-        one = (closings.points[k, 0], closings.points[k, 1], closings.points[k, 2])
-        two = (closings.points[k, 3], closings.points[k, 4], closings.points[k, 5])
-        tip1 = add(load(pose, first + 9), turn(R1, one))
-        tip2 = add(load(pose, second + 9), turn(R2, two))
+        R1, p1 = load_pose(pose, closings.frames[k, 0] * POSE)
+        R2, p2 = load_pose(pose, closings.frames[k, 1] * POSE)
+        tip1 = add(p1, turn(R1, load_row(closings.points, k, 0)))
+        tip2 = add(p2, turn(R2, load_row(closings.points, k, 3)))
         x = turn_back(R1, (R2[0], R2[3], R2[6]))
         y = turn_back(R1, (R2[1], R2[4], R2[7]))
         z = turn_back(R1, (R2[2], R2[5], R2[8]))
@@ -458,14 +476,13 @@ def _equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A:
             if closings.side[k, j] == 0.0:
                 continue
             i = closings.row[j]
-            o = i * _POSE
-            e = (geometry.axis[i, 0], geometry.axis[i, 1], geometry.axis[i, 2])
-            w = turn(load_rotation(pose, o), e)
+            R, p = load_pose(pose, i * POSE)
+            w = turn(R, load_row(geometry.axis, i, 0))
             if geometry.kind[i] == PRISMATIC:
                 zero = (0.0, 0.0, 0.0)
                 J[r, j] = closings.side[k, j] * _pick(turn_back(R1, w), zero, zero, zero, direction)
                 continue
-            moved = turn_back(R1, cross(w, add(tip2, scale(-1.0, load(pose, o + 9)))))
+            moved = turn_back(R1, cross(w, add(tip2, scale(-1.0, p))))
             w1 = turn_back(R1, w)
             J[r, j] = closings.side[k, j] * _pick(moved, cross(w1, x), cross(w1, y), cross(w1, z), direction)
 

@@ -1,12 +1,14 @@
-"""How the kernels are compiled, and vectors of three as tuples, which the compiler keeps in registers.
+"""How the kernels are compiled, and vectors as tuples, which the compiler keeps in registers: spatial algebra.
 
-Views of arrays inside hot loops cost reference counts (a factor of two here), so kernels work on flat
-buffers with offsets and on tuples; see docs/decisions/0002-kernel.md.
+Views of arrays inside hot loops cost reference counts (a factor of two here), so kernels work on flat buffers with
+offsets and on tuples. Arrays that belong together are handed over in named tuples, whose fields are read before a loop:
+inside it each reading may cost a reference count (a quarter here); see docs/decisions/0002-kernel.md.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import math
 from collections.abc import Callable
 from functools import cache
@@ -25,6 +27,16 @@ T = TypeVar("T")
 
 Vector: TypeAlias = tuple[float, float, float]
 Rotation: TypeAlias = tuple[float, float, float, float, float, float, float, float, float]
+Pose: TypeAlias = tuple[Rotation, Vector]
+"""X = (R, p): axes and origin of a frame in another; Featherstone's E is R', his r is p."""
+Spatial: TypeAlias = tuple[Vector, Vector]
+"""A motion (angular; linear at the origin) or a force (moment about the origin; force)."""
+
+ROTATION = POSITION = 9
+POSE = 12
+"""Numbers of R, row by row, which is where p begins; numbers of a pose."""
+LINEAR, SPATIAL = 3, 6
+"""Where the second half of a spatial vector begins; its numbers."""
 
 _OPTIONS = {"cache": True, "nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 
@@ -34,26 +46,26 @@ hold_across_forks(global_compiler_lock)  # a child forked while a kernel is comp
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a kernel: cached on disk, without the GIL, multiply-adds fused."""
-    return _stamped(numba.njit(**_OPTIONS)(function))
+    return _stamped(numba.njit(**_OPTIONS)(function), function)
 
 
 def inlined(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a small function into its callers."""
-    return _stamped(numba.njit(forceinline=True, **_OPTIONS)(function))
+    return _stamped(numba.njit(forceinline=True, **_OPTIONS)(function), function)
 
 
-def _stamped(dispatcher: Callable[P, T]) -> Callable[P, T]:
+def _stamped(dispatcher: Callable[P, T], function: Callable[P, T]) -> Callable[P, T]:
     """Tie the cache on disk to all kernel sources: numba looks at the caller's file alone, not at its callees'."""
     file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if file is not None and hasattr(file, "_source_stamp"):
-        file._source_stamp = _sources()
+        file._source_stamp = _sources(Path(inspect.getfile(function)))
     return dispatcher
 
 
 @cache
-def _sources() -> str:
-    folder = Path(__file__).parent
-    return hashlib.sha256(b"".join(file.read_bytes() for file in sorted(folder.glob("*.py")))).hexdigest()
+def _sources(own: Path) -> str:
+    files = sorted({own, *Path(__file__).parent.glob("*.py")})
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 @inlined
@@ -83,6 +95,12 @@ def sine_cosine(x: float) -> tuple[float, float]:
 def load(x: Array, at: int) -> Vector:
     """Vector stored at x[at:at + 3]."""
     return x[at], x[at + 1], x[at + 2]
+
+
+@inlined
+def load_row(x: Array, i: int, at: int) -> Vector:
+    """Vector stored in a row of a matrix, at x[i, at:at + 3]."""
+    return x[i, at], x[i, at + 1], x[i, at + 2]
 
 
 @inlined
@@ -149,3 +167,73 @@ def turn_back(R: Rotation, a: Vector) -> Vector:
         R[1] * a[0] + R[4] * a[1] + R[7] * a[2],
         R[2] * a[0] + R[5] * a[1] + R[8] * a[2],
     )
+
+
+# Spatial algebra, Featherstone 2008, chapter 2.
+
+
+@inlined
+def load_pose(x: Array, at: int) -> Pose:
+    """Pose stored at x[at:at + POSE]."""
+    return load_rotation(x, at), load(x, at + POSITION)
+
+
+@inlined
+def load_spatial(x: Array, at: int) -> Spatial:
+    """Spatial vector stored at x[at:at + SPATIAL]."""
+    return load(x, at), load(x, at + LINEAR)
+
+
+@inlined
+def store_spatial(x: Array, at: int, m: Spatial) -> None:
+    """Store a spatial vector at x[at:at + SPATIAL]."""
+    store(x, at, m[0])
+    store(x, at + LINEAR, m[1])
+
+
+@inlined
+def accumulate_spatial(x: Array, at: int, m: Spatial) -> None:
+    """Add a spatial vector to x[at:at + SPATIAL]."""
+    accumulate(x, at, m[0])
+    accumulate(x, at + LINEAR, m[1])
+
+
+@inlined
+def motion_in(X: Pose, m: Spatial) -> Spatial:
+    """X m: a motion, written in the frame of the pose."""
+    R, p = X
+    return turn_back(R, m[0]), turn_back(R, add(m[1], cross(m[0], p)))
+
+
+@inlined
+def motion_out(X: Pose, m: Spatial) -> Spatial:
+    """X^-1 m: a motion of the frame, written in the one that the pose is given in."""
+    R, p = X
+    w = turn(R, m[0])
+    return w, add(turn(R, m[1]), cross(p, w))
+
+
+@inlined
+def force_out(X: Pose, f: Spatial) -> Spatial:
+    """X' f: a force of the frame, written in the one that the pose is given in."""
+    R, p = X
+    force = turn(R, f[1])
+    return add(turn(R, f[0]), cross(p, force)), force
+
+
+@inlined
+def cross_motion(v: Spatial, m: Spatial) -> Spatial:
+    """Rate of a motion that goes along with v: v x m = (w x m0; w x m1 + v x m0)."""
+    return cross(v[0], m[0]), add(cross(v[0], m[1]), cross(v[1], m[0]))
+
+
+@inlined
+def cross_force(v: Spatial, f: Spatial) -> Spatial:
+    """Rate of a force that goes along with v: v x* f = (w x f0 + v x f1; w x f1); m.(v x* f) = f.(m x v)."""
+    return add(cross(v[0], f[0]), cross(v[1], f[1])), cross(v[0], f[1])
+
+
+@inlined
+def scalar(m: Spatial, f: Spatial) -> float:
+    """Work of a force on a motion."""
+    return dot(m[0], f[0]) + dot(m[1], f[1])

@@ -37,6 +37,43 @@ class Geometry(NamedTuple):
     chain_joint: Integers
 
 
+class Samples(NamedTuple):
+    """Motion of N samples: of the base frame (N or 1, BASE_FRAME), and of the tree's joints, q, qd, qdd (N, joints)."""
+
+    base_frame: Array
+    q: Array
+    qd: Array
+    qdd: Array
+
+
+class Gradient(NamedTuple):
+    """Derivatives of a number by the tree's q, qd, qdd, (N, joints) each."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+
+    def part(self, start: int, stop: int) -> Gradient:
+        """Return views of a range of samples."""
+        return Gradient(*(x[start:stop] for x in self))
+
+
+class RowLayout(NamedTuple):
+    """What stands in a sample's rows, and where.
+
+    kind: TORQUE, MOMENTUM, POWER or ENERGY; channels: rows of the base frame before the joints', 0 or 6; rows: all, or
+    6 for the base frame alone; p: columns; inertial (L,): where a link's ten begin; rotor (joints,): where Ia stands,
+    or -1.
+    """
+
+    kind: int
+    channels: int
+    rows: int
+    p: int
+    inertial: Integers
+    rotor: Integers
+
+
 def geometry_of(robot: Robot) -> Geometry:
     """Arrays of a robot's open tree."""
     order = robot.topological_order

@@ -1,6 +1,6 @@
-"""The recursion over the links: where every link is and how it moves, in its own frame.
+"""The recursion over the links: where every link is and how it moves, in its own frame; what a body takes for that.
 
-Twists are (angular; linear at the frame's origin), wrenches (moment about the origin; force).
+The package's docstring draws the memory that is filled here.
 """
 
 from __future__ import annotations
@@ -8,6 +8,12 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from dynid.dynamics.kernels.compiled import (
+    LINEAR,
+    POSE,
+    POSITION,
+    ROTATION,
+    SPATIAL,
+    Spatial,
     Vector,
     add,
     cross,
@@ -15,192 +21,210 @@ from dynid.dynamics.kernels.compiled import (
     inlined,
     load,
     load_rotation,
+    load_row,
+    load_spatial,
     scale,
     sine_cosine,
     store,
+    store_spatial,
     turn,
     turn_back,
 )
-from dynid.dynamics.kernels.geometry import PRISMATIC, REVOLUTE, Geometry
+from dynid.dynamics.kernels.geometry import PRISMATIC, REVOLUTE, Geometry, Samples
 from dynid.robot.transform import Array
 
-PLACE, W, WD, ACC, V, STATE = 9, 12, 15, 18, 21, 24
-"""Of a link: R (9, row by row) and p (3) in the parent's frame; w, wd, acc, v (3 each) in its own."""
+V, A, LINK = POSE, POSE + SPATIAL, POSE + 2 * SPATIAL
+"""Of a link, after its pose in the parent's frame: v and a in its own; numbers of a link."""
 
-GRAVITY, HEIGHT, BASE = 12, 15, 16
-"""Of the base, in its own frame: w, wd, acc, v, gravity (3 each), and minus gravity times its position.
+GRAVITY, HEIGHT, BASE_FRAME = 2 * SPATIAL, 2 * SPATIAL + 3, 2 * SPATIAL + 4
+"""Of the base frame, after its v and a: gravity in its axes, minus gravity times its position; numbers of it all."""
 
-acc, here and in the links' states, is the acceleration of the frame's origin minus gravity.
-"""
+XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = range(10)
+"""Standard parameters of a body: inertia about its frame's origin, first moments, mass."""
 
 
 @inlined
-def move_links(geometry: Geometry, base: Array, b: int, q: Array, v: Array, a: Array, n: int, state: Array) -> None:
-    """Fill the state (L * STATE,) of all links at sample n; q, v, a (N, joints), base (N or 1, BASE), row b."""
+def store_rotation(geometry: Geometry, i: int, q: float, out: Array, at: int) -> None:
+    """Store R(q) of link i in its parent's axes."""
+    if geometry.kind[i] == REVOLUTE:
+        sine, cosine = sine_cosine(q)
+        for k in range(ROTATION):
+            out[at + k] = (
+                geometry.rotation[i, 0, k] + sine * geometry.rotation[i, 1, k] + cosine * geometry.rotation[i, 2, k]
+            )
+    else:
+        for k in range(ROTATION):
+            out[at + k] = geometry.rotation[i, 0, k]
+
+
+@inlined
+def move_links(geometry: Geometry, samples: Samples, n: int, links: Array) -> None:
+    """Fill links (L * LINK,): pose, velocity and acceleration of every link at sample n."""
     for i in range(geometry.parent.shape[0]):
-        o = i * STATE
+        at = i * LINK
         j = geometry.joint[i]
         kind = geometry.kind[i]
-        qj = vj = aj = 0.0
+        q = qd = qdd = 0.0
         if j >= 0:
-            qj, vj, aj = q[n, j], v[n, j], a[n, j]
-        if kind == REVOLUTE:
-            sine, cosine = sine_cosine(qj)
-            for k in range(9):
-                state[o + k] = (
-                    geometry.rotation[i, 0, k] + sine * geometry.rotation[i, 1, k] + cosine * geometry.rotation[i, 2, k]
-                )
-        else:
-            for k in range(9):
-                state[o + k] = geometry.rotation[i, 0, k]
-        R = load_rotation(state, o)
-        e = (geometry.axis[i, 0], geometry.axis[i, 1], geometry.axis[i, 2])
-        p = (geometry.translation[i, 0], geometry.translation[i, 1], geometry.translation[i, 2])
+            q, qd, qdd = samples.q[n, j], samples.qd[n, j], samples.qdd[n, j]
+        store_rotation(geometry, i, q, links, at)
+        R = load_rotation(links, at)
+        e = load_row(geometry.axis, i, 0)
+        p = load_row(geometry.translation, i, 0)
         if kind == PRISMATIC:
-            p = add(p, scale(qj, turn(R, e)))
-        store(state, o + PLACE, p)
-        w, wd, acc, vel = motion_before(geometry, base, b, state, i)
+            p = add(p, scale(q, turn(R, e)))
+        store(links, at + POSITION, p)
+        (w, v), (wd, acc) = motion_before(geometry, samples, n, links, i)
         wp = cross(w, p)
         acc = turn_back(R, add(acc, add(cross(wd, p), cross(w, wp))))
-        vel = turn_back(R, add(vel, wp))
+        v = turn_back(R, add(v, wp))
         w = turn_back(R, w)
         wd = turn_back(R, wd)
         if kind == REVOLUTE:
-            wd = add(wd, add(scale(aj, e), scale(vj, cross(w, e))))
-            w = add(w, scale(vj, e))
+            wd = add(wd, add(scale(qdd, e), scale(qd, cross(w, e))))
+            w = add(w, scale(qd, e))
         elif kind == PRISMATIC:
-            acc = add(acc, add(scale(aj, e), scale(2.0 * vj, cross(w, e))))
-            vel = add(vel, scale(vj, e))
-        store(state, o + W, w)
-        store(state, o + WD, wd)
-        store(state, o + ACC, acc)
-        store(state, o + V, vel)
+            acc = add(acc, add(scale(qdd, e), scale(2.0 * qd, cross(w, e))))
+            v = add(v, scale(qd, e))
+        store_spatial(links, at + V, (w, v))
+        store_spatial(links, at + A, (wd, acc))
 
 
 @inlined
-def motion_before(
-    geometry: Geometry, base: Array, b: int, state: Array, i: int
-) -> tuple[Vector, Vector, Vector, Vector]:
-    """w, wd, acc, v of link i's parent, in the parent's frame."""
+def motion_before(geometry: Geometry, samples: Samples, n: int, links: Array, i: int) -> tuple[Spatial, Spatial]:
+    """Return v and a of link i's parent, in the parent's frame."""
     if geometry.parent[i] < 0:
-        return (
-            (base[b, 0], base[b, 1], base[b, 2]),
-            (base[b, 3], base[b, 4], base[b, 5]),
-            (base[b, 6], base[b, 7], base[b, 8]),
-            (base[b, 9], base[b, 10], base[b, 11]),
-        )
-    m = geometry.parent[i] * STATE
-    return load(state, m + W), load(state, m + WD), load(state, m + ACC), load(state, m + V)
+        return base_motion(samples, n)
+    at = geometry.parent[i] * LINK
+    return load_spatial(links, at + V), load_spatial(links, at + A)
 
 
 @inlined
-def pose_links(geometry: Geometry, state: Array, world: Array) -> None:
-    """Fill world (L * 12,): R row by row and p of every link, in the base's frame."""
+def base_row(samples: Samples, n: int) -> int:
+    """Row of the base frame's motion at sample n: there is one for all samples if it rests."""
+    return n if samples.base_frame.shape[0] > 1 else 0
+
+
+@inlined
+def base_motion(samples: Samples, n: int) -> tuple[Spatial, Spatial]:
+    """Return v and a of the base frame, in its own axes."""
+    b, x = base_row(samples, n), samples.base_frame
+    v = load_row(x, b, 0), load_row(x, b, LINEAR)
+    return v, (load_row(x, b, SPATIAL), load_row(x, b, SPATIAL + LINEAR))
+
+
+@inlined
+def pose_links(geometry: Geometry, links: Array, world: Array) -> None:
+    """Fill world (L * POSE,): the poses of all links in the base frame."""
     for i in range(geometry.parent.shape[0]):
-        parent = geometry.parent[i]
-        if parent < 0:
-            for k in range(12):
-                world[i * 12 + k] = state[i * STATE + k]
+        at, own, before = i * POSE, i * LINK, geometry.parent[i] * POSE
+        if before < 0:
+            for k in range(POSE):
+                world[at + k] = links[own + k]
             continue
-        R = load_rotation(state, i * STATE)
-        p = load(state, i * STATE + PLACE)
+        R = load_rotation(links, own)
+        p = load(links, own + POSITION)
         for r in range(3):
-            m = load(world, parent * 12 + 3 * r)
-            store(world, i * 12 + 3 * r, turn_back(R, m))
-            world[i * 12 + 9 + r] = world[parent * 12 + 9 + r] + dot(m, p)
+            row = load(world, before + 3 * r)
+            store(world, at + 3 * r, turn_back(R, row))
+            world[at + POSITION + r] = world[before + POSITION + r] + dot(row, p)
 
 
-# What one rigid body contributes: its wrench, linear in its ten standard parameters.
+# What one rigid body contributes: the force f = I a + v x* I v, linear in its ten standard parameters.
 #
 # A body with angular velocity w, angular acceleration wd and acceleration acc of its frame's origin takes the
-# wrench  moment = J wd + w x J w + MS x acc,  force = M acc + wd x MS + w x (w x MS). The same formulas with
-# (0, w, v) instead of (w, wd, acc) give its momentum, with (0, 0, -g) its weight.
+# force  moment = J wd + w x J w + MS x acc,  force = M acc + wd x MS + w x (w x MS). The same formulas with
+# (0, w, v) instead of (w, wd, acc) give its momentum I v, with (0, 0, -g) its weight.
 
 
 Body: TypeAlias = tuple[Vector, Vector, Vector, Vector, tuple[Vector, Vector, Vector]]
-"""wd, acc, the squares of w, its products (w1 w2, w0 w2, w0 w1), and S = [wd] + [w][w]."""
+"""wd, acc, the squares of w, its products (w1 w2, w0 w2, w0 w1), and D = [wd] + [w][w]."""
 
 
 @inlined
-def body_of(w: Vector, wd: Vector, acc: Vector) -> Body:
-    """Collect what the rows of a body need."""
+def body_of(w: Vector, a: Spatial) -> Body:
+    """Collect what the rows of a body need; a = (wd; acc)."""
+    wd, acc = a
     w00, w11, w22 = w[0] * w[0], w[1] * w[1], w[2] * w[2]
     w01, w02, w12 = w[0] * w[1], w[0] * w[2], w[1] * w[2]
-    S = (
+    D = (
         (-w11 - w22, w01 - wd[2], w02 + wd[1]),
         (w01 + wd[2], -w00 - w22, w12 - wd[0]),
         (w02 - wd[1], w12 + wd[0], -w00 - w11),
     )
-    return wd, acc, (w00, w11, w22), (w12, w02, w01), S
+    return wd, acc, (w00, w11, w22), (w12, w02, w01), D
 
 
 @inlined
-def write_row(body: Body, u: Vector, y: Vector, out: Array, at: int) -> None:
-    """Write the ten coefficients of twist (u; y) times the body's wrench, at out[at:at + 10]."""
-    wd, acc, square, product, S = body
+def write_row(body: Body, S: Spatial, out: Array, at: int) -> None:
+    """Write the ten coefficients of S.f, f the body's force, at out[at:at + 10]."""
+    wd, acc, square, product, D = body
+    u, y = S
     w12, w02, w01 = product
-    out[at] = u[0] * wd[0] + u[1] * w02 - u[2] * w01
-    out[at + 1] = u[0] * (wd[1] - w02) + u[1] * (wd[0] + w12) + u[2] * (square[0] - square[1])
-    out[at + 2] = u[0] * (wd[2] + w01) + u[1] * (square[2] - square[0]) + u[2] * (wd[0] - w12)
-    out[at + 3] = u[1] * wd[1] + u[2] * w01 - u[0] * w12
-    out[at + 4] = u[0] * (square[1] - square[2]) + u[1] * (wd[2] - w01) + u[2] * (wd[1] + w02)
-    out[at + 5] = u[0] * w12 - u[1] * w02 + u[2] * wd[2]
+    out[at + XX] = u[0] * wd[0] + u[1] * w02 - u[2] * w01
+    out[at + XY] = u[0] * (wd[1] - w02) + u[1] * (wd[0] + w12) + u[2] * (square[0] - square[1])
+    out[at + XZ] = u[0] * (wd[2] + w01) + u[1] * (square[2] - square[0]) + u[2] * (wd[0] - w12)
+    out[at + YY] = u[1] * wd[1] + u[2] * w01 - u[0] * w12
+    out[at + YZ] = u[0] * (square[1] - square[2]) + u[1] * (wd[2] - w01) + u[2] * (wd[1] + w02)
+    out[at + ZZ] = u[0] * w12 - u[1] * w02 + u[2] * wd[2]
     moment = cross(acc, u)
-    out[at + 6] = y[0] * S[0][0] + y[1] * S[1][0] + y[2] * S[2][0] + moment[0]
-    out[at + 7] = y[0] * S[0][1] + y[1] * S[1][1] + y[2] * S[2][1] + moment[1]
-    out[at + 8] = y[0] * S[0][2] + y[1] * S[1][2] + y[2] * S[2][2] + moment[2]
-    out[at + 9] = dot(y, acc)
+    out[at + MX] = y[0] * D[0][0] + y[1] * D[1][0] + y[2] * D[2][0] + moment[0]
+    out[at + MY] = y[0] * D[0][1] + y[1] * D[1][1] + y[2] * D[2][1] + moment[1]
+    out[at + MZ] = y[0] * D[0][2] + y[1] * D[1][2] + y[2] * D[2][2] + moment[2]
+    out[at + M] = dot(y, acc)
 
 
 @inlined
-def add_row_of_weight(g: Vector, u: Vector, y: Vector, out: Array, at: int) -> None:
-    """Add the coefficients of twist (u; y) times the wrench that acc = g alone gives, at out[at:at + 10]."""
-    moment = cross(g, u)
-    out[at + 6] += moment[0]
-    out[at + 7] += moment[1]
-    out[at + 8] += moment[2]
-    out[at + 9] += dot(y, g)
+def add_row_of_weight(g: Vector, S: Spatial, out: Array, at: int) -> None:
+    """Add the coefficients of S.f, f the force that acc = g alone takes, at out[at:at + 10]."""
+    moment = cross(g, S[0])
+    out[at + MX] += moment[0]
+    out[at + MY] += moment[1]
+    out[at + MZ] += moment[2]
+    out[at + M] += dot(S[1], g)
 
 
 @inlined
-def wrench_of(body: Body, x: Array, at: int) -> tuple[Vector, Vector]:
-    """Moment and force of a body with the ten parameters x[at:at + 10]."""
-    wd, acc, square, product, S = body
+def force_of(body: Body, I: Array, at: int) -> Spatial:
+    """Force that a body with the ten parameters I[at:at + 10] takes."""
+    wd, acc, square, product, D = body
     w12, w02, w01 = product
-    ms = (x[at + 6], x[at + 7], x[at + 8])
-    m = x[at + 9]
-    xx, xy, xz, yy, yz, zz = x[at], x[at + 1], x[at + 2], x[at + 3], x[at + 4], x[at + 5]
+    ms = load(I, at + MX)
+    m = I[at + M]
+    xx, xy, xz, yy, yz, zz = I[at + XX], I[at + XY], I[at + XZ], I[at + YY], I[at + YZ], I[at + ZZ]
     moment = (
         xx * wd[0] + xy * (wd[1] - w02) + xz * (wd[2] + w01) - yy * w12 + yz * (square[1] - square[2]) + zz * w12,
         xx * w02 + xy * (wd[0] + w12) + xz * (square[2] - square[0]) + yy * wd[1] + yz * (wd[2] - w01) - zz * w02,
         -xx * w01 + xy * (square[0] - square[1]) + xz * (wd[0] - w12) + yy * w01 + yz * (wd[1] + w02) + zz * wd[2],
     )
     force = (
-        dot(S[0], ms) + m * acc[0],
-        dot(S[1], ms) + m * acc[1],
-        dot(S[2], ms) + m * acc[2],
+        dot(D[0], ms) + m * acc[0],
+        dot(D[1], ms) + m * acc[1],
+        dot(D[2], ms) + m * acc[2],
     )
     return add(moment, cross(ms, acc)), force
 
 
 @inlined
-def momentum_of(x: Array, at: int, u: Vector, y: Vector) -> tuple[Vector, Vector]:
-    """Angular and linear momentum of a body with parameters x[at:at + 10] and twist (u; y)."""
-    ms = (x[at + 6], x[at + 7], x[at + 8])
-    m = x[at + 9]
+def momentum_of(I: Array, at: int, v: Spatial) -> Spatial:
+    """I v: momentum of a body with the ten parameters I[at:at + 10]."""
+    ms = load(I, at + MX)
+    m = I[at + M]
+    u, y = v
     turned = (
-        x[at] * u[0] + x[at + 1] * u[1] + x[at + 2] * u[2],
-        x[at + 1] * u[0] + x[at + 3] * u[1] + x[at + 4] * u[2],
-        x[at + 2] * u[0] + x[at + 4] * u[1] + x[at + 5] * u[2],
+        I[at + XX] * u[0] + I[at + XY] * u[1] + I[at + XZ] * u[2],
+        I[at + XY] * u[0] + I[at + YY] * u[1] + I[at + YZ] * u[2],
+        I[at + XZ] * u[0] + I[at + YZ] * u[1] + I[at + ZZ] * u[2],
     )
     return add(turned, cross(ms, y)), add(cross(u, ms), (m * y[0], m * y[1], m * y[2]))
 
 
 @inlined
-def bias_of(x: Array, at: int, u: Vector, y: Vector) -> tuple[Vector, Vector]:
-    """Diagonal and off-diagonal (12, 02, 01) of the symmetric Q with u.(w x J w) + y.(w x (w x MS)) = w'Qw/2."""
-    xx, xy, xz, yy, yz, zz = x[at], x[at + 1], x[at + 2], x[at + 3], x[at + 4], x[at + 5]
-    m0, m1, m2 = x[at + 6], x[at + 7], x[at + 8]
+def bias_of(I: Array, at: int, S: Spatial) -> tuple[Vector, Vector]:
+    """Diagonal and off-diagonal (12, 02, 01) of the symmetric Q with S.(w x J w; w x (w x MS)) = w'Qw/2."""
+    u, y = S
+    xx, xy, xz, yy, yz, zz = I[at + XX], I[at + XY], I[at + XZ], I[at + YY], I[at + YZ], I[at + ZZ]
+    m0, m1, m2 = load(I, at + MX)
     diagonal = (
         2.0 * (u[2] * xy - u[1] * xz - y[1] * m1 - y[2] * m2),
         2.0 * (u[0] * yz - u[2] * xy - y[0] * m0 - y[2] * m2),

@@ -8,8 +8,9 @@ import numpy as np
 
 from dynid.dynamics.friction import PLAIN, find_block, joint_scales
 from dynid.dynamics.kernels import sequential as kernel
-from dynid.dynamics.kernels.links import BASE, GRAVITY, STATE
-from dynid.dynamics.scene import Stage, standard_columns
+from dynid.dynamics.kernels.compiled import SPATIAL
+from dynid.dynamics.kernels.links import LINK
+from dynid.dynamics.scene import Stage, resting_base, standard_columns
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.identification import Identification
@@ -88,16 +89,15 @@ class Sequential:
         sizes = np.array([len(pick) + 1 for pick in picks])
         self._corner = np.concatenate([[0], np.cumsum(sizes**2)]).astype(np.int64)
         start = np.concatenate([[0], np.cumsum(sizes - 1)]).astype(np.int64)
-        base = np.zeros((1, BASE))
-        base[0, 6:9] = -robot.gravity
-        base[0, GRAVITY : GRAVITY + 3] = robot.gravity
         self._q, self._v, self._a, self._tau = (np.zeros((1, n)) for _ in range(4))
         self._R, self._sums = np.zeros(self._corner[-1]), np.zeros(n + 1)
-        self._where = (*stage.geometry, stage.column, stage.rotor, p, base)
-        self._how = (joint_scales(robot), start, np.concatenate(picks), self._corner, self._root)
         links = len(stage.geometry.parent)
-        memory = np.empty(links * STATE), np.empty(links * n * 6), np.zeros(n * p), np.empty(sizes.max())
-        self._memory = (*memory, self._R, self._sums)
+        factors = kernel.Factors(
+            p, stage.column, stage.rotor, resting_base(robot), joint_scales(robot), start, np.concatenate(picks),
+            self._corner, self._root, np.empty(links * LINK), np.empty(links * n * SPATIAL), np.zeros(n * p),
+            np.empty(sizes.max()), self._R, self._sums,
+        )  # fmt: skip
+        self._memory = (*stage.geometry, *factors)
 
     def reset(self) -> None:
         """Forget all samples."""
@@ -126,7 +126,7 @@ class Sequential:
         if self._equation.sensor.spinning and np.isfinite([q, v, a]).all():  # else the kernel says which is not
             rotors = self._equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
             tau = tau if rotors is None else tau - rotors
-        taken = kernel.take_samples(*self._where, q, v, a, tau, *self._how, *self._memory)
+        taken = kernel.take_samples(q, v, a, tau, *self._memory)
         self.count += taken
         self._solution = None
         if taken < len(q):
