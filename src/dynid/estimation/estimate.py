@@ -60,9 +60,6 @@ from dynid.version import VERSION
 SURE = 2.0
 """Half widths of an interval beyond which a value is below zero without doubt."""
 
-UNSURE = 0.25
-"""Standard deviation of what noise of the motion pulls the values by, as a share: its size is an estimate."""
-
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -411,10 +408,10 @@ def estimate(
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
     if not equation.measure.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
-        solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
+        solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
     deviations = None
     if method.intervals == "jackknife":
-        deviations = _deviations(state, unknowns, solution, levels, _is_derived(state, unknowns, solution))
+        deviations = _deviations(state, unknowns, solution, levels, pulled=bool(floor) and not equation.measure.is_scalar)
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
@@ -496,11 +493,13 @@ def _is_derived(state: State, unknowns: Unknowns, solution: Solution) -> bool:
 
 
 def _deviations(
-    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None, derived: bool
+    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None, *, pulled: bool
 ) -> Jackknife | None:
+    """Deviations of the solution; pulled: its values are corrected for what noise of the motion shifts."""
+    derived = _is_derived(state, unknowns, solution)
     if levels is None:
-        return jackknife(unknowns, solution, state.blocks, derived=derived)
-    return jackknife_recursion(unknowns, solution, levels, state.blocks, derived=derived)
+        return jackknife(unknowns, solution, state.blocks, derived=derived, pulled=pulled)
+    return jackknife_recursion(unknowns, solution, levels, state.blocks, derived=derived, pulled=pulled)
 
 
 def _beside(

@@ -146,7 +146,8 @@ def collect(
     noise = _motion_noise(measure, surveys, choices, treatments)
     empty = State(equation, treatments[0].cutoff, reason, wishes.delay, wishes.is_recipe, (), (), (), (), judge, noise)
     state = empty.holding(gathered)
-    state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)))
+    unsure = max(choice.unsure for choice in choices)
+    state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)), noise_unsure=unsure)
     beside = torque_equation(equation) if torques and all(map(_has_torques, logs, surveys)) else None
     if beside is None:
         return state

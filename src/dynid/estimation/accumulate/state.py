@@ -33,7 +33,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
 from dynid.estimation.solve.robust import Judge
 from dynid.logs.content import Content
-from dynid.logs.cutoff import LoopNoise
+from dynid.logs.cutoff import UNSURE, LoopNoise
 from dynid.logs.findings import Findings
 from dynid.robot.record import RobotRecord, rebuild_robot, record_robot
 from dynid.storage.files import write_text
@@ -47,7 +47,7 @@ class State:
     the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the residual
     (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not written
     to files either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a
-    share of them, in the noisiest log. torques: blocks of the joint torques where the equation is about something else
+    share of them, in the noisiest log; noise_unsure: see `Choice`, of the log that knows its noise least. torques: blocks of the joint torques where the equation is about something else
     and the logs have them. floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown.
     loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as `kept`).
     """
@@ -67,6 +67,7 @@ class State:
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
     loop: tuple[LoopNoise | None, ...] = ()
+    noise_unsure: float = UNSURE
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -138,7 +139,7 @@ def merge_states(states: list[State]) -> State:
     earlier = tuple(repeat for state in states for repeat in state.repeats)
     beside = tuple(torques) if all(state.torques for state in states) else ()
     return replace(
-        merged, motion_noise=noise, repeats=(*earlier, *merged.repeats), torques=beside,
+        merged, motion_noise=noise, noise_unsure=max(state.noise_unsure for state in states), repeats=(*earlier, *merged.repeats), torques=beside,
         loop=merged.of_logs_left(loop) if len(loop) == before else (),
     )  # fmt: skip
 
@@ -157,6 +158,9 @@ class BlockRecord(Record):
     start: float
     stop: float
     factors: list[FactorRecord]
+    head: list[FactorRecord] = Field(default_factory=list)
+    tail: list[FactorRecord] = Field(default_factory=list)
+    noise: list[FactorRecord] = Field(default_factory=list)
 
 
 class FindingsRecord(Record):
@@ -193,6 +197,7 @@ class StateRecord(Record):
     cutoff: float | None
     reason: str
     motion_noise: float = 0.0
+    noise_unsure: float = UNSURE
     delay: float
     recipe: bool
     blocks: list[BlockRecord]
@@ -213,6 +218,7 @@ def write_state(state: State, path: Path) -> None:
         cutoff=state.cutoff,
         reason=state.reason,
         motion_noise=state.motion_noise,
+        noise_unsure=state.noise_unsure,
         delay=state.delay,
         recipe=state.recipe,
         blocks=_record_blocks(state.blocks),
@@ -239,9 +245,21 @@ def write_state(state: State, path: Path) -> None:
 
 def _record_blocks(blocks: tuple[Block, ...]) -> list[BlockRecord]:
     return [
-        BlockRecord(log=b.log, start=b.start, stop=b.stop, factors=[record_factor(f) for f in b.factors])
+        BlockRecord(
+            log=b.log, start=b.start, stop=b.stop, factors=[record_factor(f) for f in b.factors],
+            head=[record_factor(f) for f in b.head], tail=[record_factor(f) for f in b.tail],
+            noise=[record_factor(f) for f in b.noise],
+        )
         for b in blocks
-    ]
+    ]  # fmt: skip
+
+
+def _rebuild_blocks(equation: Equation, records: list[BlockRecord]) -> tuple[Block, ...]:
+    return tuple(
+        Block(b.log, b.start, b.stop, _factors(equation, b.factors),
+              *(_factors(equation, some) if some else () for some in (b.head, b.tail, b.noise)))
+        for b in records
+    )  # fmt: skip
 
 
 def read_state(path: Path) -> State:
@@ -250,12 +268,12 @@ def read_state(path: Path) -> State:
     try:
         record = StateRecord.model_validate(data)
         equation = rebuild_equation(rebuild_robot(record.robot), record.equation)
-        blocks = tuple(Block(b.log, b.start, b.stop, _factors(equation, b.factors)) for b in record.blocks)
+        blocks = _rebuild_blocks(equation, record.blocks)
         settling = tuple(_factors(equation, of_log) for of_log in record.settling)
         beside = torque_equation(equation) if record.torques else None
         torques: tuple[Block, ...] = ()
         if beside is not None:
-            torques = tuple(Block(b.log, b.start, b.stop, _factors(beside, b.factors)) for b in record.torques)
+            torques = _rebuild_blocks(beside, record.torques)
         floor = tuple(_factors(equation, of_log) for of_log in record.floor)
         alike = len(record.findings) == len(settling) and len(floor) in (0, len(settling))
         if any(block.log >= len(settling) for block in (*blocks, *torques)) or not alike:
@@ -273,7 +291,7 @@ def read_state(path: Path) -> State:
     return State(
         equation, record.cutoff, record.reason, record.delay, record.recipe, blocks, settling, (), findings,
         motion_noise=record.motion_noise, repeats=tuple(Repeat(**repeat.model_dump()) for repeat in record.repeats),
-        torques=torques, floor=floor,
+        torques=torques, floor=floor, noise_unsure=record.noise_unsure,
     )  # fmt: skip
 
 

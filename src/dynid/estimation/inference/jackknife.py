@@ -5,6 +5,13 @@ too much precision. Leaving out one block of time after the other asks the data 
 weighted matrix is orthonormal, leaving out block g is (I - Z'Z)^-1 Z'e with Z, e its rows: no refit from scratch.
 Where residuals remember longer than a block, neighbours shift the values alike; where a motion is repeated, what the
 model lacks is repeated too, and blocks a period apart shift them alike. The variance grows with both.
+
+Noise of derivatives is the opposite: of a sum of it little but both ends is left, and what one block has at its end
+its neighbour has at its start with the other sign. There blocks pass into one another over part of their length, as
+tapered blocks do (Paparoditis & Politis 2001): the weights of every row still add up to one, and the ends are gone.
+What that noise pulls the values by, block by block, is not chance, and is taken off. And (I - Z'Z)^-1/2 takes the place
+of (I - Z'Z)^-1, which makes variances too large on average (Bell & McCaffrey 2002): elsewhere that stands for what a
+block does not show of longer memory.
 """
 
 from __future__ import annotations
@@ -14,7 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.accumulate.one_pass import RAMP, Block
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
@@ -34,11 +42,11 @@ Single unknowns scatter with 1; the median over all of them, which are correlate
 FEW = 3.0
 """The same times the square root of the unknowns, where they are few: 2.4 times the scatter of their median."""
 
-OPPOSITE = 0.2
-"""Median correlation of neighbours below whose negative they err in opposite directions."""
+SHARED = 0.25 * RAMP / (1.0 - 0.5 * RAMP)
+"""Correlation of blocks that pass into one another, for white noise: mean of r (1 - r) over that of r^2, r the weight.
 
-LEAST = 0.25
-"""Smallest growth of a variance: neighbours of opposite sign are not trusted to cancel more."""
+Over a ramp of 2 RAMP these are 1/8 and 3/8 for each of both.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,12 +71,43 @@ class Jackknife:
         return float(t.ppf(0.975, self.groups - 1))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Rows of a group: `weight` of what they show of the unknowns, and of how their residual pulls."""
+
+    log: int
+    factors: tuple[ChannelFactor, ...]
+    weight: float = 1.0
+    pull: float = 1.0
+
+
+def pieces_of(groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False) -> list[list[Piece]]:
+    """Rows of each group; soft: groups pass into their neighbours. pulled: without what noise pulls the values by."""
+    pieces = [[Piece(block.log, block.factors) for block in group] for group in groups]
+    for g in range(len(groups) - 1) if soft else ():
+        left, right = groups[g][-1], groups[g + 1][0]
+        apart = right.start - left.stop > 0.5 * (left.stop - left.start)  # blocks between them were left out
+        if left.log == right.log and not apart:
+            for factors, own, other in ((left.tail, g, g + 1), (right.head, g + 1, g)):
+                pieces[own].append(Piece(left.log, factors, -1.0, -1.0))
+                pieces[other].append(Piece(left.log, factors))
+    for g, group in enumerate(groups) if soft and pulled else ():
+        pieces[g] += [Piece(block.log, block.noise, 0.0, -1.0) for block in group]
+    return pieces
+
+
 def jackknife(
-    unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...], most: int = 128, *, derived: bool = False
+    unknowns: Unknowns,
+    solution: Solution,
+    blocks: tuple[Block, ...],
+    most: int = 128,
+    *,
+    derived: bool = False,
+    pulled: bool = False,
 ) -> Jackknife | None:
     """Leave out one group of blocks after the other; None where there are too few.
 
-    derived: residuals are noise of derivatives for the most part.
+    derived: residuals are noise of derivatives for the most part; pulled: values are corrected for what it shifts.
     """
     groups = grouped(blocks, most)
     if len(groups) < FEWEST:
@@ -76,42 +115,44 @@ def jackknife(
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
-    for g, group in enumerate(groups):
+    for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
         gram = np.zeros((solution.rank, solution.rank))
         pull = np.zeros(solution.rank)
-        for block in group:
-            for c, factor in enumerate(block.factors):
+        for piece in pieces:
+            for c, factor in enumerate(piece.factors):
                 if not len(factor.R):
                     continue
-                place = unknowns.place[block.log, unknowns.channels[c]]
+                place = unknowns.place[piece.log, unknowns.channels[c]]
                 used = place >= 0
                 R = factor.R[:, :-1][:, used] / solution.noise[c]
                 residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
                 Z = R @ inverse[place[used]]
-                gram += Z.T @ Z
-                pull += Z.T @ residual
-        steps[g], alone = left_out(gram, pull)
+                gram += piece.weight * (Z.T @ Z)
+                pull += piece.pull * (Z.T @ residual)
+        steps[g], alone = left_out(gram, pull, power=0.5 if derived else 1.0)
         essential += alone
         shifts[g] = -(inverse @ steps[g])
-    return of_shifts(shifts, steps, essential, derived=derived)
+    return of_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
 
-def of_shifts(shifts: Array, steps: Array, essential: int, *, derived: bool = False) -> Jackknife:
-    """Covariance from the shifts (groups, unknowns) and those of whitened unknowns, `steps` (groups, rank)."""
+def of_shifts(shifts: Array, steps: Array, essential: int, *, shared: float = 0.0) -> Jackknife:
+    """Covariance from the shifts (groups, unknowns) and those of whitened unknowns, `steps` (groups, rank).
+
+    shared: correlation that neighbours have because they pass into one another.
+    """
     G = len(shifts)
     centred = shifts - shifts.mean(axis=0)
-    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0), derived) * (G - 1.0) / G)
+    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0), shared) * (G - 1.0) / G)
     return Jackknife(shifts, grown.T @ grown, G, essential)
 
 
-def _memory(shifts: Array, steps: Array, derived: bool) -> Array:
+def _memory(shifts: Array, steps: Array, shared: float) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
-    correlation, at least the median; of neighbours the median counts in any case. Where it is below zero in noise of
-    derivatives, variances shrink: that at the end of a block is made up for by that at the start of the next. (The
-    unknowns themselves may hang on a few weak directions, as those of one channel of energy do: chance would move all
-    of them together.)
+    correlation, at least the median; of neighbours the median, or what they share, counts in any case. (The unknowns
+    themselves may hang on a few weak directions, as those of one channel of energy do: chance would move all of them
+    together.)
     """
     power = (shifts**2).sum(axis=0)
     spread = (steps**2).sum(axis=0)
@@ -123,25 +164,25 @@ def _memory(shifts: Array, steps: Array, derived: bool) -> Array:
     for lag in range(1, len(shifts)):
         own = (shifts[lag:] * shifts[:-lag]).sum(axis=0) / np.where(seen, power, 1.0)
         rho = float(np.median((steps[lag:] * steps[:-lag]).sum(axis=0)[spread > 0.0] / spread[spread > 0.0]))
-        limit = chance * np.sqrt(len(shifts) - lag) / len(shifts)
-        if rho > limit:
+        least = shared if lag == 1 else 0.0
+        if rho > least + chance * np.sqrt(len(shifts) - lag) / len(shifts):
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:
-            growth += 2.0 * np.clip(own, rho, 0.0) if derived and rho < -OPPOSITE else 2.0 * max(0.0, rho)
-    return np.maximum(growth, LEAST)
+            growth += 2.0 * max(least, rho)
+    return growth
 
 
-def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
-    """(I - gram)^-1 pull; directions that rest on this block alone keep a large but finite shift."""
+def left_out(gram: Array, pull: Array, *, power: float = 1.0) -> tuple[Array, bool]:
+    """(I - gram)^-power pull; directions that rest on this block alone keep a large but finite shift."""
     M = np.eye(len(gram)) - gram
     try:
         factor = scipy.linalg.cho_factor(M)
-        if np.diag(factor[0]).min(initial=1.0) ** 2 > ESSENTIAL:
+        if power == 1.0 and np.diag(factor[0]).min(initial=1.0) ** 2 > ESSENTIAL:
             return np.asarray(scipy.linalg.cho_solve(factor, pull)), False
     except np.linalg.LinAlgError:
         pass
     w, V = np.linalg.eigh(M)
-    return np.asarray(V @ ((V.T @ pull) / np.maximum(w, ESSENTIAL))), True
+    return np.asarray(V @ ((V.T @ pull) / np.maximum(w, ESSENTIAL) ** power)), bool((w <= ESSENTIAL).any())
 
 
 def grouped(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]]:
