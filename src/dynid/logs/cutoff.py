@@ -126,7 +126,8 @@ def choose_cutoff(seen: Survey) -> Choice:
     sigma = None if clean else _white_noise(x, rate, spectra)
     return Choice(
         _rounded(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
-        order=derivative + 1, sigma=sigma, unsure=UNSURE if sigma is None else _unsure(sigma, spectra, cutoff, rate),
+        order=derivative + 1, sigma=sigma,
+        unsure=UNSURE if sigma is None else _unsure(sigma, spectra, cutoff, rate, len(x)),
     )  # fmt: skip
 
 
@@ -266,19 +267,23 @@ def _white_noise(x: Samples, rate: float, spectra: Sequence[tuple[Array, Array] 
     return sigma
 
 
-def _unsure(sigma: Array, spectra: Sequence[tuple[Array, Array] | None], cutoff: float, rate: float) -> float:
+def _unsure(
+    sigma: Array, spectra: Sequence[tuple[Array, Array] | None], cutoff: float, rate: float, count: int
+) -> float:
     """How far noise between the cut-off and the upper half of the band is from white noise of deviations sigma (3, n).
 
     In power, as a share, root mean square over the joints, in what accelerations are derived from; a quarter at most.
+    What chance gives, for `count` samples, is taken off; that of sigma itself, joint by joint, counts.
     """
+    f, S = next(own for own in reversed(spectra) if own is not None)
     last = max(k for k, own in enumerate(spectra) if own is not None)
-    f, S = spectra[last] or (np.zeros(0), np.zeros((0, 0)))
-    between = (f >= cutoff) & (f <= 0.5 * f[-1])
-    noisy = sigma[last] > 0.0
+    between, noisy = (f >= cutoff) & (f <= 0.5 * f[-1]), sigma[last] > 0.0
     if not between.any() or not noisy.any():
         return UNSURE
     off = 0.5 * rate * S[between][:, noisy].mean(axis=0) / sigma[last, noisy] ** 2 - 1.0
-    return float(min(UNSURE, np.sqrt((off**2).mean())))
+    pieces = max(1.0, 2.0 * count / max(2 * (len(f) - 1), 1) - 1.0)  # of `spectrum`; Hann windows spread over two bins
+    own, other = 4.0 / (pieces * len(f)), 2.0 / (pieces * np.count_nonzero(between))
+    return float(min(UNSURE, np.sqrt(max((off**2).mean() - own - other, 0.0) + own / np.count_nonzero(noisy))))
 
 
 def _fastest(f: Array, S: Array, floor: Array) -> float:

@@ -26,7 +26,7 @@ MOST_BLOCKS = 128
 MOST_BYTES = 128_000_000
 KEPT_BYTES = 16_000_000
 
-RAMP = 0.25
+RAMP = 0.5
 """Part of a block at each end over which it passes into its neighbour, where both ends are taken together."""
 
 

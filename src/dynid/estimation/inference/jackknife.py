@@ -16,7 +16,9 @@ block does not show of longer memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
@@ -82,18 +84,65 @@ class Piece:
 
 
 def pieces_of(groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False) -> list[list[Piece]]:
-    """Rows of each group; soft: groups pass into their neighbours. pulled: without what noise pulls the values by."""
+    """Rows of each group; soft: groups pass into their neighbours, and out at the ends of what was recorded.
+
+    pulled: without what noise pulls the values by.
+    """
     pieces = [[Piece(block.log, block.factors) for block in group] for group in groups]
-    for g in range(len(groups) - 1) if soft else ():
-        left, right = groups[g][-1], groups[g + 1][0]
-        apart = right.start - left.stop > 0.5 * (left.stop - left.start)  # blocks between them were left out
-        if left.log == right.log and not apart:
-            for factors, own, other in ((left.tail, g, g + 1), (right.head, g + 1, g)):
-                pieces[own].append(Piece(left.log, factors, -1.0, -1.0))
-                pieces[other].append(Piece(left.log, factors))
-    for g, group in enumerate(groups) if soft and pulled else ():
-        pieces[g] += [Piece(block.log, block.noise, 0.0, -1.0) for block in group]
+    if not soft:
+        return pieces
+    blocks = [(g, block) for g, group in enumerate(groups) for block in group]
+    for (g, left), (h, right) in itertools.pairwise(blocks):
+        if not _follows(left, right):
+            continue
+        for factors, own, other in ((left.tail, g, h), (right.head, h, g)) if g != h else ():
+            pieces[own].append(Piece(left.log, factors, -1.0, -1.0))
+            pieces[other].append(Piece(left.log, factors))
+    for g, block, factors in _ends(blocks):
+        pieces[g].append(Piece(block.log, factors, -2.0, -2.0))  # all at the end itself, where a block shares half
+    for g, block in blocks if pulled else ():
+        pieces[g].append(Piece(block.log, block.noise, 0.0, -1.0))
     return pieces
+
+
+def _follows(left: Block, right: Block) -> bool:
+    """Whether a block goes on where the one before ends, at less than half its length."""
+    return left.log == right.log and right.start - left.stop < 0.5 * (left.stop - left.start)
+
+
+def _ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int, Block, tuple[ChannelFactor, ...]]]:
+    """Heads and tails of blocks that nothing goes on from, with the numbers of their groups."""
+    yield *blocks[0], blocks[0][1].head
+    for left, right in itertools.pairwise(blocks):
+        if not _follows(left[1], right[1]):
+            yield *left, left[1].tail
+            yield *right, right[1].head
+    yield *blocks[-1], blocks[-1][1].tail
+
+
+def without_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...]) -> Solution:
+    """Fade the rows in and out at the ends of what was recorded: there nothing makes up for noise of derivatives."""
+    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    ends = [Piece(block.log, factors, 2.0, 2.0) for _, block, factors in _ends([(0, block) for block in blocks])]
+    step, alone = left_out(*_pulls(unknowns, solution, inverse, ends))
+    return solution if alone else replace(solution, values=solution.values - inverse @ step)
+
+
+def _pulls(unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[Piece]) -> tuple[Array, Array]:
+    """Z'Z and Z'e of the rows of a group."""
+    gram, pull = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
+    for piece in pieces:
+        for c, factor in enumerate(piece.factors):
+            if not len(factor.R):
+                continue
+            place = unknowns.place[piece.log, unknowns.channels[c]]
+            used = place >= 0
+            R = factor.R[:, :-1][:, used] / solution.noise[c]
+            residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
+            Z = R @ inverse[place[used]]
+            gram += piece.weight * (Z.T @ Z)
+            pull += piece.pull * (Z.T @ residual)
+    return gram, pull
 
 
 def jackknife(
@@ -116,19 +165,7 @@ def jackknife(
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
     for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
-        gram = np.zeros((solution.rank, solution.rank))
-        pull = np.zeros(solution.rank)
-        for piece in pieces:
-            for c, factor in enumerate(piece.factors):
-                if not len(factor.R):
-                    continue
-                place = unknowns.place[piece.log, unknowns.channels[c]]
-                used = place >= 0
-                R = factor.R[:, :-1][:, used] / solution.noise[c]
-                residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
-                Z = R @ inverse[place[used]]
-                gram += piece.weight * (Z.T @ Z)
-                pull += piece.pull * (Z.T @ residual)
+        gram, pull = _pulls(unknowns, solution, inverse, pieces)
         steps[g], alone = left_out(gram, pull, power=0.5 if derived else 1.0)
         essential += alone
         shifts[g] = -(inverse @ steps[g])
