@@ -40,6 +40,9 @@ FEWEST_PIECES = 8
 UNSURE = 0.25
 """Standard deviation of the power of noise below the cut-off as a share of it, where its spectrum is not flat."""
 
+SUREST = 0.05
+"""The same where it is flat: the filters let a share of the motion of about this times that of the noise go."""
+
 FEWEST = 16
 """Samples below which a spectrum says nothing."""
 
@@ -273,7 +276,7 @@ def _unsure(
     """How far noise between the cut-off and the upper half of the band is from white noise of deviations sigma (3, n).
 
     In power, as a share, root mean square over the joints, in what accelerations are derived from; a quarter at most.
-    What chance gives, for `count` samples, is taken off; that of sigma itself, joint by joint, counts.
+    What chance gives, for `count` samples, is taken off; that of sigma itself, joint by joint, counts. SUREST at least.
     """
     f, S = next(own for own in reversed(spectra) if own is not None)
     last = max(k for k, own in enumerate(spectra) if own is not None)
@@ -283,7 +286,8 @@ def _unsure(
     off = 0.5 * rate * S[between][:, noisy].mean(axis=0) / sigma[last, noisy] ** 2 - 1.0
     pieces = max(1.0, 2.0 * count / max(2 * (len(f) - 1), 1) - 1.0)  # of `spectrum`; Hann windows spread over two bins
     own, other = 4.0 / (pieces * len(f)), 2.0 / (pieces * np.count_nonzero(between))
-    return float(min(UNSURE, np.sqrt(max((off**2).mean() - own - other, 0.0) + own / np.count_nonzero(noisy))))
+    power = max((off**2).mean() - own - other, 0.0) + own / np.count_nonzero(noisy)
+    return float(np.clip(np.sqrt(power), SUREST, UNSURE))
 
 
 def _fastest(f: Array, S: Array, floor: Array) -> float:
