@@ -210,7 +210,7 @@ class _Collector:
         log = len(self.settling) - 1
         t = np.concatenate([rows.t for rows in self.waiting])
         swings = [rows.swings for rows in self.waiting if rows.swings is not None and len(rows.swings)]
-        factors, unsettled, head, tail, noise = [], [], [], [], []
+        factors, unsettled, head, tail, noise = (list[ChannelFactor]() for _ in range(5))
         for channel in self.equation.channels:
             rows = channel.row(wide)
             good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)

@@ -47,8 +47,9 @@ class State:
     the friction blocks; settling: rows before friction settled, per log; kept: some rows for checks of the residual
     (not written to files); findings per log; judge: who looked at the raw torques, for estimator "huber" (not written
     to files either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a
-    share of them, in the noisiest log; noise_unsure: see `Choice`, of the log that knows its noise least. torques: blocks of the joint torques where the equation is about something else
-    and the logs have them. floor: what noise of the motion alone gives (see `Gathered`), nothing where it is unknown.
+    share of them, in the noisiest log; noise_unsure: of the log that knows its noise least (see `Choice`). torques:
+    blocks of the joint torques where the equation is about something else and the logs have them. floor: what noise of
+    the motion alone gives (see `Gathered`), nothing where it is unknown.
     loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as `kept`).
     """
 
@@ -139,7 +140,8 @@ def merge_states(states: list[State]) -> State:
     earlier = tuple(repeat for state in states for repeat in state.repeats)
     beside = tuple(torques) if all(state.torques for state in states) else ()
     return replace(
-        merged, motion_noise=noise, noise_unsure=max(state.noise_unsure for state in states), repeats=(*earlier, *merged.repeats), torques=beside,
+        merged, motion_noise=noise, noise_unsure=max(state.noise_unsure for state in states),
+        repeats=(*earlier, *merged.repeats), torques=beside,
         loop=merged.of_logs_left(loop) if len(loop) == before else (),
     )  # fmt: skip
 

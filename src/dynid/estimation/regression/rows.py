@@ -284,11 +284,11 @@ class Task:
             return None, None
         step = max(1, int(self.treatment.thin_rate / (SWINGS * cutoff * self.treatment.decimation)))
         swung = np.arange(min(step // 2, len(places) - 1), len(places), step)
-        some = places[swung]
+        some = slice(int(places[swung[0]]), int(places[swung[-1]]) + 1, step * self.treatment.decimation)
         true = Prepared(0, self.prepared.motion[some], self.prepared.measured[some])
-        stops, memory = self.stops[some], np.empty((2, len(some), equation.width))
+        stops, memory = self.stops[some], np.empty((2, len(swung), equation.width))
         plain = write_measured(equation, true, stops, self.treatment, memory[0])[1]
-        swings = np.empty((len(some), len(self.swing), plain.shape[1]))
+        swings = np.empty((len(swung), len(self.swing), plain.shape[1]))
         for k, sigma in enumerate(self.swing):
             a = true.motion.a.copy()
             a[:, k] += sigma
@@ -348,7 +348,7 @@ def _acceleration_noise(treatment: Treatment) -> Array:
     assert treatment.noise is not None
     assert treatment.motion_filter is not None
     assert treatment.row_filter is not None
-    recorded = ~np.isnan(treatment.noise).any(axis=1)
+    recorded = np.asarray(~np.isnan(treatment.noise).any(axis=1))
     last = int(np.flatnonzero(recorded).max())
     edge, step = treatment.motion_filter.half + treatment.row_filter.half, treatment.thinning
     thin = 0 if treatment.thin_filter is None else treatment.thin_filter.half + step
