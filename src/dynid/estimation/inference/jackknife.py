@@ -9,9 +9,7 @@ model lacks is repeated too, and blocks a period apart shift them alike. The var
 Noise of derivatives is the opposite: of a sum of it little but both ends is left, and what one block has at its end
 its neighbour has at its start with the other sign. There blocks pass into one another over part of their length, as
 tapered blocks do (Paparoditis & Politis 2001): the weights of every row still add up to one, and the ends are gone.
-What that noise pulls the values by, block by block, is not chance, and is taken off. And (I - Z'Z)^-1/2 takes the place
-of (I - Z'Z)^-1, which makes variances too large on average (Bell & McCaffrey 2002): elsewhere that stands for what a
-block does not show of longer memory.
+What that noise pulls the values by, block by block, is not chance, and is taken off.
 """
 
 from __future__ import annotations
@@ -165,8 +163,7 @@ def jackknife(
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
     for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
-        gram, pull = _pulls(unknowns, solution, inverse, pieces)
-        steps[g], alone = left_out(gram, pull, power=0.5 if derived else 1.0)
+        steps[g], alone = left_out(*_pulls(unknowns, solution, inverse, pieces))
         essential += alone
         shifts[g] = -(inverse @ steps[g])
     return of_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
@@ -187,8 +184,8 @@ def _memory(shifts: Array, steps: Array, shared: float) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
-    correlation, at least the median; of neighbours the median counts in any case, at most for what they share, and
-    never below zero. (The unknowns themselves may hang on a few weak directions, as those of one channel of energy do:
+    correlation, at least the median; of neighbours the median counts in any case, or the unknown's own as far as they
+    share rows, never below zero. (The unknowns themselves may hang on a few weak directions, as those of one channel of energy do:
     chance would move all of them together.)
     """
     power = (shifts**2).sum(axis=0)
@@ -205,21 +202,21 @@ def _memory(shifts: Array, steps: Array, shared: float) -> Array:
         if rho > least + chance * np.sqrt(len(shifts) - lag) / len(shifts):
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:  # centring makes it smaller by one over the groups
-            growth += 2.0 * max(rho, np.clip(rho + 1.0 / len(shifts), 0.0, least))
+            growth += 2.0 * np.maximum(rho, np.clip(np.maximum(own, rho) + 1.0 / len(shifts), 0.0, least))
     return growth
 
 
-def left_out(gram: Array, pull: Array, *, power: float = 1.0) -> tuple[Array, bool]:
-    """(I - gram)^-power pull; directions that rest on this block alone keep a large but finite shift."""
+def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
+    """(I - gram)^-1 pull; directions that rest on this block alone keep a large but finite shift."""
     M = np.eye(len(gram)) - gram
     try:
         factor = scipy.linalg.cho_factor(M)
-        if power == 1.0 and np.diag(factor[0]).min(initial=1.0) ** 2 > ESSENTIAL:
+        if np.diag(factor[0]).min(initial=1.0) ** 2 > ESSENTIAL:
             return np.asarray(scipy.linalg.cho_solve(factor, pull)), False
     except np.linalg.LinAlgError:
         pass
     w, V = np.linalg.eigh(M)
-    return np.asarray(V @ ((V.T @ pull) / np.maximum(w, ESSENTIAL) ** power)), bool((w <= ESSENTIAL).any())
+    return np.asarray(V @ ((V.T @ pull) / np.maximum(w, ESSENTIAL))), True
 
 
 def grouped(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]]:
