@@ -41,7 +41,7 @@ UNSURE = 0.25
 """Standard deviation of the power of noise below the cut-off as a share of it, where its spectrum is not flat."""
 
 SUREST = 0.05
-"""The same where it is flat: the filters let a share of the motion of about this times that of the noise go."""
+"""The same where it is flat: chance, and what the filters do to the motion itself."""
 
 FEWEST = 16
 """Samples below which a spectrum says nothing."""
@@ -275,8 +275,8 @@ def _unsure(
 ) -> float:
     """How far noise between the cut-off and the upper half of the band is from white noise of deviations sigma (3, n).
 
-    In power, as a share, root mean square over the joints, in what accelerations are derived from; a quarter at most.
-    What chance gives, for `count` samples, is taken off; that of sigma itself, joint by joint, counts. SUREST at least.
+    In power, as a share, root mean square over the joints, in what accelerations are derived from, without what chance
+    may give with `count` samples.
     """
     f, S = next(own for own in reversed(spectra) if own is not None)
     last = max(k for k, own in enumerate(spectra) if own is not None)
@@ -285,9 +285,8 @@ def _unsure(
         return UNSURE
     off = 0.5 * rate * S[between][:, noisy].mean(axis=0) / sigma[last, noisy] ** 2 - 1.0
     pieces = max(1.0, 2.0 * count / max(2 * (len(f) - 1), 1) - 1.0)  # of `spectrum`; Hann windows spread over two bins
-    own, other = 4.0 / (pieces * len(f)), 2.0 / (pieces * np.count_nonzero(between))
-    power = max((off**2).mean() - own - other, 0.0) + own / np.count_nonzero(noisy)
-    return float(np.clip(np.sqrt(power), SUREST, UNSURE))
+    chance = 2.0 / pieces * (1.0 / np.count_nonzero(between) + 2.0 / len(f))
+    return float(np.clip(np.sqrt(max((off**2).mean() - 2.0 * chance, 0.0)), SUREST, UNSURE))
 
 
 def _fastest(f: Array, S: Array, floor: Array) -> float:

@@ -184,9 +184,9 @@ def _memory(shifts: Array, steps: Array, shared: float) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
-    correlation, at least the median; of neighbours the median counts in any case, or the unknown's own between half and
-    all that shared rows give white noise. (The unknowns themselves may hang on a few weak directions, as those of one channel of energy do:
-    chance would move all of them together.)
+    correlation, at least the median; of neighbours the median counts in any case, or the unknown's own as far as rows
+    that they share explain it. (The unknowns themselves may hang on a few weak directions, as those of one channel of
+    energy do: chance would move all of them together.)
     """
     power = (shifts**2).sum(axis=0)
     spread = (steps**2).sum(axis=0)
@@ -202,7 +202,7 @@ def _memory(shifts: Array, steps: Array, shared: float) -> Array:
         if rho > least + chance * np.sqrt(len(shifts) - lag) / len(shifts):
             growth += 2.0 * np.maximum(own, rho)
         elif lag == 1:  # centring makes it smaller by one over the groups
-            growth += 2.0 * np.maximum(rho, np.clip(np.maximum(own, rho) + 1.0 / len(shifts), 0.5 * least, least))
+            growth += 2.0 * np.maximum(rho, np.clip(np.maximum(own, rho) + 1.0 / len(shifts), 0.0, least))
     return growth
 
 
