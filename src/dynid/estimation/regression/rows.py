@@ -340,7 +340,7 @@ def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) 
     return Motion(motion.t, motion.q + e.q, motion.v + e.v, motion.a + e.a)
 
 
-def _acceleration_noise(treatment: Treatment) -> Array:
+def acceleration_noise(treatment: Treatment) -> Array:
     """Standard deviation (n,) of the noise of accelerations in filtered rows.
 
     By impulses at every place between two instants of the thinned rate, in what accelerations are derived from.
@@ -395,7 +395,7 @@ def tasks_of(
     has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
     if treatment.noise is not None:
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
-    swing = _acceleration_noise(treatment) if has_noise and not equation.measure.is_integral else None
+    swing = acceleration_noise(treatment) if has_noise and not equation.measure.is_integral else None
     count = -1
     for window in windows(log, seen, cut, found):
         if court is not None:
