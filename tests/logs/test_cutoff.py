@@ -114,3 +114,16 @@ def test_a_pause_of_an_hour_changes_nothing() -> None:
     whole = recording(t, 3)
     later = recording(3600.0 + t[:500], 3)
     assert choice(join([whole, later])).cutoff == pytest.approx(choice(whole).cutoff, rel=0.1)
+
+
+@pytest.mark.parametrize("rate", [200.0, 1000.0])
+def test_how_sure_the_size_of_noise_is(rate: float) -> None:
+    """White noise is known to a twentieth; noise that grows towards low frequencies to a quarter, steps between."""
+    x = recording(np.arange(int(20.0 * rate)) / rate, 3)
+    white = np.random.default_rng(1).standard_normal(x.q.shape)
+    assert choice(noisy(x, 1e-4, v=False)).unsure == 0.05
+    coloured = white.copy()
+    for k in range(1, len(white)):
+        coloured[k] += 0.8 * coloured[k - 1]
+    assert choice(Samples(x.t, x.q + 1e-4 * coloured, None, None, x.tau)).unsure == 0.25
+    assert choice(noisy(x, 1e-2, v=False, quantised=True)).unsure > 0.1

@@ -21,7 +21,7 @@ from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe
 from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, Shaken, assess
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
-from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife
+from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife, without_ends
 from dynid.estimation.inference.score import Score, held_out_score, score
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, Trial, choose_blocks, eliminate
 from dynid.estimation.options import Options
@@ -61,9 +61,6 @@ from dynid.version import VERSION
 
 SURE = 2.0
 """Half widths of an interval beyond which a value is certainly below zero."""
-
-UNSURE = 0.25
-"""Standard deviation of what noise of the motion pulls the values by, as a share: its size is an estimate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,13 +411,20 @@ def estimate(
         solution = _solve(state, unknowns, factors, options, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
+    derived = _is_derived(state, unknowns, solution)
+    if derived and levels is None:
+        solution = without_ends(unknowns, solution, state.blocks)
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
     shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
-        solution, shift = replace(solution, values=solution.values - shift), UNSURE * shift
+        solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
     deviations = None
     if options.intervals == "jackknife":
-        deviations = _deviations(state, unknowns, solution, levels, _is_derived(state, unknowns, solution))
+        spread = {"derived": derived, "pulled": bool(floor) and not equation.options.is_scalar}
+        if levels is None:
+            deviations = jackknife(unknowns, solution, state.blocks, **spread)
+        else:
+            deviations = jackknife_recursion(unknowns, solution, levels, state.blocks, **spread)
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
@@ -513,14 +517,6 @@ def _is_derived(state: State, unknowns: Unknowns, solution: Solution) -> bool:
     for log, of_log in enumerate(state.floor):
         power += [f.residual_squares(unknowns.of_channel(log, c, solution.values)) for c, f in enumerate(of_log)]
     return bool((power / solution.noise**2).sum() > 0.5 * (solution.residual_squares / solution.noise**2).sum())
-
-
-def _deviations(
-    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None, derived: bool
-) -> Jackknife | None:
-    if levels is None:
-        return jackknife(unknowns, solution, state.blocks, derived=derived)
-    return jackknife_recursion(unknowns, solution, levels, state.blocks, derived=derived)
 
 
 def _compare_with_batch(

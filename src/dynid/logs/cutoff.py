@@ -37,6 +37,12 @@ AT_FLOOR = 10.0
 FEWEST_PIECES = 8
 """Pieces of eight periods of the cut-off from which a coherence is told."""
 
+UNSURE = 0.25
+"""Standard deviation of the power of noise below the cut-off as a share of it, where its spectrum is not flat."""
+
+SUREST = 0.05
+"""The same where it is flat: chance, and what the filters do to the motion itself."""
+
 FEWEST = 16
 """Samples below which a spectrum says nothing."""
 
@@ -55,7 +61,8 @@ class Choice:
     of a derived acceleration, at most 0.3 times the rate; noise: that cut-off without a limit; order: how the power
     of the noise grows with the cut-off. band: frequency (Hz) below which 99 % of the velocity's power lies, 0 where
     unknown. sigma (3, n): standard deviations of the white noise of recorded positions, velocities and accelerations
-    (NaN for what is not recorded); None where the rows are too few to tell, or free of noise.
+    (NaN for what is not recorded); None where the rows are too few to tell, or free of noise. unsure: standard
+    deviation of the power of that noise as a share of it: less than a quarter where it is white down to the cut-off.
     """
 
     cutoff: float
@@ -67,6 +74,7 @@ class Choice:
     noise: float = np.inf
     order: int = 3
     sigma: Array | None = None
+    unsure: float = UNSURE
 
     def noise_share(self, cutoff: float) -> float:
         """Noise of a derived acceleration as a share of the acceleration, for the median joint."""
@@ -118,9 +126,11 @@ def choose_cutoff(seen: Survey) -> Choice:
     else:
         reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
     clean = _is_clean(x, band, rate)
+    sigma = None if clean else _white_noise(x, rate, spectra)
     return Choice(
         _rounded(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
-        order=derivative + 1, sigma=None if clean else _white_noise(x, rate, spectra),
+        order=derivative + 1, sigma=sigma,
+        unsure=UNSURE if sigma is None else _unsure(sigma, spectra, cutoff, rate, len(x)),
     )  # fmt: skip
 
 
@@ -258,6 +268,25 @@ def _white_noise(x: Samples, rate: float, spectra: Sequence[tuple[Array, Array] 
             rounding = np.where(np.isfinite(smallest), smallest, 0.0) / np.sqrt(12.0)
             sigma[k] = np.maximum(np.minimum(floor, differences), rounding)
     return sigma
+
+
+def _unsure(
+    sigma: Array, spectra: Sequence[tuple[Array, Array] | None], cutoff: float, rate: float, count: int
+) -> float:
+    """How far noise between the cut-off and the upper half of the band is from white noise of deviations sigma (3, n).
+
+    In power, as a share, root mean square over the joints, in what accelerations are derived from, without what chance
+    may give with `count` samples.
+    """
+    f, S = next(own for own in reversed(spectra) if own is not None)
+    last = max(k for k, own in enumerate(spectra) if own is not None)
+    between, noisy = (f >= cutoff) & (f <= 0.5 * f[-1]), sigma[last] > 0.0
+    if not between.any() or not noisy.any():
+        return UNSURE
+    off = 0.5 * rate * S[between][:, noisy].mean(axis=0) / sigma[last, noisy] ** 2 - 1.0
+    pieces = max(1.0, 2.0 * count / max(2 * (len(f) - 1), 1) - 1.0)  # of `spectrum`; Hann windows spread over two bins
+    chance = 2.0 / pieces * (1.0 / np.count_nonzero(between) + 2.0 / len(f))
+    return float(np.clip(np.sqrt(max((off**2).mean() - 2.0 * chance, 0.0)), SUREST, UNSURE))
 
 
 def _fastest(f: Array, S: Array, floor: Array) -> float:

@@ -57,12 +57,19 @@ class ChannelFactor:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """A stretch of one log: a factor per channel, from start to stop (s, the log's time)."""
+    """A stretch of one log: a factor per channel, from start to stop (s, the log's time).
+
+    head, tail: what the blocks before and after share of its first and last rows where blocks pass into one another
+    (see `jackknife`); noise: what noise of the accelerations alone gives. None of them where no motion was derived.
+    """
 
     log: int
     start: float
     stop: float
     factors: tuple[ChannelFactor, ...]
+    head: tuple[ChannelFactor, ...] = ()
+    tail: tuple[ChannelFactor, ...] = ()
+    noise: tuple[ChannelFactor, ...] = ()
 
 
 def merge(factors: Sequence[ChannelFactor]) -> ChannelFactor:

@@ -123,7 +123,8 @@ def collect(
     progress = _sample_progress(on_progress, "reading")
     state = accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
     state = without_repeats(state)
-    state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)))
+    unsure = max(choice.unsure for choice in choices)
+    state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)), noise_unsure=unsure)
     of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
     if of_torques is None:
         return state

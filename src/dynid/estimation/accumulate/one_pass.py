@@ -9,8 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.errors import LogError
-from dynid.estimation.accumulate.factor import Block as Block  # jackknife.py still asks for it here
-from dynid.estimation.accumulate.factor import ChannelFactor, merge
+from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
@@ -29,6 +28,9 @@ BLOCK = 1.0
 MOST_BLOCKS = 128
 MOST_BYTES = 128_000_000
 KEPT_BYTES = 16_000_000
+
+RAMP = 0.5
+"""Part of a block at each end over which it passes into its neighbour, where both ends are taken together."""
 
 
 def accumulate(
@@ -162,17 +164,28 @@ class _Collector:
         settled = self.waiting[0].settled if alone else np.concatenate([rows.settled for rows in self.waiting])
         counts = self.waiting[0].good if alone else np.concatenate([rows.good for rows in self.waiting])
         log = len(self.settling) - 1
-        factors, unsettled = [], []
+        t = np.concatenate([rows.t for rows in self.waiting])
+        swings = [rows.swings for rows in self.waiting if rows.swings is not None and len(rows.swings)]
+        factors, unsettled, head, tail, noise = (list[ChannelFactor]() for _ in range(5))
         for channel in self.equation.channels:
             rows = channel.row(wide)
             good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
             used = channel.settled(counts)
             factors.append(ChannelFactor.of(rows if good.all() and used.all() else rows[good & used]))
             unsettled.append(ChannelFactor.of(rows[~good & used]))
+            if self.noise:
+                for ramp, s in ((head, t - t[0]), (tail, t[-1] - t)):
+                    near = good & used & (s < RAMP * self.length)
+                    share = 0.5 - 0.5 * np.sin(0.5 * np.pi * s[near] / (RAMP * self.length))
+                    ramp.append(ChannelFactor.of(rows[near] * np.sqrt(share)[:, None]))
+            if swings:
+                swing = np.concatenate([channel.row(part.reshape(-1, part.shape[2])) for part in swings])
+                share = factors[-1].count / sum(map(len, swings))
+                noise.append(ChannelFactor.of(swing * np.sqrt(share)))
         if any(factor.count for factor in unsettled):
             self.unsettled[len(self.blocks)] = tuple(unsettled)
-        start, stop = float(self.waiting[0].t[0]), float(self.waiting[-1].t[-1])
-        self.blocks.append(Block(log, start, stop, tuple(factors)))
+        start, stop = float(t[0]), float(t[-1])
+        self.blocks.append(Block(log, start, stop, tuple(factors), tuple(head), tuple(tail), tuple(noise)))
         self.waiting = []
         if len(self.blocks) - self.first_block > 2 * self.most:
             self._merge_unsettled()
@@ -182,12 +195,17 @@ class _Collector:
             self.key = None
 
     def _close_noise(self) -> None:
-        """Factors of the changes by noise, scaled from the rows on which it was tried to all of this log."""
+        """Factors of the changes by noise, scaled from the rows on which it was tried to all of this log.
+
+        With those of the accelerations, which every block has of its own.
+        """
         wide = np.concatenate(self.noise) if self.noise else np.zeros((0, self.equation.channels[-1].stop))
         factors = []
+        blocks = self.blocks[self.first_block :]
         for c, channel in enumerate(self.equation.channels):
-            total = sum(block.factors[c].count for block in self.blocks[self.first_block :])
-            factors.append(ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1))))
+            total = sum(block.factors[c].count for block in blocks)
+            tried = ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1)))
+            factors.append(merge([tried, *(block.noise[c] for block in blocks if block.noise)]))
         self.floor.append(tuple(factors))
         self.noise = []
 
@@ -237,7 +255,9 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
         if k + 1 < len(blocks) and blocks[k + 1].log == left.log:
             right = blocks[k + 1]
             factors = tuple(merge(pair) for pair in zip(left.factors, right.factors, strict=True))
-            merged.append(Block(left.log, left.start, right.stop, factors))
+            noise = tuple(merge(pair) for pair in zip(left.noise, right.noise, strict=False))
+            noise = noise or left.noise or right.noise
+            merged.append(Block(left.log, left.start, right.stop, factors, left.head, right.tail, noise))
             k += 2
         else:
             merged.append(left)
@@ -246,9 +266,12 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
 
 
 def _part(rows: Rows, part: slice) -> Rows:
+    swings = None
+    if rows.swings is not None and rows.swung is not None:
+        swings = rows.swings[(rows.swung >= part.start) & (rows.swung < part.stop)]
     return Rows(
         rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part],
-        rows.good[part],
+        rows.good[part], swings=swings,
     )  # fmt: skip
 
 

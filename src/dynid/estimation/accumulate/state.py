@@ -16,7 +16,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
 from dynid.estimation.solve.robust import OutlierModel
 from dynid.logs.content import Content
-from dynid.logs.cutoff import LoopNoise
+from dynid.logs.cutoff import UNSURE, LoopNoise
 from dynid.logs.findings import Findings
 from dynid.messages import Message
 from dynid.robot.transform import Array, FiniteArray
@@ -56,15 +56,16 @@ class Repeat:
 class State:
     """One equation and the factors that logs left in it, if any were read yet.
 
-    cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses among
-    the friction blocks; settling: factors per log of the rows before a joint's friction had settled, which are no part
-    of the blocks; kept: rows for checks of the residual, at most 16 MB of them, spread over the logs (not written to
-    files); findings per log; outliers: their model, for estimator "huber" (not written to files either). repeats: what
-    logs had in common, used once. motion_noise: noise of derived accelerations as a share of them, in the noisiest log.
-    torques: blocks of the joint torques where the equation is about something else and the logs have them. floor:
-    factors per log of what noise of the motion alone gives, as large as for all rows; no rows where there is none,
-    nothing where it is unknown. loop: noise that the controller fed back, per log (see `loop_noise`; not written to
-    files, as `kept`).
+    cutoff in Hz (None: nothing was filtered) with its reason; delay of the torques in s; recipe: the gate chooses
+    among the friction blocks; settling: factors per log of the rows before a joint's friction had settled, which
+    are no part of the blocks; kept: rows for checks of the residual, at most 16 MB of them, spread over the logs
+    (not written to files); findings per log; outliers: their model, for estimator "huber" (not written to files
+    either). repeats: what logs had in common, used once. motion_noise: noise of derived accelerations as a share of
+    them, in the noisiest log; noise_unsure: of the log that knows its noise least (see `Choice`). torques: blocks
+    of the joint torques where the equation is about something else and the logs have them. floor: factors per log
+    of what noise of the motion alone gives, as large as for all rows; no rows where there is none, nothing where it
+    is unknown. loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as
+    `kept`).
     """
 
     equation: Equation
@@ -82,6 +83,7 @@ class State:
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
     loop: tuple[LoopNoise | None, ...] = ()
+    noise_unsure: float = UNSURE
 
     def __repr__(self) -> str:
         robot = self.equation.robot.name
@@ -189,8 +191,8 @@ def merge_states(states: list[State]) -> State:
     ))  # fmt: skip
     earlier = tuple(repeat for state in states for repeat in state.repeats)
     return replace(
-        merged, motion_noise=noise, repeats=(*earlier, *merged.repeats),
-        torques=tuple(torques) if all(state.torques for state in states) else (),
+        merged, motion_noise=noise, noise_unsure=max(state.noise_unsure for state in states),
+        repeats=(*earlier, *merged.repeats), torques=tuple(torques) if all(state.torques for state in states) else (),
         loop=merged.of_logs_left(loop) if len(loop) == before else (),
     )  # fmt: skip
 
@@ -255,6 +257,7 @@ class StateRecord:
     repeats: tuple[Repeat, ...] = ()
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
+    noise_unsure: float = UNSURE
 
     def check(self) -> None:
         """Blocks and factors must be those of the logs and of the equation."""
@@ -262,8 +265,10 @@ class StateRecord:
         alike = len(self.findings) == logs and len(self.floor) in (0, logs)
         if not alike or any(not 0 <= block.log < logs for block in (*self.blocks, *self.torques)):
             raise IdentificationError("record_blocks_mismatch", "blocks and logs do not belong together")
-        for factors in (*(block.factors for block in self.blocks), *self.settling, *self.floor):
+        for factors in (*self.settling, *self.floor):
             _check_columns(self.equation, factors)
+        for block in self.blocks:
+            _check_block(self.equation, block)
         beside = self.equation.torque_equation() if self.torques else None
         for block in self.torques:
             if beside is None:
@@ -271,13 +276,20 @@ class StateRecord:
                     "model_without_torques", "model '{model}' has no torques beside it",
                     model=self.equation.options.model,
                 )  # fmt: skip
-            _check_columns(beside, block.factors)
+            _check_block(beside, block)
 
 
 StoredState = Annotated[
     StateRecord,
     Form(("dynid state", 1), read=robot_inside, write=lambda _, data: robot_beside(data), check=StateRecord.check),
 ]
+
+
+def _check_block(equation: Equation, block: Block) -> None:
+    _check_columns(equation, block.factors)
+    for factors in (block.head, block.tail, block.noise):
+        if factors:
+            _check_columns(equation, factors)
 
 
 def _check_columns(equation: Equation, factors: tuple[ChannelFactor, ...]) -> None:

@@ -5,16 +5,24 @@ too much precision. Leaving out one block of time after the other asks the data 
 weighted matrix is orthonormal, leaving out block g is (I - Z'Z)^-1 Z'e with Z, e its rows: no refit from scratch.
 Where residuals remember longer than a block, neighbours shift the values alike; where a motion is repeated, what the
 model lacks is repeated too, and blocks a period apart shift them alike. The variance grows with both.
+
+Noise of derivatives is the opposite: of a sum of it little but both ends is left, and what one block has at its end
+its neighbour has at its start with the other sign. There blocks pass into one another over part of their length, as
+tapered blocks do (Paparoditis & Politis 2001): the weights of every row still add up to one, and the ends are gone.
+What that noise pulls the values by, block by block, is not chance, and is taken off.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
-from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
+from dynid.estimation.accumulate.one_pass import RAMP
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
@@ -34,11 +42,11 @@ Single unknowns scatter with 1; the median over all of them, which are correlate
 FEW = 3.0
 """The same times the square root of the unknowns, where they are few: 2.4 times the scatter of their median."""
 
-OPPOSITE = 0.2
-"""Median correlation of neighbours below whose negative they err in opposite directions."""
+SHARED = 0.25 * RAMP / (1.0 - 0.5 * RAMP)
+"""Correlation of blocks that pass into one another, for white noise: mean of r (1 - r) over that of r^2, r the weight.
 
-LEAST = 0.25
-"""Smallest growth of a variance: neighbours of opposite sign are not trusted to cancel more."""
+Over a ramp of 2 RAMP these are 1/8 and 3/8 for each of both.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,12 +71,90 @@ class Jackknife:
         return float(t.ppf(0.975, self.groups - 1))
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """Rows of a group: `weight` of what they show of the unknowns, and of how their residual pulls."""
+
+    log: int
+    factors: tuple[ChannelFactor, ...]
+    weight: float = 1.0
+    pull: float = 1.0
+
+
+def pieces_of(groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False) -> list[list[Piece]]:
+    """Rows of each group; soft: groups pass into their neighbours, and out at the ends of what was recorded.
+
+    pulled: without what noise pulls the values by.
+    """
+    pieces = [[Piece(block.log, block.factors) for block in group] for group in groups]
+    if not soft:
+        return pieces
+    blocks = [(g, block) for g, group in enumerate(groups) for block in group]
+    for (g, left), (h, right) in itertools.pairwise(blocks):
+        if not _follows(left, right):
+            continue
+        for factors, own, other in ((left.tail, g, h), (right.head, h, g)) if g != h else ():
+            pieces[own].append(Piece(left.log, factors, -1.0, -1.0))
+            pieces[other].append(Piece(left.log, factors))
+    for g, block, factors in _ends(blocks):
+        pieces[g].append(Piece(block.log, factors, -2.0, -2.0))  # all at the end itself, where a block shares half
+    for g, block in blocks if pulled else ():
+        pieces[g].append(Piece(block.log, block.noise, 0.0, -1.0))
+    return pieces
+
+
+def _follows(left: Block, right: Block) -> bool:
+    """Whether a block goes on where the one before ends, at less than half its length."""
+    return left.log == right.log and right.start - left.stop < 0.5 * (left.stop - left.start)
+
+
+def _ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int, Block, tuple[ChannelFactor, ...]]]:
+    """Heads and tails of blocks that nothing goes on from, with the numbers of their groups."""
+    yield *blocks[0], blocks[0][1].head
+    for left, right in itertools.pairwise(blocks):
+        if not _follows(left[1], right[1]):
+            yield *left, left[1].tail
+            yield *right, right[1].head
+    yield *blocks[-1], blocks[-1][1].tail
+
+
+def without_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...]) -> Solution:
+    """Fade the rows in and out at the ends of what was recorded: there nothing makes up for noise of derivatives."""
+    inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
+    ends = [Piece(block.log, factors, 2.0, 2.0) for _, block, factors in _ends([(0, block) for block in blocks])]
+    step, alone = left_out(*_pulls(unknowns, solution, inverse, ends))
+    return solution if alone else replace(solution, values=solution.values - inverse @ step)
+
+
+def _pulls(unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[Piece]) -> tuple[Array, Array]:
+    """Z'Z and Z'e of the rows of a group."""
+    gram, pull = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
+    for piece in pieces:
+        for c, factor in enumerate(piece.factors):
+            if not len(factor.R):
+                continue
+            place = unknowns.place[piece.log, unknowns.channels[c]]
+            used = place >= 0
+            R = factor.R[:, :-1][:, used] / solution.noise[c]
+            residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
+            Z = R @ inverse[place[used]]
+            gram += piece.weight * (Z.T @ Z)
+            pull += piece.pull * (Z.T @ residual)
+    return gram, pull
+
+
 def jackknife(
-    unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...], most: int = 128, *, derived: bool = False
+    unknowns: Unknowns,
+    solution: Solution,
+    blocks: tuple[Block, ...],
+    most: int = 128,
+    *,
+    derived: bool = False,
+    pulled: bool = False,
 ) -> Jackknife | None:
     """Leave out one group of blocks after the other; None where there are too few.
 
-    derived: residuals are noise of derivatives for the most part.
+    derived: residuals are noise of derivatives for the most part; pulled: values are corrected for what it shifts.
     """
     groups = grouped(blocks, most)
     if len(groups) < FEWEST:
@@ -76,42 +162,31 @@ def jackknife(
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
-    for g, group in enumerate(groups):
-        gram = np.zeros((solution.rank, solution.rank))
-        pull = np.zeros(solution.rank)
-        for block in group:
-            for c, factor in enumerate(block.factors):
-                if not len(factor.R):
-                    continue
-                place = unknowns.place[block.log, unknowns.channels[c]]
-                used = place >= 0
-                R = factor.R[:, :-1][:, used] / solution.noise[c]
-                residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
-                Z = R @ inverse[place[used]]
-                gram += Z.T @ Z
-                pull += Z.T @ residual
-        steps[g], alone = left_out(gram, pull)
+    for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
+        steps[g], alone = left_out(*_pulls(unknowns, solution, inverse, pieces))
         essential += alone
         shifts[g] = -(inverse @ steps[g])
-    return of_shifts(shifts, steps, essential, derived=derived)
+    return of_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
 
-def of_shifts(shifts: Array, steps: Array, essential: int, *, derived: bool = False) -> Jackknife:
-    """Covariance from the shifts (groups, unknowns) and those of whitened unknowns, `steps` (groups, rank)."""
+def of_shifts(shifts: Array, steps: Array, essential: int, *, shared: float = 0.0) -> Jackknife:
+    """Covariance from the shifts (groups, unknowns) and those of whitened unknowns, `steps` (groups, rank).
+
+    shared: correlation that neighbours have because they pass into one another.
+    """
     G = len(shifts)
     centred = shifts - shifts.mean(axis=0)
-    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0), derived) * (G - 1.0) / G)
+    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0), shared) * (G - 1.0) / G)
     return Jackknife(shifts, grown.T @ grown, G, essential)
 
 
-def _memory(shifts: Array, steps: Array, derived: bool) -> Array:
+def _memory(shifts: Array, steps: Array, shared: float) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
-    correlation, at least the median; of neighbours the median counts in any case. Where it is below zero in noise of
-    derivatives, variances shrink: that at the end of a block is made up for by that at the start of the next. (The
-    unknowns themselves may hang on a few weak directions, as those of one channel of energy do: chance would move all
-    of them together.)
+    correlation, at least the median; of neighbours the median counts in any case, or the unknown's own as far as rows
+    that they share explain it. (The unknowns themselves may hang on a few weak directions, as those of one channel of
+    energy do: chance would move all of them together.)
     """
     power = (shifts**2).sum(axis=0)
     spread = (steps**2).sum(axis=0)
@@ -123,12 +198,12 @@ def _memory(shifts: Array, steps: Array, derived: bool) -> Array:
     for lag in range(1, len(shifts)):
         own = (shifts[lag:] * shifts[:-lag]).sum(axis=0) / np.where(seen, power, 1.0)
         rho = float(np.median((steps[lag:] * steps[:-lag]).sum(axis=0)[spread > 0.0] / spread[spread > 0.0]))
-        limit = chance * np.sqrt(len(shifts) - lag) / len(shifts)
-        if rho > limit:
+        least = shared if lag == 1 else 0.0
+        if rho > least + chance * np.sqrt(len(shifts) - lag) / len(shifts):
             growth += 2.0 * np.maximum(own, rho)
-        elif lag == 1:
-            growth += 2.0 * np.clip(own, rho, 0.0) if derived and rho < -OPPOSITE else 2.0 * max(0.0, rho)
-    return np.maximum(growth, LEAST)
+        elif lag == 1:  # centring makes it smaller by one over the groups
+            growth += 2.0 * np.maximum(rho, np.clip(np.maximum(own, rho) + 1.0 / len(shifts), 0.0, least))
+    return growth
 
 
 def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:

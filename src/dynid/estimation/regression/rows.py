@@ -148,6 +148,9 @@ def _without_accelerations(motion: Motion) -> Motion:
 TRIED = 24
 """Rows per piece of the motion on which noise is tried."""
 
+SWINGS = 0.5
+"""Rows per period of the cut-off at which noise of the accelerations is put in: the motion is slower by far."""
+
 LEAD = 0.5
 """Seconds by which a motion is continued backwards to settle the friction states."""
 
@@ -163,7 +166,9 @@ class Rows:
     """Filtered, decimated rows of a log: t (K,), q, v (K, n), wide (K, width), settled (K, n).
 
     settled: the joint has travelled far enough since the segment began; good: its torque counts. noise (K', width):
-    how noise of the motion as large as that of the sensors changes some of the rows, where it was tried.
+    how noise of the motion as large as that of the sensors changes some of the rows, where it was tried. swings
+    (K'', n, width): how one standard deviation of noise in the acceleration of each joint changes the rows `swung`
+    (K'',); noise is without it, except in balances, which hold no accelerations.
     """
 
     log: int
@@ -175,6 +180,8 @@ class Rows:
     settled: NDArray[np.bool_]
     good: NDArray[np.bool_]
     noise: Array | None = None
+    swings: Array | None = None
+    swung: NDArray[np.int64] | None = None
 
 
 def rows_of(
@@ -225,6 +232,7 @@ class Task:
     memory: list[Array]
     trials: int = 0
     number: int = 0
+    swing: Array | None = None
 
     def rows(self) -> Rows:
         """Write, filter, decimate."""
@@ -241,8 +249,27 @@ class Task:
             rows = rows[self.inside]
         return Rows(
             self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], rows,
-            self.settled[self.inside], self.good[self.inside], noise,
+            self.settled[self.inside], self.good[self.inside], noise, *self._swings(places),
         )  # fmt: skip
+
+    def _swings(self, places: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]] | tuple[None, None]:
+        """Changes by noise of the accelerations, which rows hold linearly: exact where many trials would be needed."""
+        cutoff, equation = self.treatment.cutoff, self.equation
+        if self.swing is None or cutoff is None or not len(places):
+            return None, None
+        step = max(1, int(self.treatment.thin_rate / (SWINGS * cutoff * self.treatment.decimation)))
+        swung = np.arange(min(step // 2, len(places) - 1), len(places), step)
+        some = slice(int(places[swung[0]]), int(places[swung[-1]]) + 1, step * self.treatment.decimation)
+        true = Prepared(0, self.prepared.motion[some], self.prepared.measured[some])
+        stops, memory = self.stops[some], np.empty((2, len(swung), equation.width))
+        plain = write_measured(equation, true, stops, self.treatment, memory[0])[1]
+        swings = np.empty((len(swung), len(self.swing), plain.shape[1]))
+        for k, sigma in enumerate(self.swing):
+            a = true.motion.a.copy()
+            a[:, k] += sigma
+            other = replace(true, motion=replace(true.motion, a=a))
+            swings[:, k] = write_measured(equation, other, stops, self.treatment, memory[1])[1] - plain
+        return swings, swung
 
     def _changes_by_noise(self) -> Array:
         """Rows along pieces of the window with further noise, minus those without."""
@@ -261,6 +288,8 @@ class Task:
             part = slice(start, start + length)
             true = Prepared(0, motion[part], self.prepared.measured[part])
             noisy = replace(true, motion=_with_noise(true.motion, treatment, rng))
+            if self.swing is not None:
+                noisy = replace(noisy, motion=replace(noisy.motion, a=true.motion.a))
             stops = equation.shapes.run(equation.motor(noisy.motion.q), self.stops[start])
             memory = np.empty((2, length, equation.width))
             first, wide = write_measured(equation, noisy, stops, treatment, memory[0])
@@ -284,6 +313,28 @@ def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) 
     window = Window(0, 0, slice(0, count), False, False, Samples(t, q, v, a))
     e = prepare(window, replace(treatment, delay=0.0), np.zeros((count, 0))).motion[: len(motion)]
     return Motion(motion.t, motion.q + e.q, motion.v + e.v, motion.a + e.a)
+
+
+def acceleration_noise(treatment: Treatment) -> Array:
+    """Standard deviation (n,) of the noise of accelerations in filtered rows.
+
+    By impulses at every place between two instants of the thinned rate, in what accelerations are derived from.
+    """
+    assert treatment.noise is not None
+    assert treatment.motion_filter is not None
+    assert treatment.row_filter is not None
+    recorded = np.asarray(~np.isnan(treatment.noise).any(axis=1))
+    last = int(np.flatnonzero(recorded).max())
+    edge, step = treatment.motion_filter.half + treatment.row_filter.half, treatment.thinning
+    thin = 0 if treatment.thin_filter is None else treatment.thin_filter.half + step
+    middle = 2 * (edge * step + thin)
+    x = np.zeros((3, 2 * middle + step, step))
+    x[last, middle + np.arange(step), np.arange(step)] = 1.0
+    t = np.arange(2 * middle + step) / treatment.rate
+    samples = Samples(t, x[0], x[1] if recorded[1] else None, x[2] if recorded[2] else None)
+    window = Window(0, 0, slice(0, len(t)), False, False, samples)
+    e = prepare(window, replace(treatment, delay=0.0), np.zeros((len(t), 0))).motion.a
+    return np.asarray(treatment.noise[last] * np.sqrt((treatment.row_filter.decimate(e, 1) ** 2).sum()))
 
 
 def tasks_of(
@@ -319,6 +370,7 @@ def tasks_of(
     has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
     if treatment.noise is not None:
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
+    swing = acceleration_noise(treatment) if has_noise and not equation.options.is_integral else None
     count = -1
     for window in windows(log, seen, cut, found):
         if detector is not None:
@@ -346,7 +398,7 @@ def tasks_of(
         count += 1
         yield Task(
             equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),
-            _trials(count) if has_noise else 0, count,
+            _trials(count) if has_noise else 0, count, swing,
         )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block
-from dynid.estimation.inference.jackknife import FEWEST, Jackknife, grouped, left_out, of_shifts
+from dynid.estimation.inference.jackknife import FEWEST, SHARED, Jackknife, grouped, left_out, of_shifts, pieces_of
 from dynid.estimation.inference.score import Score
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.structure import random_rows
@@ -242,7 +242,13 @@ def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unkno
 
 
 def shifts_of(
-    unknowns: Unknowns, solution: Solution, levels: Levels, groups: list[tuple[Block, ...]]
+    unknowns: Unknowns,
+    solution: Solution,
+    levels: Levels,
+    groups: list[tuple[Block, ...]],
+    *,
+    derived: bool = False,
+    pulled: bool = False,
 ) -> tuple[Array, int]:
     """How the values (groups, unknowns) shift where the recursion leaves out a group; in how many it cannot.
 
@@ -253,16 +259,19 @@ def shifts_of(
     shifts, essential = np.zeros((len(groups), len(unknowns))), 0
     squares = [solution.R[own, own] for own in levels.own]
     inverses = [scipy.linalg.solve_triangular(R, np.eye(len(R))) for R in squares]
-    for g, group in enumerate(groups):
-        logs = sorted({block.log for block in group})
+    for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
         d, alone = np.zeros(len(unknowns)), False
         for i in reversed(range(len(levels.order))):
             c, own, later = levels.order[i], levels.own[i], levels.later(i)
-            parts = [unknowns.rows(log, c, b.factors[c]) for log in logs for b in group if b.log == log]
+            parts = [unknowns.rows(piece.log, c, piece.factors[c]) for piece in pieces if piece.factors]
+            weight, pull = (
+                np.repeat([getattr(p, name) for p in pieces if p.factors], [len(right) for _, right in parts])
+                for name in ("weight", "pull")
+            )
             A = np.concatenate([rows for rows, _ in parts]) @ levels.free / solution.noise[c]
             e = np.concatenate([right for _, right in parts]) / solution.noise[c] - A @ z - A[:, later] @ d[later]
             Z = A[:, own] @ inverses[i]
-            step, rests = left_out(Z.T @ Z, -(solution.R[own, later] @ d[later]) - Z.T @ e)
+            step, rests = left_out(Z.T @ (weight[:, None] * Z), -(solution.R[own, later] @ d[later]) - Z.T @ (pull * e))
             d[own] = inverses[i] @ step
             alone |= rests
         shifts[g] = levels.free @ d
@@ -278,14 +287,15 @@ def jackknife_recursion(
     most: int = 128,
     *,
     derived: bool = False,
+    pulled: bool = False,
 ) -> Jackknife | None:
     """Deviations by leaving out blocks of time, each time with a recursion of its own; None where they are few."""
     groups = grouped(blocks, most)
     if len(groups) < FEWEST:
         return None
-    shifts, essential = shifts_of(unknowns, solution, levels, groups)
+    shifts, essential = shifts_of(unknowns, solution, levels, groups, derived=derived, pulled=pulled)
     steps = np.linalg.solve(levels.free, shifts.T).T @ solution.R.T
-    return of_shifts(shifts, steps, essential, derived=derived)
+    return of_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
 
 # The joint weighted estimate and that of the recursion: how far they are apart, and where the recursion is blind.
