@@ -128,7 +128,8 @@ def measure(source: Path) -> dict[str, list[str]]:
     trees = modules(root)
     packages = {".".join(name.split(".")[:-1]) for name in trees}
     way = way_of_a_sample(source)
-    changes = [f"{a} -> {b}" for a, b in pairwise(way) if a.split(os.sep)[0] != b.split(os.sep)[0]]
+    inside = [module for module in way if os.sep in module]  # messages, errors and the like are in no package
+    changes = [f"{a} -> {b}" for a, b in pairwise(inside) if a.split(os.sep)[0] != b.split(os.sep)[0]]
     return dict(
         zip(
             LIMITS,

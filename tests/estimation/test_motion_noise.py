@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.errors import IdentificationError
-from dynid.estimation.accumulate.one_pass import Block
+from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import Piece, pieces_of
 from dynid.estimation.regression.rows import acceleration_noise

@@ -49,9 +49,10 @@ def compiled_torques(path: Path, robot: Robot, motion: Motion, shown: Path | Non
     shown = shown or path
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "robot.so"
-        command = [find_compiler(), *FLAGS, "-o", str(library), "-x", "c", str(path.resolve()), "-lm"]
+        command = [find_compiler(), *FLAGS, "-o", str(library), "-x", "c", "-", "-lm"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+            text = path.read_text(encoding="utf-8")
+            done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=_PATIENCE)
         except subprocess.TimeoutExpired as error:
             raise ExportError(
                 "compiler_timeout", "{path}: the compiler has not finished in {seconds:.0f} s", path=shown,
@@ -60,7 +61,7 @@ def compiled_torques(path: Path, robot: Robot, motion: Motion, shown: Path | Non
         if done.returncode != 0:
             raise ExportError(
                 "export_does_not_compile", "{path} does not compile: {reason}", path=shown,
-                reason=done.stderr.strip().splitlines()[0].replace(str(path.resolve()), str(shown)),
+                reason=done.stderr.strip().splitlines()[0],
             )  # fmt: skip
         code = ctypes.CDLL(str(library))
     prefix = c_prefix(robot.name)
@@ -190,8 +191,7 @@ def _by_pinocchio(
         model = pin.buildModelFromUrdf(str(path))
     except (ValueError, RuntimeError) as failure:
         raise ExportError(
-            "pinocchio_cannot_load", "{path}: pinocchio cannot load it: {reason}", path=shown,
-            reason=str(failure).replace(str(path), str(shown)),
+            "pinocchio_cannot_load", "{path}: pinocchio finds no valid URDF in it", path=shown,
         ) from failure  # fmt: skip
     theirs = _rnea(pin, model, robot, motion, lock)
     error = difference(theirs, ours)
@@ -258,7 +258,7 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> 
     except ValueError as error:
         raise ExportError(
             "mujoco_cannot_load", "{path}: MuJoCo cannot load it: {reason}", path=shown,
-            reason=str(error).replace(str(path), str(shown)),
+            reason=error,
         ) from error  # fmt: skip
     data, state = mujoco.MjData(model), TreeState.of(robot, motion)
     joints = unique(link.joint for link in robot.links)
