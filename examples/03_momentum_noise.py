@@ -104,7 +104,7 @@ def study(*, runs: int = 200, seed: int = 0, cutoffs: tuple[float, ...] = CUTOFF
             some, result = by_identification(robot, log, cutoff)
             values |= some
             if cutoff is None:
-                chosen.append((result.cutoff, result.equation.measure.window))
+                chosen.append((result.cutoff, result.equation.options.window))
         for way, x in values.items():
             found.setdefault(way, []).append(x / X - 1.0)
     cutoff, window = np.median(np.array(chosen, dtype=np.float64), axis=0)

@@ -85,7 +85,11 @@ def _classes(hint: Any) -> Iterator[type]:
 
 def _hints(thing: Any) -> dict[str, Any]:
     thing = inspect.unwrap(thing)
-    return typing.get_type_hints(thing, globalns=_names(sys.modules[thing.__module__]))
+    known: dict[str, Any] = {}
+    for part in reversed(thing.__mro__ if inspect.isclass(thing) else (thing,)):
+        if part.__module__.partition(".")[0] == "dynid":
+            known |= _names(sys.modules[part.__module__])
+    return typing.get_type_hints(thing, globalns=known)
 
 
 @functools.cache

@@ -40,6 +40,7 @@ from .logs.markers import MarkerFit as MarkerFit
 from .logs.markers import angles_from_markers as angles_from_markers
 from .logs.read import read_log as read_log
 from .logs.simulate import simulate as simulate
+from .messages import Message as Message
 from .payload.gains import Gains as Gains
 from .payload.identify_gains import identify_gains as identify_gains
 from .payload.identify_payload import identify_payload as identify_payload

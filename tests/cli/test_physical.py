@@ -71,7 +71,7 @@ def test_wrong_input_is_refused_in_one_line(dynid: CommandLine, result: Path, tm
     (tmp_path / "other.json").write_text('{"format": "something"}')
     assert "no file of the format" in dynid.fails("physical", tmp_path / "other.json")
     assert "is not the robot of the result" in dynid.fails("physical", result, "--prior", "ur10")
-    assert "no body can have: 1 (" in dynid.fails("physical", result, "--prior", "puma560")
+    assert "physically impossible: 1 (" in dynid.fails("physical", result, "--prior", "puma560")
     assert "NAME=LOW:HIGH" in dynid.fails("physical", result, "--bound", "M1")
     assert "contradict" in dynid.fails("physical", result, "--bound", "M1=3:2")
     assert "in the way" in dynid.fails("physical", result, "--bound", "M1=9:", "--total-mass", "5")

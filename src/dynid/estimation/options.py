@@ -17,6 +17,7 @@ from dynid.dynamics.friction import find_block
 from dynid.errors import FIX_THE_BASE, IdentificationError
 from dynid.estimation.regression.quadrature import POINTS, QUADRATURES
 from dynid.logs.filtering import Treatment
+from dynid.messages import Option
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
@@ -261,6 +262,6 @@ class Options:
         """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
         if self.offsets_per_log and "offset" not in friction:
             raise IdentificationError(
-                "log_offsets_without_offset", "offsets_per_log= goes with the friction block 'offset', which is not "
-                "used here",
+                "log_offsets_without_offset", "{option} goes with the friction block 'offset', which is not used here",
+                option=Option("offsets_per_log", True),
             )  # fmt: skip

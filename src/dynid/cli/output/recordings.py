@@ -22,6 +22,7 @@ from dynid.logs.column_names import reaction_channels
 from dynid.logs.log import Log
 from dynid.logs.markers import MarkerFit
 from dynid.logs.read import read_log
+from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -35,7 +36,7 @@ MOST = 10_000_000
 """Samples of a resampled motion; more is a mistake in the rate."""
 
 _KEYS = {"positions": "q", "velocities": "v", "accelerations": "a"}
-_YAML_FORM = "this is not the YAML that dynid excite writes; use its .csv or .json"
+_YAML_FORM = Message("unknown_yaml", "this is not the YAML that dynid excite writes", "use its .csv or .json")
 
 
 def read_motion(path: Path, robot: Robot) -> Motion:
