@@ -138,7 +138,7 @@ def _pulls(unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[
             R = factor.R[:, :-1][:, used] / solution.noise[c]
             residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
             Z = R @ inverse[place[used]]
-            gram += piece.weight * (Z.T @ Z)
+            gram += piece.weight * (Z.T @ Z) if piece.weight else 0.0
             pull += piece.pull * (Z.T @ residual)
     return gram, pull
 

@@ -148,7 +148,7 @@ def _without_accelerations(motion: Motion) -> Motion:
 TRIED = 24
 """Rows per piece of the motion on which noise is tried."""
 
-SWINGS = 0.5
+SWINGS = 0.25
 """Rows per period of the cut-off at which noise of the accelerations is put in: the motion is slower by far."""
 
 LEAD = 0.5
