@@ -222,9 +222,9 @@ def errors(seconds: float, model: str, seeds: range) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("model", ["torque", "momentum"])
 def test_standard_deviations_are_those_of_the_errors(model: str) -> None:
-    """24 draws of 4 s: root mean square of error over deviation within a third of one (0.45 with hard-edged blocks)."""
-    z, _ = errors(4.0, model, range(700, 724))
-    assert 0.67 < np.sqrt((z**2).mean()) < 1.33
+    """24 draws of 20 s: root mean square of error over deviation (torques, with hard-edged blocks: 0.63)."""
+    z, _ = errors(20.0, model, range(700, 724))
+    assert 0.75 < np.sqrt((z**2).mean()) < 1.33
 
 
 def test_rows_at_the_ends_of_a_log_do_not_decide() -> None:
