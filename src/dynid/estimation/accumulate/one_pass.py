@@ -167,17 +167,17 @@ class _Collector:
         t = np.concatenate([rows.t for rows in self.waiting])
         swings = [rows.swings for rows in self.waiting if rows.swings is not None and len(rows.swings)]
         factors, unsettled, head, tail, noise = (list[ChannelFactor]() for _ in range(5))
+        ramps = [(head, *_ramp(t - t[0], self.length)), (tail, *_ramp(t[-1] - t, self.length))] if self.noise else []
         for channel in self.equation.channels:
             rows = channel.row(wide)
             good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
             used = channel.settled(counts)
-            factors.append(ChannelFactor.of(rows if good.all() and used.all() else rows[good & used]))
-            unsettled.append(ChannelFactor.of(rows[~good & used]))
-            if self.noise:
-                for ramp, s in ((head, t - t[0]), (tail, t[-1] - t)):
-                    near = good & used & (s < RAMP * self.length)
-                    share = 0.5 - 0.5 * np.sin(0.5 * np.pi * s[near] / (RAMP * self.length))
-                    ramp.append(ChannelFactor.of(rows[near] * np.sqrt(share)[:, None]))
+            every = bool(good.all() and used.all())
+            factors.append(ChannelFactor.of(rows if every else rows[good & used]))
+            unsettled.append(ChannelFactor.of(rows[:0] if every else rows[~good & used]))
+            for ramp, part, shares in ramps:
+                own = slice(None) if every else (good & used)[part]
+                ramp.append(ChannelFactor.of(rows[part][own] * shares[own, None]))
             if swings:
                 swing = np.concatenate([channel.row(part.reshape(-1, part.shape[2])) for part in swings])
                 share = factors[-1].count / sum(map(len, swings))
@@ -244,6 +244,13 @@ class _Collector:
         while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
             self.kept = self.kept[::2]
             self.kept_every *= 2
+
+
+def _ramp(s: Array, length: float) -> tuple[slice, Array]:
+    """Rows within the ramp of a block, s (rows,) from its end, and the roots of their shares."""
+    near = np.flatnonzero(s < RAMP * length)
+    part = slice(int(near[0]), int(near[-1]) + 1)
+    return part, np.sqrt(0.5 - 0.5 * np.sin(0.5 * np.pi * s[part] / (RAMP * length)))
 
 
 def merge_neighbours(blocks: list[Block]) -> list[Block]:

@@ -135,11 +135,14 @@ def _pulls(unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[
                 continue
             place = unknowns.place[piece.log, unknowns.channels[c]]
             used = place >= 0
-            R = factor.R[:, :-1][:, used] / solution.noise[c]
+            R = (factor.R[:, :-1] if used.all() else factor.R[:, :-1][:, used]) / solution.noise[c]
             residual = factor.R[:, -1] / solution.noise[c] - R @ solution.values[place[used]]
-            Z = R @ inverse[place[used]]
-            gram += piece.weight * (Z.T @ Z) if piece.weight else 0.0
-            pull += piece.pull * (Z.T @ residual)
+            if piece.weight:
+                Z = R @ inverse[place[used]]
+                gram += piece.weight * (Z.T @ Z)
+                pull += piece.pull * (Z.T @ residual)
+            else:
+                pull += piece.pull * (inverse[place[used]].T @ (R.T @ residual))
     return gram, pull
 
 
