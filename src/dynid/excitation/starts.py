@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.kernels.threads import only_caller, own_threads, thread_count
+from dynid.dynamics.kernels.threads import is_only_caller, own_threads, thread_count
 from dynid.errors import ExcitationError
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -155,7 +155,7 @@ def _forked(workers: int) -> ProcessPoolExecutor | None:
     """
     if sys.platform != "linux" or multiprocessing.current_process().daemon:
         return None
-    with only_caller() as alone:
+    with is_only_caller() as alone:
         if not alone:
             return None
         pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))

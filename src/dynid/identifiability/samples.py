@@ -13,7 +13,7 @@ from dynid.dynamics.friction import friction_columns, friction_rows
 from dynid.dynamics.kernels.closing import REACHED, SINGULAR
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.dynamics.kernels.rows import ENERGY
-from dynid.dynamics.model import to_active
+from dynid.dynamics.model import gradient_by_active
 from dynid.dynamics.reaction import Reaction
 from dynid.dynamics.regressor import find_model, regressor_adjoint
 from dynid.dynamics.scene import Column, Stage, standard_columns
@@ -258,7 +258,7 @@ class _Rows:
         q = self.question
         if q.model == "energy":
             scene = self.stage.scene(motion)
-            return to_active(scene, rows_adjoint(scene, ENERGY, weights[:, 0]))
+            return gradient_by_active(scene, rows_adjoint(scene, ENERGY, weights[:, 0]))
         flat = weights.reshape(-1, weights.shape[2])
         return regressor_adjoint(q.robot, motion, flat, model=q.model, rotor_inertia=q.rotor_inertia)
 

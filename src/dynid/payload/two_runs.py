@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.accumulate.logs import Progress, collect
+from dynid.estimation.accumulate.logs import Progress, collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.identification import NORMAL
@@ -21,7 +21,7 @@ from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_block
 from dynid.estimation.options import Options
 from dynid.estimation.regression.structure import held_rows, standing_joints
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.least_squares import Constraints, constraints_of, solve
+from dynid.estimation.solve.least_squares import Constraints, build_constraints, solve
 from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log
 from dynid.messages import Message, Option
@@ -177,7 +177,7 @@ class TwoRuns:
 
     def zero_constraints(self, unknowns: Unknowns) -> Constraints | None:
         """Known zeros of the link that carries, as equations of the unknowns."""
-        return constraints_of(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), (), {})[0]
+        return build_constraints(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), (), {})[0]
 
 
 def collect_two_runs(
@@ -209,7 +209,7 @@ def collect_two_runs(
         )  # fmt: skip
     _check_different(loaded, unloaded)
     without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
-    state = collect(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
+    state = collect_logs(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
         if repeat.of < len(without) <= repeat.log:
             raise IdentificationError(

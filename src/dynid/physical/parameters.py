@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification, StoredIdentification
-from dynid.estimation.records import Known, check_shape, names_and_units
+from dynid.estimation.records import Known, check_shape, split_parameter_rows
 from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
@@ -178,5 +178,5 @@ def _check(x: PhysicalParameters) -> PhysicalParameters:
 
 StoredPhysical = Annotated[
     PhysicalParameters,
-    Form((FORMAT, 1), read=lambda data: names_and_units(data, BodyRow), write=_write, check=_check),
+    Form((FORMAT, 1), read=lambda data: split_parameter_rows(data, BodyRow), write=_write, check=_check),
 ]

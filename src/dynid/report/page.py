@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from dynid.concurrency import after_fork
+from dynid.concurrency import run_after_fork
 from dynid.estimation.identification import Identification, Origin
 from dynid.messages import Message
 from dynid.report.elements import visible
@@ -67,7 +67,7 @@ def environment() -> Environment:
     )  # fmt: skip
 
 
-after_fork(environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
+run_after_fork(environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
 
 
 @cache

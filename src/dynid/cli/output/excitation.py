@@ -91,7 +91,7 @@ def show(excitation: Excitation, screen: Console) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
         f"{excitation.robot.name}: condition {excitation.condition:.4g} of {len(excitation.rows.names)} base columns "
-        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {_length(excitation)}",
+        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {_duration_text(excitation)}",
         style="bold",
         highlight=False,
     )
@@ -101,7 +101,7 @@ def show(excitation: Excitation, screen: Console) -> None:
             f"{excitation.value:.4g} now",
             highlight=False,
         )
-    screen.print(use_table(excitation))
+    screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
     screen.print(errors_table(excitation))
@@ -110,11 +110,11 @@ def show(excitation: Excitation, screen: Console) -> None:
     )
 
 
-def _length(excitation: Excitation) -> str:
+def _duration_text(excitation: Excitation) -> str:
     return f"{excitation.duration:.1f} s" if math.isfinite(excitation.duration) else "points without a motion"
 
 
-def use_table(excitation: Excitation) -> Table:
+def limit_use_table(excitation: Excitation) -> Table:
     """Peak over limit of every joint."""
     from rich.table import Table
 
@@ -143,14 +143,14 @@ def errors_table(excitation: Excitation) -> Table:
     return table
 
 
-def files_of(excitation: Excitation, out: Path, rate: float) -> list[tuple[Path, Callable[[Path], object]]]:
+def output_files(excitation: Excitation, out: Path, rate: float) -> list[tuple[Path, Callable[[Path], object]]]:
     """Files to write: the CSV, a ROS trajectory and a page beside it."""
     save = partial(excitation.save, rate=rate)
     page = partial(write_page, excitation)
     return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
 
 
-def facts(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+def json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
     """Everything for machines."""
     return {
         "robot": excitation.robot.name,
@@ -200,7 +200,7 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
         raise LogError(log.name, error.message) from error
 
 
-def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
+def read_urdf_shapes(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
     file = Path(source)
     if file.suffix.lower() != ".urdf" or not file.is_file():
@@ -216,7 +216,7 @@ def show_notes(notes: Sequence[Message], screen: Console) -> None:
         screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for such reasons", highlight=False)
 
 
-def view_facts(
+def view_json_data(
     robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[Message], address: str
 ) -> dict[str, object]:
     """What is shown, for machines."""
@@ -230,7 +230,7 @@ def view_facts(
     }
 
 
-def announce(address: str, screen: Console, *, browser: bool) -> None:
+def open_in_browser(address: str, screen: Console, *, browser: bool) -> None:
     """Tell where the robot is to be seen, and open it."""
     import sys
     import webbrowser
