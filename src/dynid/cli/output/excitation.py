@@ -15,7 +15,7 @@ from dynid.cli.log_options import parse_columns
 from dynid.cli.output.recordings import read_motion
 from dynid.cli.terminal import escaped, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
-from dynid.excitation.excitation import Excitation, limits_of
+from dynid.excitation.excitation import Excitation, find_limits
 from dynid.logs.read import read_log
 from dynid.messages import Message
 from dynid.report.excitation import nominal_values, write_page
@@ -81,7 +81,7 @@ def limits_from_options(
 
 def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> None:
     """A motion through points needs acceleration limits: say so before the search."""
-    if not np.isfinite(limits_of(robot, limits).acceleration).all():
+    if not np.isfinite(find_limits(robot, limits).acceleration).all():
         raise DynidError(
             "missing_acceleration_limits", "a motion through points needs acceleration limits", "give --acceleration",
         )  # fmt: skip

@@ -21,7 +21,7 @@ from dynid.estimation.options import Options
 from dynid.identifiability.base_parameters import remembered_base_parameters
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.parameters import BaseParameters
-from dynid.identifiability.samples import draw
+from dynid.identifiability.samples import draw_rows
 from dynid.logs.log import Samples
 from dynid.robot.force_sensor import ForceSensor, is_force
 from dynid.robot.joint_column import JointColumn
@@ -457,7 +457,7 @@ def _find_base_parameters(robot: Robot, options: Options) -> BaseParameters:
 def _base_parameters_seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:
     """Base parameters that the torques of some joints reveal, by random samples of their rows."""
     question = base.question
-    drawn = draw(question, 3 * len(question.columns) * question.robot.n, 0)
+    drawn = draw_rows(question, 3 * len(question.columns) * question.robot.n, 0)
     rows = np.arange(len(drawn.matrix)).reshape(-1, question.robot.n)[:, joints].ravel()
     noise = None if drawn.noise is None else drawn.noise[rows]
     found = find_by_qr(drawn.matrix[rows], left_out=question.known, noise=noise)

@@ -16,7 +16,7 @@ from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, sign_changes
-from dynid.logs.filtering import Prepared, Treatment, decimated, kept_indices, prepare
+from dynid.logs.filtering import Prepared, Treatment, filter_and_decimate_rows, kept_indices, prepare_window
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
 from dynid.logs.segments import Splitting, Window, windows
@@ -243,7 +243,7 @@ class Task:
         first, wide = write_measured(self.equation, self.prepared, self.stops, treatment, memory)
         noise = self._changes_by_noise() if self.trials else None
         ends = (self.window.starts, self.window.ends)
-        rows = decimated(wide, first, _core_indices(self.window, treatment, self.half), ends, treatment)
+        rows = filter_and_decimate_rows(wide, first, _core_indices(self.window, treatment, self.half), ends, treatment)
         places = self.where[self.inside] - self.prepared.first
         if not self.inside.all():
             rows = rows[self.inside]
@@ -297,7 +297,7 @@ class Task:
             first, wide = write_measured(equation, noisy, stops, treatment, memory[0])
             wide = wide - write_measured(equation, true, self.stops[part], treatment, memory[1])[1]
             core = (first + edge, first + len(wide) - edge)
-            found.append(decimated(wide, first, core, (False, False), treatment))
+            found.append(filter_and_decimate_rows(wide, first, core, (False, False), treatment))
         return np.concatenate(found)
 
 
@@ -313,7 +313,7 @@ def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) 
     )
     assert q is not None
     window = Window(0, 0, slice(0, count), False, False, Samples(t, q, v, a))
-    e = prepare(window, replace(treatment, delay=0.0), np.zeros((count, 0))).motion[: len(motion)]
+    e = prepare_window(window, replace(treatment, delay=0.0), np.zeros((count, 0))).motion[: len(motion)]
     return Motion(motion.t, motion.q + e.q, motion.v + e.v, motion.a + e.a)
 
 
@@ -335,7 +335,7 @@ def acceleration_noise(treatment: Treatment) -> Array:
     t = np.arange(2 * middle + step) / treatment.rate
     samples = Samples(t, x[0], x[1] if recorded[1] else None, x[2] if recorded[2] else None)
     window = Window(0, 0, slice(0, len(t)), False, False, samples)
-    e = prepare(window, replace(treatment, delay=0.0), np.zeros((len(t), 0))).motion.a
+    e = prepare_window(window, replace(treatment, delay=0.0), np.zeros((len(t), 0))).motion.a
     return np.asarray(treatment.noise[last] * np.sqrt((treatment.row_filter.decimate(e, 1) ** 2).sum()))
 
 
@@ -378,13 +378,13 @@ def tasks_of(
         if detector is not None:
             window = detector.without_glitches(window)
         prepared = hold_standing_joints(
-            prepare(window, treatment, equation.measured(window.samples)), standing, posture
+            prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
         )
         share = None
         if detector is not None and clean:
             window, share = detector.clean(window, prepared)
             prepared = hold_standing_joints(
-                prepare(window, treatment, equation.measured(window.samples)), standing, posture
+                prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
             )
         if friction is None or window.starts:
             friction = FrictionState(equation, prepared, treatment.thin_rate)
