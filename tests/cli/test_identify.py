@@ -209,7 +209,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dynid.estimation.identify.collect", interrupted)
+    monkeypatch.setattr("dynid.estimation.identify.collect_logs", interrupted)
     done = dynid("identify", "gautier3", log, "--out", tmp_path / "result.json", code=130)
     assert done.err == "dynid: interrupted\n"
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from dynid.errors import DynidError
-from dynid.messages import Message, messages_in, spoken
+from dynid.messages import Message, for_command_line_text, messages_in
 from dynid.storage.files import find_descriptor, find_target, write_text
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Outputs:
             finish_with_warnings(warnings)
         finally:
             for message in self.failed:
-                write_error(f"dynid: {spoken(message)}")
+                write_error(f"dynid: {for_command_line_text(message)}")
             if self.failed:
                 raise SystemExit(2)
 
@@ -211,12 +211,12 @@ def show_notes(robot: Robot, out: Console) -> None:
 
 def show_note(note: str, out: Console) -> None:
     """Print one thing that was noticed, in the words of the command line."""
-    print_line(out, f"note: {spoken(note)}")
+    print_line(out, f"note: {for_command_line_text(note)}")
 
 
 def print_line(out: Console, text: str, style: str | None = None) -> None:
     """Print one line; a message in the words of the command line."""
-    out.print(escaped(spoken(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
+    out.print(escaped(for_command_line_text(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
 
 
 def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
@@ -229,7 +229,7 @@ def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
 def finish_with_warnings(warnings: Sequence[Message]) -> None:
     """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
     for warning in dict.fromkeys(warnings):
-        write_error(f"warning: {spoken(warning)}")
+        write_error(f"warning: {for_command_line_text(warning)}")
     if warnings:
         raise SystemExit(1)
 
@@ -263,7 +263,7 @@ def _to_json_value(data: object) -> object:
         case float():
             return data if math.isfinite(data) else None
         case Message():
-            return spoken(data)
+            return for_command_line_text(data)
         case dict():
             return {str(key): _to_json_value(value) for key, value in data.items()}
         case list() | tuple():

@@ -18,7 +18,7 @@ from dynid.logs.readers.table import Batch, Numbers, Table
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.storage.files import near
+from dynid.storage.files import suggest_similar_file
 
 # The format of a log file, by its suffix, and what its first bytes say where the two disagree.
 
@@ -73,7 +73,7 @@ def open_table(path: Path, topic: str | None = None) -> Table:
         if not is_folder and not path.is_file():
             if path.exists():
                 raise LogError(name, "not_a_file", "this is not a file")
-            raise LogError(name, "file_not_found", "there is no such file{near}", near=near(path))
+            raise LogError(name, "file_not_found", "there is no such file{near}", near=suggest_similar_file(path))
         if is_folder:
             if not (path / "metadata.yaml").is_file():
                 raise LogError(

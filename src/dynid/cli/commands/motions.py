@@ -99,7 +99,7 @@ def view(
     from dynid.cli import terminal
     from dynid.cli.output import excitation
     from dynid.robot.load import load_robot
-    from dynid.viewer.server import check_installed, run
+    from dynid.viewer.server import check_installed, run_viewer
 
     check_installed()
     terminal.check_output_path("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
@@ -120,7 +120,7 @@ def view(
             terminal.write_json(json, excitation.view_json_data(loaded, path, shapes, notes, address))
         excitation.open_in_browser(address, screen, browser=browser)
 
-    run(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)
+    run_viewer(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)
 
 
 # The command `markers`: parse, call, show.

@@ -22,7 +22,7 @@ from dynid.identifiability.base_reactions import (
     sufficient_channels,
 )
 from dynid.identifiability.parameters import BaseParameters
-from dynid.messages import Message, spoken
+from dynid.messages import Message, for_command_line_text
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -104,13 +104,13 @@ def comparison_table(compared: MethodComparison) -> Table:
     """Methods side by side."""
     from rich.table import Table
 
-    verdict = escaped(spoken(compared.verdict))
+    verdict = escaped(for_command_line_text(compared.verdict))
     table = Table("method", "no effect", "regrouped", "base", "gap", box=None, caption=verdict)
     for name, found in compared.results.items():
         gap = "exact" if math.isinf(found.gap) else f"{found.gap:.1e}"
         table.add_row(name, str(len(found.no_effect)), str(len(found.regrouped)), str(found.count), gap)
     for name, reason in compared.refused.items():
-        table.add_row(name, "", "", "-", escaped(spoken(reason)))
+        table.add_row(name, "", "", "-", escaped(for_command_line_text(reason)))
     return table
 
 

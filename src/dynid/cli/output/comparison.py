@@ -19,7 +19,7 @@ from dynid.estimation.compare import SHARE, Comparison, EstimatorRun, compare_es
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_out_share
 from dynid.logs.log import Log
-from dynid.messages import Message, spoken
+from dynid.messages import Message, for_command_line_text
 from dynid.physical.parameters import PhysicalParameters
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
         f"{compared.reference.name}",
     )
     for run in compared.refused:
-        say(screen, f"{run.name} refused: {spoken(run.refusal or '')}")
+        say(screen, f"{run.name} refused: {for_command_line_text(run.refusal or '')}")
     if compared.interrupted:
         say(screen, "interrupted: the runs that are missing were not tried")
     names = shown_parameters(compared, every)

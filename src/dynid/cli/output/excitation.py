@@ -22,7 +22,7 @@ from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
 from dynid.viewer.server import Path as JointPath
-from dynid.viewer.server import path_of
+from dynid.viewer.server import make_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -192,10 +192,10 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
         )  # fmt: skip
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
-        return path_of(robot, motion.t, motion.q)
+        return make_path(robot, motion.t, motion.q)
     log = read_log(file, robot, columns=parse_columns(column) or None)
     try:
-        return path_of(robot, log.t, log.q)
+        return make_path(robot, log.t, log.q)
     except DynidError as error:
         raise LogError(log.name, error.message) from error
 

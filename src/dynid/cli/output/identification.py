@@ -14,7 +14,7 @@ from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
 from dynid.estimation.joint_parameters import joint_parameters
-from dynid.messages import spoken
+from dynid.messages import for_command_line_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -73,7 +73,7 @@ def show(result: Identification, screen: Console) -> None:
     for note in result.notes:
         show_note(note, screen)
     print_line(screen, f"verdict: {result.verdict}", style="bold")
-    print_line(screen, f"next: {spoken(result.verdict.next_step)}")
+    print_line(screen, f"next: {for_command_line_text(result.verdict.next_step)}")
 
 
 def show_data(result: Identification, screen: Console) -> None:
@@ -91,9 +91,9 @@ def show_data(result: Identification, screen: Console) -> None:
             screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of"
         )
     for log, sentences in result.findings:
-        print_line(screen, f"{log}: {'nothing to repair' if not sentences else spoken(sentences[0])}")
+        print_line(screen, f"{log}: {'nothing to repair' if not sentences else for_command_line_text(sentences[0])}")
         for sentence in sentences[1:]:
-            print_line(screen, f"  {spoken(sentence)}")
+            print_line(screen, f"  {for_command_line_text(sentence)}")
     if result.cutoff is None:
         print_line(screen, f"filter: none; {result.cutoff_reason}")
     else:

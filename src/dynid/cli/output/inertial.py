@@ -15,7 +15,7 @@ from dynid.cli.terminal import Outputs, escaped, print_line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.exports.export import Export, export
-from dynid.messages import Message, spoken
+from dynid.messages import Message, for_command_line_text
 from dynid.payload.gains import Gains
 from dynid.payload.payload import ELEMENTS, Payload
 from dynid.physical.check import Check
@@ -279,7 +279,7 @@ def _show_logs(
     screen: Console,
 ) -> None:
     for log, sentences in findings:
-        print_line(screen, f"{log}: {'; '.join(map(spoken, sentences)) or 'nothing to repair'}")
+        print_line(screen, f"{log}: {'; '.join(map(for_command_line_text, sentences)) or 'nothing to repair'}")
     print_line(
         screen, f"filter: {'none' if cutoff is None else f'{cutoff:.4g} Hz'}; friction: {', '.join(friction) or 'none'}"
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.errors import LogError
-from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge_factors
+from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
@@ -205,7 +205,7 @@ class _Collector:
         for c, channel in enumerate(self.equation.channels):
             total = sum(block.factors[c].count for block in blocks)
             tried = ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1)))
-            factors.append(merge_factors([tried, *(block.noise[c] for block in blocks if block.noise)]))
+            factors.append(merge([tried, *(block.noise[c] for block in blocks if block.noise)]))
         self.floor.append(tuple(factors))
         self.noise = []
 
@@ -216,12 +216,12 @@ class _Collector:
         for c in range(len(settling)):
             settled = sum(block.factors[c].count for block in self.blocks[self.first_block :])
             if sum(factors[c].count for factors in self.unsettled.values()) <= settled:
-                settling[c] = merge_factors([settling[c], *(factors[c] for factors in self.unsettled.values())])
+                settling[c] = merge([settling[c], *(factors[c] for factors in self.unsettled.values())])
                 continue
             for place, unsettled in self.unsettled.items():
                 block = self.blocks[place]
                 own = list(block.factors)
-                own[c] = merge_factors([own[c], unsettled[c]])
+                own[c] = merge([own[c], unsettled[c]])
                 self.blocks[place] = replace(block, factors=tuple(own))
         self.settling[log] = tuple(settling)
 
@@ -232,7 +232,7 @@ class _Collector:
             new = first + (place - first) // 2
             before = merged.get(new)
             merged[new] = (
-                factors if before is None else tuple(merge_factors(pair) for pair in zip(before, factors, strict=True))
+                factors if before is None else tuple(merge(pair) for pair in zip(before, factors, strict=True))
             )
         self.unsettled = merged
 
@@ -254,8 +254,8 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
         left = blocks[k]
         if k + 1 < len(blocks) and blocks[k + 1].log == left.log:
             right = blocks[k + 1]
-            factors = tuple(merge_factors(pair) for pair in zip(left.factors, right.factors, strict=True))
-            noise = tuple(merge_factors(pair) for pair in zip(left.noise, right.noise, strict=False))
+            factors = tuple(merge(pair) for pair in zip(left.factors, right.factors, strict=True))
+            noise = tuple(merge(pair) for pair in zip(left.noise, right.noise, strict=False))
             noise = noise or left.noise or right.noise
             merged.append(Block(left.log, left.start, right.stop, factors, left.head, right.tail, noise))
             k += 2
@@ -284,8 +284,6 @@ def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[Ch
     """One factor per channel for every log."""
     logs = sorted({block.log for block in blocks})
     return {
-        log: tuple(
-            merge_factors(list(column)) for column in zip(*(b.factors for b in blocks if b.log == log), strict=True)
-        )
+        log: tuple(merge(list(column)) for column in zip(*(b.factors for b in blocks if b.log == log), strict=True))
         for log in logs
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.dynamics.friction import STOP
-from dynid.estimation.accumulate.factor import ChannelFactor, merge_factors
+from dynid.estimation.accumulate.factor import ChannelFactor, merge
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
@@ -205,7 +205,7 @@ def _factors_with_slope(
             own = channel.row(rows.wide)
             y = own[:, -1] if shift == 0.0 else CubicSpline(rows.t, own[:, -1])(rows.t + shift)
             of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], y])[inside]))
-    return {log: [merge_factors(some) for some in channels] for log, channels in factors.items()}
+    return {log: [merge(some) for some in channels] for log, channels in factors.items()}
 
 
 def _stack_rows_with_slope(
