@@ -34,8 +34,8 @@ from dynid.excitation.fourier_search import (
     BoundedCoefficients,
     FourierProblem,
     random_coefficients,
+    scale_to_limits,
     search_from,
-    settle,
 )
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.robot.inertia import from_pinocchio
@@ -180,7 +180,7 @@ class Differences:
 def gradient() -> Table:
     """One gradient by all coefficients."""
     problem = panda()
-    y = settle(problem, random_coefficients(problem, SEED))[1]
+    y = scale_to_limits(problem, random_coefficients(problem, SEED))[1]
     objective = Objective.of(problem, GRADIENT_SAMPLES)
     differences = Differences(objective)
     differences.check(y)
@@ -237,7 +237,7 @@ class Course:
     @staticmethod
     def of(problem: FourierProblem, visited: list[tuple[float, Array]], start: float) -> Course:
         """Judge what was visited after the clock has stopped: exact peaks taken to the limits, true value."""
-        return Course(tuple((seconds - start, settle(problem, y)[0]) for seconds, y in visited))
+        return Course(tuple((seconds - start, scale_to_limits(problem, y)[0]) for seconds, y in visited))
 
 
 class RecordedProblem(FourierProblem):

@@ -19,8 +19,8 @@ from dynid.estimation.identify import identify
 from dynid.logs.log import Log
 from dynid.logs.simulate import simulate
 from dynid.physical.find import physical_parameters
-from dynid.physical.prior import bodies_from_sizes, prior_of
-from dynid.physical.problem import seen_by, suited
+from dynid.physical.prior import bodies_from_sizes, find_prior
+from dynid.physical.problem import identified_combinations, scale_prior_to_data
 from dynid.physical.search import MARGIN
 from dynid.robot.inertia import pseudo_inertia
 from dynid.robot.motion import Motion
@@ -124,7 +124,11 @@ def solve_all_rows(result: Identification, log: Log) -> float:
         weight = 1.0 / result.noise[:, None]
         _ROWS[N] = (np.concatenate([W, F], axis=2) * weight).reshape(N * n, -1), (log.tau / result.noise).ravel()
     A, b = _ROWS[N]
-    x, prior, conditions = cp.Variable(A.shape[1]), suited(result, seen_by(result), prior_of(robot, None)), []
+    x, prior, conditions = (
+        cp.Variable(A.shape[1]),
+        scale_prior_to_data(result, identified_combinations(result), find_prior(robot, None)),
+        [],
+    )
     for k, link in enumerate(robot.links):
         first = robot.parameter_names.index("XX" + link.label)
         basis = [pseudo_inertia(unit) for unit in np.eye(10)]

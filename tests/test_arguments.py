@@ -388,7 +388,7 @@ refused("read_log", "topic= is for bags", read, topic="/joint_states")
 
 
 def read_bag(**k: Any) -> Log:
-    file = write_bag(folder() / "bag", bag_messages(recorded()._all, robot().joint_names))
+    file = write_bag(folder() / "bag", bag_messages(recorded()._all_samples, robot().joint_names))
     return Log.of(replace_name(dynid.read_log(file, robot(), **k)))
 
 

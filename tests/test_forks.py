@@ -64,15 +64,15 @@ def recorded(name: str = "gautier3", rate: float = 50.0) -> tuple[dynid.Robot, d
 
 def test_a_csv_file_is_read_before_and_after_the_fork(tmp_path: Path) -> None:
     robot, log = recorded()
-    path = write_csv(tmp_path / "log.csv", log._all)
+    path = write_csv(tmp_path / "log.csv", log._all_samples)
     packed = tmp_path / "log.csv.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     half_read = dynid.read_log(path, robot)
-    before = dynid.read_log(path, robot)._all
+    before = dynid.read_log(path, robot)._all_samples
     for job in (
-        lambda: dynid.read_log(path, robot)._all,
-        lambda: dynid.read_log(packed, robot)._all,
-        lambda: half_read._all,
+        lambda: dynid.read_log(path, robot)._all_samples,
+        lambda: dynid.read_log(packed, robot)._all_samples,
+        lambda: half_read._all_samples,
     ):
         after = in_fork(job)
         for name in ("t", "q", "v", "a", "tau"):
@@ -81,7 +81,7 @@ def test_a_csv_file_is_read_before_and_after_the_fork(tmp_path: Path) -> None:
 
 def test_identification_after_a_fork(tmp_path: Path) -> None:
     robot, log = recorded(rate=100.0)
-    path = write_csv(tmp_path / "log.csv", log._all)
+    path = write_csv(tmp_path / "log.csv", log._all_samples)
 
     def job(folder: Path) -> tuple[Any, ...]:
         folder.mkdir()
@@ -101,7 +101,7 @@ def test_identification_after_a_fork(tmp_path: Path) -> None:
 
 def test_parquet_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
     robot, log = recorded()
-    path = write_parquet(tmp_path / "log.parquet", log._all)
+    path = write_parquet(tmp_path / "log.parquet", log._all_samples)
     opened = dynid.read_log(path, robot)
     assert len(opened)
     again = dynid.read_log(path, robot)
@@ -162,8 +162,8 @@ sys.exit("hangs" if hangs else 0)
 def test_polars_of_the_parent(tmp_path: Path, before: str, answer: str) -> None:
     """Loaded, it is of use to a child; used, it is not, also where the child is the first to load dynid."""
     _, log = recorded()
-    write_csv(tmp_path / "log.csv", log._all)
-    write_parquet(tmp_path / "log.parquet", log._all)
+    write_csv(tmp_path / "log.csv", log._all_samples)
+    write_parquet(tmp_path / "log.parquet", log._all_samples)
     script = SCRIPT.format(folder=str(tmp_path), before=before, limit=LIMIT)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=2 * LIMIT)
     assert (done.stdout.strip(), done.returncode) == (answer, 0), done.stderr

@@ -89,7 +89,7 @@ def test_all_models_and_estimators() -> None:
 def test_all_formats(tmp_path: Path) -> None:
     """Each through a library of its own: polars, NumPy, SciPy, h5py, rosbags."""
     robot = with_bodies("gautier3", 5)
-    samples = dynid.simulate(robot, fourier_motion(robot, rate=50.0))._all
+    samples = dynid.simulate(robot, fourier_motion(robot, rate=50.0))._all_samples
     writers = (write_csv, write_gz, write_parquet, write_npz, write_mat, write_hdf5, write_csv, write_parquet)
     endings = ("csv", "csv.gz", "parquet", "npz", "mat", "h5", "csv", "parquet")
     files = [tmp_path / f"{k}.{ending}" for k, ending in enumerate(endings)]
@@ -145,7 +145,7 @@ def test_physical_parameters_and_files(tmp_path: Path) -> None:
 
         def run() -> tuple[Any, ...]:
             folder.mkdir(exist_ok=True)
-            log = dynid.read_log(write_csv(folder / "log.csv", logs[name]._all), dynid.load_robot(name))
+            log = dynid.read_log(write_csv(folder / "log.csv", logs[name]._all_samples), dynid.load_robot(name))
             bodies = dynid.physical_parameters(found[name])
             for suffix in ("urdf", "toml", "json"):
                 dynid.export(bodies, folder / f"robot.{suffix}")
@@ -182,7 +182,7 @@ def test_design_excitation(count: int) -> None:
 def test_one_robot_and_one_log_for_all(tmp_path: Path) -> None:
     robot = with_bodies("gautier3", 3, friction=True)
     log = dynid.simulate(robot, fourier_motion(robot, duration=20.0, rate=200.0), noise=0.1)
-    path = write_csv(tmp_path / "log.csv", log._all)
+    path = write_csv(tmp_path / "log.csv", log._all_samples)
     shared, known = dynid.read_log(path, robot), dynid.identify(robot, log, friction=PLAIN).values
 
     def run() -> tuple[Any, ...]:
@@ -239,7 +239,7 @@ os._exit(bool(errors or hanging))
 def test_first_use_by_all_threads_at_once(tmp_path: Path) -> None:
     """Everything loads when first used: modules, kernels, caches."""
     robot = with_bodies("gautier3", 3)
-    write_csv(tmp_path / "log.csv", dynid.simulate(robot, fourier_motion(robot, rate=20.0))._all)
+    write_csv(tmp_path / "log.csv", dynid.simulate(robot, fourier_motion(robot, rate=20.0))._all_samples)
     dynid.export(dynid.physical_parameters(identification("gautier3", 1, rate=50.0)), tmp_path / "arm.urdf")
     script = f"FOLDER = {str(tmp_path)!r}\n{FIRST}"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=LIMIT)

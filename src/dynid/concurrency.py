@@ -28,7 +28,7 @@ def hold_across_forks(lock: ReentrantLock) -> None:
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
-def after_fork(work: Callable[[], None]) -> None:
+def run_after_fork(work: Callable[[], None]) -> None:
     """Do something in every forked child."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=work)
@@ -81,12 +81,12 @@ _loaded_before_fork = [False]
 
 def polars_lost_its_threads() -> bool:
     """Whether this process was forked after polars started its threads: it would wait for them for ever."""
-    if _loaded_before_fork[0] and _polars_answers():
+    if _loaded_before_fork[0] and _polars_has_threads():
         _loaded_before_fork[0] = False
     return _loaded_before_fork[0]
 
 
-def _polars_answers() -> bool:
+def _polars_has_threads() -> bool:
     """Whether polars has threads here, or starts them only now (it does so when first used, not when loaded)."""
     tasks = Path("/proc/self/task")
     if not tasks.is_dir():
@@ -98,7 +98,7 @@ def _polars_answers() -> bool:
     return len(list(tasks.iterdir())) > len(names)
 
 
-def _note_polars() -> None:
+def _record_polars_loaded() -> None:
     _loaded_before_fork[0] = "polars" in sys.modules
 
 
@@ -111,6 +111,6 @@ def _is_forked_worker() -> bool:
     return bool(method == "fork")
 
 
-after_fork(_note_polars)
+run_after_fork(_record_polars_loaded)
 if _is_forked_worker():
-    _note_polars()
+    _record_polars_loaded()

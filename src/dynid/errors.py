@@ -24,9 +24,9 @@ class DynidError(Exception):
     message: Message
 
     def __init__(self, code: str | Message, what: str = "", remedy: str = "", /, **facts: Any) -> None:
-        self._say(code if isinstance(code, Message) else Message(code, what, remedy, **facts))
+        self._set_message(code if isinstance(code, Message) else Message(code, what, remedy, **facts))
 
-    def _say(self, message: Message) -> None:
+    def _set_message(self, message: Message) -> None:
         self.message = message
         Exception.__init__(self, str(message))
 
@@ -64,7 +64,7 @@ class RobotFileError(DynidError):
             code = [code if isinstance(code, Message) else Message(code, what, remedy, **facts)]
         self.problems = tuple(code)
         lines = [problem.about(file) for problem in self.problems]
-        self._say(lines[0] if len(lines) == 1 else Message.lines("several_mistakes", lines))
+        self._set_message(lines[0] if len(lines) == 1 else Message.lines("several_mistakes", lines))
 
 
 class UnknownRobotError(DynidError):
@@ -110,7 +110,7 @@ class LoopError(DynidError):
         super().__init__(
             "loop_does_not_close", "the loop {frames} cannot close at sample {at}: {residual:.3g} m or rad are left",
             "keep the active joints inside the mechanism's workspace",
-            frames=frames, sample=sample, time=time, residual=residual, at=_instant(sample, time),
+            frames=frames, sample=sample, time=time, residual=residual, at=_sample_text(sample, time),
         )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ class SingularPathError(LoopError):
             self, "singular_path", "the loop {frames} passes a singular position between its stated assembly and "
             "sample {at}, beyond which its assembly mode is not determined",
             "keep the motion on one side of it, state start and at there, or write a parallelogram as [[coupling]]",
-            frames=frames, sample=sample, time=time, at=_instant(sample, time),
+            frames=frames, sample=sample, time=time, at=_sample_text(sample, time),
         )  # fmt: skip
 
 
@@ -135,11 +135,11 @@ class DeadPointError(LoopError):
         DynidError.__init__(
             self, "dead_point", "the loop {frames} is at a dead point at sample {at}: the passive joints' "
             "velocities are not determined there", "leave such samples out",
-            frames=frames, sample=sample, time=time, at=_instant(sample, time),
+            frames=frames, sample=sample, time=time, at=_sample_text(sample, time),
         )  # fmt: skip
 
 
-def _instant(sample: int, time: float | None) -> str:
+def _sample_text(sample: int, time: float | None) -> str:
     return f"{sample}" if time is None else f"{sample} (t = {time:.6g} s)"
 
 
@@ -156,7 +156,7 @@ class LogError(DynidError):
     def __init__(self, log: str, code: str | Message, what: str = "", remedy: str = "", /, **facts: Any) -> None:
         self.log = log
         self.problem = code if isinstance(code, Message) else Message(code, what, remedy, **facts)
-        self._say(self.problem.about(log))
+        self._set_message(self.problem.about(log))
 
 
 class IdentificationError(DynidError):

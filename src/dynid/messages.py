@@ -37,7 +37,7 @@ class Option:
     def render(self, front: Front) -> str:
         """Return `columns={'q': None}`, or `--column q=`."""
         if front == "python":
-            return f"{self.keyword}=" + ("" if self.value is ANYTHING else _python(self.value))
+            return f"{self.keyword}=" + ("" if self.value is ANYTHING else _python_text(self.value))
         name = f"--{_NAMES.get(self.keyword, self.keyword)}".replace("_", "-")
         match self.value:
             case True:
@@ -48,13 +48,13 @@ class Option:
                 return f"{name} none"
             case Mapping():
                 blank = _BLANKS.get(self.keyword, "VALUE")
-                entries = [f"{key}={_command_line(value, blank)}" for key, value in self.value.items()]
+                entries = [f"{key}={_command_line_text(value, blank)}" for key, value in self.value.items()]
                 return (
                     " ".join(f"{name} {e}" for e in entries)
                     if self.keyword in _REPEATED
                     else f"{name} {','.join(entries)}"
                 )
-        words = "" if self.value is ANYTHING else _command_line(self.value, "")
+        words = "" if self.value is ANYTHING else _command_line_text(self.value, "")
         return f"{name} {words}".rstrip()
 
     def __str__(self) -> str:
@@ -101,13 +101,16 @@ class Message(str):
 
     def __new__(cls, code: str, what: str, remedy: str = "", /, **facts: Any) -> Self:
         """Fill the templates."""
-        facts = {name: _fact(value) for name, value in facts.items()}
-        texts = [(_fill(what, facts, front), _fill(remedy, facts, front)) for front in ("python", "command line")]
+        facts = {name: _to_picklable(value) for name, value in facts.items()}
+        texts = [
+            (_fill_template(what, facts, front), _fill_template(remedy, facts, front))
+            for front in ("python", "command line")
+        ]
         (said, advice), spoken = texts
-        return cls._made(_join(said, advice), code, facts, said, advice, _join(*spoken), spoken[1])
+        return cls._create(_join_remedy(said, advice), code, facts, said, advice, _join_remedy(*spoken), spoken[1])
 
     @classmethod
-    def _made(cls, text: str, code: str, facts: Mapping[str, Any], what: str, remedy: str, *spoken: str) -> Self:
+    def _create(cls, text: str, code: str, facts: Mapping[str, Any], what: str, remedy: str, *spoken: str) -> Self:
         """spoken: the text for the command line, and the remedy there if it is another."""
         self = super().__new__(cls, text)
         self.code, self.facts, self.what, self.remedy = code, dict(facts), what, remedy
@@ -119,12 +122,12 @@ class Message(str):
         """Return several messages as one with a line each; its facts are their codes."""
         text, spoken = "\n".join(messages), "\n".join(m.for_command_line for m in messages)
         remedy = "\n".join(m.remedy for m in messages if m.remedy)
-        return cls._made(text, code, {"codes": [m.code for m in messages]}, text, remedy, spoken)
+        return cls._create(text, code, {"codes": [m.code for m in messages]}, text, remedy, spoken)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travel between processes and survive a copy."""
         spoken = self.for_command_line, self._spoken_remedy
-        return _restored, (str(self), self.code, self.facts, self.what, self.remedy, *spoken)
+        return _restore_message, (str(self), self.code, self.facts, self.what, self.remedy, *spoken)
 
     def __str__(self) -> str:
         """Return a plain string: what is made from a message is none."""
@@ -134,11 +137,11 @@ class Message(str):
         """Return the same message with what it is about in front: `log.csv: ...`."""
         texts = (f"{subject}: {text}" for text in (self, self.what, self.for_command_line))
         whole, what, spoken = texts
-        return self._made(whole, self.code, self.facts, what, self.remedy, spoken, self._spoken_remedy)
+        return self._create(whole, self.code, self.facts, what, self.remedy, spoken, self._spoken_remedy)
 
     def record(self, front: Front | None = None) -> dict[str, Any]:
         """Return it for JSON: code, text, facts, remedy; in the words of one front, or of both."""
-        facts = {name: _plain(value, front or "python") for name, value in self.facts.items()}
+        facts = {name: _to_json_value(value, front or "python") for name, value in self.facts.items()}
         data: dict[str, Any] = {"code": self.code, "text": str(self), "facts": facts, "remedy": self.remedy}
         if front == "command line":
             return data | {"text": self.for_command_line, "remedy": self._spoken_remedy}
@@ -150,7 +153,7 @@ class Message(str):
         if isinstance(data, cls):
             return data
         if isinstance(data, str):
-            return cls._made(data, "", {}, data, "", data)
+            return cls._create(data, "", {}, data, "", data)
         keys = ("text", "code", "remedy")
         if not isinstance(data, Mapping) or not all(isinstance(data.get(key), str) for key in keys):
             raise ValueError("a message is a text, or has text, code, remedy and facts")
@@ -159,7 +162,7 @@ class Message(str):
         if not isinstance(facts, Mapping) or not isinstance(spoken, str):
             raise ValueError("facts of a message are a mapping, its command_line is a text")
         what = text.removesuffix(remedy).rstrip("; ") if remedy else text
-        return cls._made(text, code, facts, what, remedy, spoken)
+        return cls._create(text, code, facts, what, remedy, spoken)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
@@ -188,13 +191,13 @@ def messages_in(data: object) -> Iterator[Message]:
     yield from seen.values()
 
 
-def spoken(text: str) -> str:
+def for_command_line_text(text: str) -> str:
     """Return a text in the words of the command line."""
     return text.for_command_line if isinstance(text, Message) else text
 
 
-def _restored(*parts: Any) -> Message:
-    return Message._made(*parts)
+def _restore_message(*parts: Any) -> Message:
+    return Message._create(*parts)
 
 
 class _Filler(string.Formatter):
@@ -212,37 +215,37 @@ class _Filler(string.Formatter):
             case list() | tuple() | set() | frozenset() if not format_spec:
                 return ", ".join(self.format_field(part, "") for part in value)
             case list() | tuple():
-                return _shortened(value, int(format_spec))
+                return _quote_names(value, int(format_spec))
         return format(value, format_spec)
 
 
-def _shortened(names: Sequence[object], limit: int) -> str:
+def _quote_names(names: Sequence[object], limit: int) -> str:
     more = f", ... ({len(names)} in all)" if len(names) > limit else ""
     return ", ".join(f"'{name}'" for name in names[:limit]) + more if names else "nothing"
 
 
-def _fill(template: str, facts: Mapping[str, Any], front: Front) -> str:
+def _fill_template(template: str, facts: Mapping[str, Any], front: Front) -> str:
     return _Filler(front).vformat(template, (), facts)
 
 
-def _join(what: str, remedy: str) -> str:
+def _join_remedy(what: str, remedy: str) -> str:
     if not remedy:
         return what
     return f"{what} {remedy}" if what.endswith((":", ".", "?", ",")) else f"{what}; {remedy}"
 
 
-def _python(value: Any) -> str:
+def _python_text(value: Any) -> str:
     match value:
         case _ if value is ANYTHING:
             return "..."
         case Mapping():
-            return "{" + ", ".join(f"{key!r}: {_python(part)}" for key, part in value.items()) + "}"
+            return "{" + ", ".join(f"{key!r}: {_python_text(part)}" for key, part in value.items()) + "}"
         case list():
-            return "[" + ", ".join(map(_python, value)) + "]"
+            return "[" + ", ".join(map(_python_text, value)) + "]"
     return repr(value)
 
 
-def _command_line(value: Any, blank: str) -> str:
+def _command_line_text(value: Any, blank: str) -> str:
     match value:
         case _ if value is ANYTHING:
             return blank
@@ -251,11 +254,11 @@ def _command_line(value: Any, blank: str) -> str:
         case str():
             return value
         case Sequence():
-            return ",".join(_command_line(part, blank) for part in value)
+            return ",".join(_command_line_text(part, blank) for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _fact(value: Any) -> Any:
+def _to_picklable(value: Any) -> Any:
     """Data in place of what cannot travel: the message or text of an error, the name of a file, a plain number."""
     match value:
         case BaseException():
@@ -265,18 +268,18 @@ def _fact(value: Any) -> Any:
     return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value
 
 
-def _plain(value: Any, front: Front = "python") -> Any:
+def _to_json_value(value: Any, front: Front = "python") -> Any:
     match value:
         case float() if not math.isfinite(value):
             return None  # JSON has no such numbers
         case bool() | int() | float() | None:
             return value
         case str():
-            return spoken(value) if front == "command line" else str(value)
+            return for_command_line_text(value) if front == "command line" else str(value)
         case Mapping():
-            return {str(key): _plain(part, front) for key, part in value.items()}
+            return {str(key): _to_json_value(part, front) for key, part in value.items()}
         case Option() | Wording():
             return value.render(front)
     if hasattr(value, "tolist"):
-        return _plain(value.tolist(), front)
-    return [_plain(part, front) for part in value] if isinstance(value, Iterable) else str(value)
+        return _to_json_value(value.tolist(), front)
+    return [_to_json_value(part, front) for part in value] if isinstance(value, Iterable) else str(value)

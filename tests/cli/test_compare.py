@@ -110,14 +110,14 @@ def test_nonsense_leaves_with_a_warning(dynid: CommandLine, log: Path, tmp_path:
 
 
 def test_ctrl_c_shows_what_is_finished(dynid: CommandLine, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    collect = module.collect  # type: ignore[attr-defined]
+    collect = module.collect_logs  # type: ignore[attr-defined]
 
     def interrupted(robot: Robot, logs: Sequence[Log], options: Options, *, on_progress: Any = None) -> State:
         if options.is_robust:
             raise KeyboardInterrupt
         return collect(robot, logs, options, on_progress=on_progress)
 
-    monkeypatch.setattr(module, "collect", interrupted)
+    monkeypatch.setattr(module, "collect_logs", interrupted)
     done = dynid("identify", "gautier3", log, *PLAIN, "--compare")
     assert "torque, ridge" in done.out
     assert "torque, huber" not in done.out

@@ -15,7 +15,7 @@ from command_line import CommandLine, write_motion, write_simulated
 from dynid import Identification, base_parameters, load_robot, read_log
 from dynid.cli.log_options import split_range
 from dynid.errors import LogError
-from dynid.excitation.excitation import trajectory, yaml_text
+from dynid.excitation.excitation import ros_trajectory, yaml_text
 from dynid.robot.motion import Motion
 from robots import smooth_path
 
@@ -83,7 +83,7 @@ def test_simulate_reads_ros_trajectories_in_another_order(tmp_path: Path, suffix
     motion = smooth_path(robot, np.arange(0.0, 1.0, 0.05))
     turned = Motion(motion.t, motion.q[:, ::-1], motion.v[:, ::-1], motion.a[:, ::-1])
     names = robot.joint_names[::-1]
-    path.write_text(json.dumps(trajectory(turned, names)) if suffix == "json" else yaml_text(turned, names))
+    path.write_text(json.dumps(ros_trajectory(turned, names)) if suffix == "json" else yaml_text(turned, names))
     from dynid.cli.output.recordings import read_motion
 
     read = read_motion(path, robot)
@@ -209,7 +209,7 @@ def test_ctrl_c_is_quiet_and_leaves_nothing(
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dynid.estimation.identify.collect", interrupted)
+    monkeypatch.setattr("dynid.estimation.identify.collect_logs", interrupted)
     done = dynid("identify", "gautier3", log, "--out", tmp_path / "result.json", code=130)
     assert done.err == "dynid: interrupted\n"
     assert list(tmp_path.iterdir()) == []

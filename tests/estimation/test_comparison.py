@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import DynidError, IdentificationError
 from dynid.estimation import compare as module
-from dynid.estimation.compare import COMPARED, Comparison, EstimatorRun, advise, choose
+from dynid.estimation.compare import COMPARED, Comparison, EstimatorRun, choose_run, recommend_run
 from dynid.messages import Message
 from dynid.robot.motion import Motion
 from fourier import fourier_motion
@@ -222,7 +222,7 @@ def test_ctrl_c_keeps_what_is_finished(robot: dynid.Robot, monkeypatch: pytest.M
     def at_once(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, "collect", at_once)
+    monkeypatch.setattr(module, "collect_logs", at_once)
     with pytest.raises(KeyboardInterrupt):
         dynid.compare_estimators(robot, noisy(robot), friction=PLAIN)
 
@@ -265,7 +265,7 @@ def test_the_rules_of_choice(compared: Comparison) -> None:
     wls, momentum, ridge = (compared.run(*name) for name in (("torque", "wls"), ("momentum", "wls"), COMPARED[5]))
 
     def chosen(*figures: tuple[EstimatorRun, float, float, str]) -> str:
-        best = choose([pretended(*run) for run in figures])
+        best = choose_run([pretended(*run) for run in figures])
         return "none" if best is None else best.name
 
     good, bad = "good", "do not trust"
@@ -281,14 +281,16 @@ def test_the_rules_of_choice(compared: Comparison) -> None:
 def test_what_huber_says_depends_on_how_it_predicts(compared: Comparison) -> None:
     wls, huber = compared.run("torque"), compared.run("torque", "huber")
     for error, code in ((0.1, "outliers_likely"), (0.2, "huber_predicts_worse")):
-        _, advice = advise([pretended(wls, 0.1, 0.2), pretended(huber, error, 0.1)])
+        _, advice = recommend_run([pretended(wls, 0.1, 0.2), pretended(huber, error, 0.1)])
         assert code in codes(advice)
-    _, advice = advise([pretended(wls, 0.1, 0.2), pretended(huber, 0.1, 0.2)])
+    _, advice = recommend_run([pretended(wls, 0.1, 0.2), pretended(huber, 0.1, 0.2)])
     assert not {"outliers_likely", "huber_predicts_worse"} & codes(advice)
 
 
 def test_a_good_fit_that_does_not_carry_over_is_not_trusted(compared: Comparison) -> None:
-    best, advice = advise([pretended(compared.run("torque"), 0.8, 0.1), pretended(compared.run("momentum"), 0.7, 0.1)])
+    best, advice = recommend_run(
+        [pretended(compared.run("torque"), 0.8, 0.1), pretended(compared.run("momentum"), 0.7, 0.1)]
+    )
     assert best is None
     assert advice.facts["reason"].code == "held_out_torques_off"
     assert advice.facts["reason"].facts["percent"] == pytest.approx(70.0)

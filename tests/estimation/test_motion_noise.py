@@ -17,7 +17,7 @@ from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.jackknife import Piece, pieces_of
 from dynid.estimation.regression.rows import acceleration_noise
-from dynid.logs.filtering import Treatment, prepare
+from dynid.logs.filtering import Treatment, prepare_window
 from dynid.logs.log import Samples
 from dynid.logs.segments import Window
 from dynid.robot.motion import Motion
@@ -274,7 +274,7 @@ def test_the_noise_of_accelerations_is_that_of_a_long_recording(
     count = int(20_000 * rate / cutoff)
     x = [s * np.random.default_rng(k).standard_normal((count, 1)) for k, s in enumerate(sigma[:recorded, 0])]
     samples = Samples(np.arange(count) / rate, *x)
-    prepared = prepare(Window(0, 0, slice(0, count), False, False, samples), treatment, np.zeros((count, 0)))
+    prepared = prepare_window(Window(0, 0, slice(0, count), False, False, samples), treatment, np.zeros((count, 0)))
     assert treatment.row_filter is not None
     rows = treatment.row_filter.decimate(prepared.motion.a, 1)
     assert_allclose(acceleration_noise(treatment), rows.std(axis=0), rtol=0.03)

@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid import DynidError, Excitation, Robot, design_excitation, load_robot
-from dynid.excitation.fourier import Basis, FourierShape, extremes_of
+from dynid.excitation.fourier import Basis, FourierShape, series_extremes
 from dynid.robot.locking import lock_joints
 from humanoid import humanoid
 
@@ -258,7 +258,7 @@ def test_files(tmp_path: Path) -> None:
 def test_extremes_of_series_against_a_fine_grid(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((3, 11)) * rng.choice([0.0, 1.0], (3, 11), p=[0.3, 0.7])
-    lowest, highest = extremes_of(x, 4.0)
+    lowest, highest = series_extremes(x, 4.0)
     values = Basis.at(np.linspace(0.0, 4.0, 20001), 4.0, 5).q @ x.T
     assert_allclose(values.max(axis=0), highest, atol=1e-5)
     assert_allclose(values.min(axis=0), lowest, atol=1e-5)

@@ -16,8 +16,8 @@ from dynid.excitation import points_search as goal_module
 from dynid.excitation import points_search as search_module
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.feasibility import Effort
-from dynid.excitation.points import PointsShape, Unknowns
-from dynid.excitation.points_search import Goal, Search, Stage, design_points, within_effort
+from dynid.excitation.points import PointsShape, PointVariables
+from dynid.excitation.points_search import Goal, Search, Stage, design_points, shrink_to_effort
 from dynid.excitation.quintics import Quintics, turning_points
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import use_of_limits
@@ -178,7 +178,7 @@ def test_slopes_are_exact(stage: Stage, torque: float) -> None:
     rows = rows_of("gautier3")
     goal = Goal.of("condition+scaling", (1.0, 0.1), rows, 16, None)
     effort = Effort.of(rows.robot, replace(MOVING, effort=np.full(3, torque)))
-    search = Search(rows, goal, Unknowns(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
+    search = Search(rows, goal, PointVariables(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
     rng = np.random.default_rng(5)
     z = search.unknowns.start(rng)
     z += rng.normal(0.0, 0.2, z.size)
@@ -312,13 +312,13 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     limits = replace(MOVING, effort=np.full(3, 60.0))
     effort = Effort.of(rows.robot, limits)
     assert effort is not None
-    unknowns = Unknowns(Box.of(rows.robot, limits), 21)
+    unknowns = PointVariables(Box.of(rows.robot, limits), 21)
     shape = unknowns.place(unknowns.start(np.random.default_rng(2)))
     assert effort.use(shape.motion(200.0)).max() > 1.0
-    held = within_effort(shape, effort)
+    held = shrink_to_effort(shape, effort)
     assert held is not None
     assert effort.use(held.motion(400.0)).max() <= 1.0
-    assert within_effort(shape, replace(effort, limit=np.full(3, 1e-3))) is None
+    assert shrink_to_effort(shape, replace(effort, limit=np.full(3, 1e-3))) is None
 
 
 def _torques(robot: Robot, found: Excitation) -> Array:
@@ -345,7 +345,7 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
 
 def test_slopes_with_a_given_rest_are_right() -> None:
     box = Box.of(load_robot("gautier3"), MOVING)
-    unknowns = Unknowns(box, 21, np.array([0.9, -1.2, 0.4]))
+    unknowns = PointVariables(box, 21, np.array([0.9, -1.2, 0.4]))
     goal = Goal.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
     search = Search(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))
     z = unknowns.start(np.random.default_rng(3))

@@ -12,9 +12,9 @@ import pytest
 from dynid import Motion, base_parameters, design_excitation, identify, load_robot, simulate
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DeadPointError, ExcitationError, LoopError, ModelError, SingularPathError
-from dynid.identifiability.checks import find_doubts
+from dynid.identifiability.checks import find_rank_warnings
 from dynid.identifiability.numeric import find_by_qr, find_by_svd
-from dynid.identifiability.samples import Question, draw, random_samples
+from dynid.identifiability.samples import Question, draw_rows, random_samples
 from dynid.robot.io.toml_writer import table_text
 from random_loops import FAMILIES, LoopCase, closure_twin, four_bar, random_loop, robot_of
 
@@ -133,7 +133,9 @@ def test_columns_below_the_noise_have_no_effect_and_those_near_it_are_named() ->
         assert found.no_effect == (1,)
         assert found.regrouping.kept[:2] == (0, 2)
         assert found.uncertain == (4,)
-        assert any("rounding may decide whether e can be identified" in w for w in find_doubts(found, tuple("abcde")))
+        assert any(
+            "rounding may decide whether e can be identified" in w for w in find_rank_warnings(found, tuple("abcde"))
+        )
         np.testing.assert_allclose(found.regrouping.matrix[:2, 3], [1.0, 2.0], atol=1e-9)
 
 
@@ -142,14 +144,14 @@ def test_draws_that_disagree_are_reported() -> None:
     W = rng.standard_normal((30, 3))
     dependent = W.copy()
     dependent[:, 2] = W[:, 0] + W[:, 1]
-    words = find_doubts(find_by_qr(W), ("a", "b", "c"), [find_by_qr(dependent)])
+    words = find_rank_warnings(find_by_qr(W), ("a", "b", "c"), [find_by_qr(dependent)])
     assert "independent draws of samples disagree on c (3, 2 base parameters)" in words[-1]
 
 
 def test_noise_is_what_open_loops_do_to_the_rows() -> None:
     """Columns of a parallelogram's coupler that vanish are of the size of their noise; others are far above it."""
     question = Question(robot_of(PARALLELOGRAM), "torque", True, False, ())
-    drawn = draw(question, 200, 0)
+    drawn = draw_rows(question, 200, 0)
     assert drawn.noise is not None
     names = [str(column.name) for column in question.columns]
     size, noise = np.linalg.norm(drawn.matrix, axis=0), np.linalg.norm(drawn.noise, axis=0)

@@ -5,7 +5,7 @@ import pytest
 
 from dynid.logs.cutoff import Choice, choose_cutoff
 from dynid.logs.log import Samples
-from dynid.logs.ordering import join
+from dynid.logs.ordering import concatenate_samples
 from dynid.logs.survey import survey
 from log_makers import arm, log_of, recording
 
@@ -113,7 +113,7 @@ def test_a_pause_of_an_hour_changes_nothing() -> None:
     t = np.arange(3000) / 100.0
     whole = recording(t, 3)
     later = recording(3600.0 + t[:500], 3)
-    assert choice(join([whole, later])).cutoff == pytest.approx(choice(whole).cutoff, rel=0.1)
+    assert choice(concatenate_samples([whole, later])).cutoff == pytest.approx(choice(whole).cutoff, rel=0.1)
 
 
 @pytest.mark.parametrize("rate", [200.0, 1000.0])

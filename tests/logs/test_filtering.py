@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dynid.logs.filtering import Treatment, decimated, kept_indices, prepare
+from dynid.logs.filtering import Treatment, filter_and_decimate_rows, kept_indices, prepare_window
 from dynid.logs.log import Samples
 from dynid.logs.segments import Window
 from log_makers import recording
@@ -22,7 +22,7 @@ def test_missing_derivatives_are_those_of_the_motion(only: str) -> None:
     assert exact.tau is not None
     given = recording(exact.t, only=only, base=0.1, harmonics=3)
     treatment = Treatment(200.0, 8.0)
-    prepared = prepare(whole(given), treatment, exact.tau)
+    prepared = prepare_window(whole(given), treatment, exact.tau)
     inside = slice(300, -300)
     for name, atol in (("q", 1e-6), ("v", 1e-5), ("a", 1e-4)):
         assert_allclose(getattr(prepared.motion, name)[inside], getattr(exact, name)[inside], atol=atol)
@@ -31,7 +31,7 @@ def test_missing_derivatives_are_those_of_the_motion(only: str) -> None:
 def test_a_complete_motion_is_taken_as_it_is() -> None:
     x = recording(np.arange(100) / 200.0)
     assert x.tau is not None
-    prepared = prepare(whole(x), Treatment(200.0, 8.0, smooth=False), x.tau)
+    prepared = prepare_window(whole(x), Treatment(200.0, 8.0, smooth=False), x.tau)
     assert prepared.motion.a is x.a
     assert prepared.measured is x.tau
 
@@ -42,7 +42,7 @@ def test_a_delay_is_taken_back(delay: float, cutoff: float | None) -> None:
     """Torques are linear in time, so that interpolation is exact; samples without a torque are left out."""
     x = recording(np.arange(1000) / 200.0)
     treatment = Treatment(200.0, cutoff, smooth=cutoff is not None, delay=delay)
-    prepared = prepare(whole(x), treatment, (x.t - delay)[:, None])
+    prepared = prepare_window(whole(x), treatment, (x.t - delay)[:, None])
     assert_allclose(prepared.measured[:, 0], prepared.motion.t, atol=1e-12)
     assert len(prepared.motion) == 1000 - treatment.lag
     assert prepared.first == (treatment.lag if delay < 0.0 else 0)
@@ -54,17 +54,17 @@ def test_a_delay_is_taken_back(delay: float, cutoff: float | None) -> None:
 def test_rows_are_filtered_where_they_are_kept(core: tuple[int, int], cutoff: float | None) -> None:
     treatment = Treatment(200.0, cutoff, smooth=False)
     rows = np.random.default_rng(0).standard_normal((300, 4))
-    every = decimated(rows, 0, (0, 300), (True, True), treatment)
+    every = filter_and_decimate_rows(rows, 0, (0, 300), (True, True), treatment)
     assert len(every) == len(kept_indices((0, 300), treatment))
     wanted = kept_indices(core, treatment) // treatment.decimation
-    assert_allclose(decimated(rows, 0, core, (True, True), treatment), every[wanted], atol=1e-12)
+    assert_allclose(filter_and_decimate_rows(rows, 0, core, (True, True), treatment), every[wanted], atol=1e-12)
 
 
 def test_constants_stay_constants_up_to_the_edges() -> None:
     treatment = Treatment(200.0, 8.0)
     rows = np.full((300, 2), 3.0)
     rows[:, 1] = np.arange(300)
-    out = decimated(rows, 0, (0, 300), (True, True), treatment)
+    out = filter_and_decimate_rows(rows, 0, (0, 300), (True, True), treatment)
     kept = kept_indices((0, 300), treatment)
     assert_allclose(out, np.column_stack([np.full(len(kept), 3.0), kept]), atol=1e-9)
 

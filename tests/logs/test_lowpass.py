@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.signal import butter, sosfiltfilt
 
-from dynid.logs.filtering import Lowpass, extend
+from dynid.logs.filtering import Lowpass, extend_by_reflection
 
 RATES = [(30.0, 3.0), (30.0, 13.5), (125.0, 10.0), (250.0, 112.0), (1000.0, 2.0), (1000.0, 495.0), (2000.0, 40.0)]
 
@@ -60,10 +60,10 @@ def test_the_continuation_is_odd_and_linear() -> None:
     rng = np.random.default_rng(0)
     W, x = rng.standard_normal((40, 5)), rng.standard_normal(5)
     for before, after in ((0, 0), (3, 0), (0, 39), (100, 90)):
-        longer = extend(W, before, after)
+        longer = extend_by_reflection(W, before, after)
         assert len(longer) == 40 + before + after
-        assert_allclose(longer @ x, extend((W @ x)[:, None], before, after)[:, 0], atol=1e-12 * 20)
+        assert_allclose(longer @ x, extend_by_reflection((W @ x)[:, None], before, after)[:, 0], atol=1e-12 * 20)
         if 0 < before < 40:
             assert_allclose(longer[before - 1], 2.0 * W[0] - W[1])
-    assert_allclose(extend(W[:1], 2, 3), np.repeat(W[:1], 6, axis=0))
-    assert_allclose(extend(W[:2], 5, 5)[:, 0], W[0, 0] + (W[1, 0] - W[0, 0]) * np.arange(-5, 7))
+    assert_allclose(extend_by_reflection(W[:1], 2, 3), np.repeat(W[:1], 6, axis=0))
+    assert_allclose(extend_by_reflection(W[:2], 5, 5)[:, 0], W[0, 0] + (W[1, 0] - W[0, 0]) * np.arange(-5, 7))

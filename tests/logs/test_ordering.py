@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.logs.findings import Findings
-from dynid.logs.ordering import Turns
+from dynid.logs.ordering import Unwrapper
 from fourier import fourier_motion
 
 
@@ -16,7 +16,7 @@ from fourier import fourier_motion
 def test_unwrapping_does_not_depend_on_chunks(chunk: int) -> None:
     q = np.column_stack([np.linspace(0.0, 40.0, 3000), 9.0 * np.sin(np.linspace(0.0, 20.0, 3000))])
     wrapped = (q + np.pi) % (2.0 * np.pi) - np.pi
-    turns, found = Turns(np.array([True, True]), 100.0), Findings("x", 100.0)
+    turns, found = Unwrapper(np.array([True, True]), 100.0), Findings("x", 100.0)
     parts = [turns.unwrap(wrapped[k : k + chunk], found) for k in range(0, len(q), chunk)]
     assert_allclose(np.concatenate(parts), q, rtol=0.0, atol=1e-12)
     assert found.unwrapped > 6
@@ -24,8 +24,8 @@ def test_unwrapping_does_not_depend_on_chunks(chunk: int) -> None:
 
 def test_sliding_joints_and_slow_logs_are_left_alone() -> None:
     q = np.array([[0.0, 0.0], [5.0, 5.0], [0.0, 0.0]])
-    assert Turns(np.array([False, False]), 100.0).unwrap(q) is q
-    assert Turns(np.array([True, True]), 1.0).unwrap(q) is q
+    assert Unwrapper(np.array([False, False]), 100.0).unwrap(q) is q
+    assert Unwrapper(np.array([True, True]), 1.0).unwrap(q) is q
 
 
 def test_a_wrapped_log_gives_the_same_parameters() -> None:

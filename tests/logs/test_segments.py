@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from dynid.logs import segments as module
 from dynid.logs.findings import Findings
 from dynid.logs.log import Samples
-from dynid.logs.ordering import changed, join
+from dynid.logs.ordering import concatenate_samples, map_samples
 from dynid.logs.segments import Splitting, Window, windows
 from dynid.logs.stray_times import LATE
 from dynid.logs.survey import survey
@@ -36,7 +36,7 @@ def segments(pieces: list[Window]) -> list[Samples]:
         assert w.first + w.core.start == done.get(w.segment, 0)
         done[w.segment] = w.first + w.core.stop
         cores.setdefault(w.segment, []).append(w.samples.take(w.core))
-    return [join(parts) for parts in cores.values()]
+    return [concatenate_samples(parts) for parts in cores.values()]
 
 
 def same(left: Samples, right: Samples, atol: float = 0.0) -> None:
@@ -108,7 +108,7 @@ def test_jitter_is_interpolated_on_a_grid(rows: int) -> None:
     same(segment.take(slice(0, 400)), samples.take(slice(0, 400)))
     assert_allclose(np.diff(segment.t), 0.01, rtol=1e-6)
     assert_allclose(len(segment), 1500, atol=2)
-    expected = changed(samples, segment.t, lambda x: _interpolate(segment.t, t, x))
+    expected = map_samples(samples, segment.t, lambda x: _interpolate(segment.t, t, x))
     same(segment, expected, 1e-12)
     assert found.resampled == len(segment) - 400
     assert found.jitter == pytest.approx(np.abs(np.diff(t) - 0.01).max())
@@ -126,7 +126,7 @@ def test_lost_samples_are_filled_and_others_stay(start: float) -> None:
     kept = np.flatnonzero(np.arange(3000) % 97 != 50)
     pieces, found = cut(whole.take(kept))
     (segment,) = segments(pieces)
-    same(segment, changed(whole.take(slice(0, len(segment))), whole.t[: len(segment)], lambda x: x), 5e-5)
+    same(segment, map_samples(whole.take(slice(0, len(segment))), whole.t[: len(segment)], lambda x: x), 5e-5)
     assert len(segment) >= 2999
     assert found.gaps == 0
 
@@ -139,7 +139,7 @@ def test_gaps_of_more_than_25_ms_and_5_samples_split(rows: int, gap: float, spli
     assert found.gaps == int(splits)
     assert found.segments == 1 + splits
     if splits:
-        same(join(segments(pieces)), recording(t))
+        same(concatenate_samples(segments(pieces)), recording(t))
         assert found.longest_gap == pytest.approx(gap)
         assert "1 gap, the longest of 0.0251 s: the log is split there" in found.sentences
 
@@ -235,7 +235,7 @@ def test_stamps_in_whole_seconds_are_spread_over_them() -> None:
 @pytest.mark.parametrize("rows", SOME)
 def test_the_clock_may_start_again(rows: int) -> None:
     one, two = recording(50.0 + np.arange(700) / 100.0), recording(np.arange(500) / 100.0, seed=1)
-    pieces, found = cut(join([one, two]), rows)
+    pieces, found = cut(concatenate_samples([one, two]), rows)
     first, second = segments(pieces)
     same(first, one)
     same(second, two)

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import in_order, join
+from dynid.logs.ordering import concatenate_samples, in_order
 from dynid.logs.read import read_log
 from dynid.logs.segments import Splitting, windows
 from dynid.logs.survey import survey
@@ -46,7 +46,7 @@ def test_rows_with_rubbish_times_are_left_out_alone(rows: list[int], value: floa
     for size in (1, 7, 1000):
         log = log_of(spoilt(samples, rows, value), size, empty=size == 7)
         pieces, found = ordered(log)
-        kept = join([piece for _, piece in pieces])
+        kept = concatenate_samples([piece for _, piece in pieces])
         expected = np.delete(np.arange(1500), rows)
         assert_array_equal(kept.t, samples.t[expected])
         assert_array_equal(kept.q, samples.q[expected])
@@ -62,7 +62,7 @@ def test_different_rubbish_in_neighbouring_rows() -> None:
     t = samples.t.copy()
     t[500:504] = 1e9, -1e9, 3e200, 0.9  # the last is only 400 rows ahead: it would be sorted in at a wrong place
     pieces, found = ordered(log_of(replace(samples, t=t), 100))
-    assert_array_equal(join([piece for _, piece in pieces]).t, np.delete(samples.t, range(500, 504)))
+    assert_array_equal(concatenate_samples([piece for _, piece in pieces]).t, np.delete(samples.t, range(500, 504)))
     assert found.strays.first == [500, 501, 502, 503]
 
 
@@ -79,7 +79,7 @@ def test_gaps_and_clocks_that_start_again_are_no_rubbish(gap: float, rows: int) 
     ):
         samples = recording(times)
         pieces, found = ordered(log_of(samples, rows))
-        assert_array_equal(join([piece for _, piece in pieces]).t, times)
+        assert_array_equal(concatenate_samples([piece for _, piece in pieces]).t, times)
         assert found.strays.count == 0
         assert found.restarts == (np.diff(times) < 0.0).sum()
 

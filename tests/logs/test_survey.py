@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from dynid.errors import LogError
 from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import join
+from dynid.logs.ordering import concatenate_samples
 from dynid.logs.survey import survey
 from dynid.robot.load import load_robot
 from dynid.robot.transform import Array
@@ -130,7 +130,7 @@ def test_the_rate_is_found(start: float, rate: float) -> None:
 
 def test_rows_of_two_runs_are_not_mixed() -> None:
     runs = [recording(np.arange(1000) / 100.0, seed=seed) for seed in (1, 2)]
-    found = survey(log_of(join(runs), 300), arm(2))
+    found = survey(log_of(concatenate_samples(runs), 300), arm(2))
     assert found.rate == pytest.approx(100.0)
     assert len(found.samples) == 1000
 

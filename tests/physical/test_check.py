@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import bodied
-from dynid.physical.check import check_robot, problems_of
+from dynid.physical.check import check_robot, describe_violations
 from dynid.physical.file_bodies import written_bodies
 from dynid.robot.inertia import Body, change_of_frame, from_body, pseudo_inertia
 from dynid.robot.io.toml_writer import table_text
@@ -124,7 +124,7 @@ def test_faults_are_those_of_the_pseudo_inertia() -> None:
     for _ in range(300):
         x = random_inertia(rng) + rng.choice([0.0, 0.05, 0.5]) * rng.standard_normal(10)
         negative = bool(np.linalg.eigvalsh(pseudo_inertia(x))[0] < -1e-9)
-        found = [text for text in problems_of(x) if "kg/m^3" not in text]
+        found = [text for text in describe_violations(x) if "kg/m^3" not in text]
         assert bool(found) == negative
         seen.add(negative)
     assert seen == {True, False}
@@ -133,9 +133,9 @@ def test_faults_are_those_of_the_pseudo_inertia() -> None:
 def test_density_of_a_ball() -> None:
     r, rho = 0.1, 30000.0
     m = rho * 4.0 / 3.0 * np.pi * r**3
-    (text,) = problems_of(from_body(Body(m, np.array([0.3, 0.0, 0.1]), 0.4 * m * r**2 * np.eye(3))))
+    (text,) = describe_violations(from_body(Body(m, np.array([0.3, 0.0, 0.1]), 0.4 * m * r**2 * np.eye(3))))
     assert "3e+04 kg/m^3" in text
-    assert problems_of(from_body(Body(m / 10.0, np.zeros(3), 0.04 * m * r**2 * np.eye(3)))) == []
+    assert describe_violations(from_body(Body(m / 10.0, np.zeros(3), 0.04 * m * r**2 * np.eye(3)))) == []
 
 
 def test_mjcf(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 from bodies import blind, identified
 from dynid.estimation.identification import Identification
 from dynid.physical.constraints import Demands
-from dynid.physical.prior import Prior, prior_of
-from dynid.physical.problem import problem_of, seen_by, suited
-from dynid.physical.search import MARGIN, TIE, best_fit, search
+from dynid.physical.prior import Prior, find_prior
+from dynid.physical.problem import build_problem, identified_combinations, scale_prior_to_data
+from dynid.physical.search import MARGIN, TIE, best_fit, search_bodies
 from dynid.robot.inertia import pseudo_inertia
 from frictions import with_friction
 from robots import random_tree
@@ -77,12 +77,12 @@ def test_same_optimum(seed: int) -> None:
     noise = (0.02, 0.5, 3.0, 10.0)[seed % 4]
     result = identified(robot, noise=noise, seed=seed, friction=("viscous", "coulomb"))
     assert not result.unidentifiable
-    prior = suited(result, seen_by(result), prior_of(blind(robot), None))
-    problem = problem_of(result, seen_by(result), prior, Demands())
+    prior = scale_prior_to_data(result, identified_combinations(result), find_prior(blind(robot), None))
+    problem = build_problem(result, identified_combinations(result), prior, Demands())
     oracle = Oracle(result, prior)
     ours = problem.squares + problem.cost(best_fit(problem, TIE).x)
     assert_allclose(ours, oracle.solve(oracle.squares), rtol=1e-6)
-    found = search(problem)
+    found = search_bodies(problem)
     if found.fit is None:  # the estimate is physical: bodies nearest to the prior among those that have it
         mine = float((((found.x - problem.centre)[: -oracle.z.size]) ** 2).sum())
         assert_allclose(mine, oracle.solve(oracle.distance, oracle.theta == result.values), rtol=1e-6)

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from dynid import Excitation, design_excitation, load_robot
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.report.drawing import draw_path
-from dynid.report.excitation import condition_so_far, draw_search, tell_search, write_page
+from dynid.report.excitation import condition_so_far, describe_search, draw_search, write_page
 from dynid.report.page import plotly_script
 from pinocchio_twin import Twin
 
@@ -70,7 +70,7 @@ def descents(*ends: float, refused: int = 0, falling: bool = False, **more: obje
     ],
 )
 def test_the_search_is_told(history: SearchHistory, said: str) -> None:
-    assert said in tell_search(history, 15)
+    assert said in describe_search(history, 15)
     drawn = draw_search(history)
     assert len(drawn.traces) == len(history.descents)
     assert drawn.traces[-1]["name"] == f"start {history.chosen + 1}: this motion"

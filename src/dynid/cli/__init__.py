@@ -34,16 +34,16 @@ def main() -> None:
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
-        code = 130 if interrupts.seen else _failed(error)
+        code = 130 if interrupts.seen else _describe_failure(error)
     if code == 130:
-        _complain("dynid: interrupted")
+        _write_error("dynid: interrupted")
     sys.exit(code or 0)
 
 
-def _complain(text: str) -> None:
-    from dynid.cli.terminal import complain
+def _write_error(text: str) -> None:
+    from dynid.cli.terminal import write_error
 
-    complain(text)
+    write_error(text)
 
 
 class _Interrupts:
@@ -61,16 +61,16 @@ class _Interrupts:
             threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGINT) is signal.default_int_handler
         ):
-            signal.signal(signal.SIGINT, self._note)
+            signal.signal(signal.SIGINT, self._on_interrupt)
 
-    def _note(self, number: int, frame: object) -> None:
+    def _on_interrupt(self, number: int, frame: object) -> None:
         self.seen = True
         raise KeyboardInterrupt
 
 
-def _failed(error: Exception) -> int:
+def _describe_failure(error: Exception) -> int:
     """Say in a line or two what is wrong with the input, the options or the machine; anything else is a defect."""
-    from dynid.cli.terminal import discard, is_standard_output, write_json
+    from dynid.cli.terminal import discard_output, is_standard_output, write_json
     from dynid.messages import Message
 
     code = 2
@@ -81,29 +81,29 @@ def _failed(error: Exception) -> int:
             where, reason = error.filename or "standard output", error.strerror or str(error)
             message = Message("system_error", "{where}: {reason}", where=str(where), reason=reason)
             if error.filename is None:
-                discard(sys.stdout)
+                discard_output(sys.stdout)
         case MemoryError():
             what, remedy = "there is not enough memory ({reason})", "give a shorter log, or parts of it"
             message = Message("out_of_memory", what, remedy, reason=str(error))
         case _ if hasattr(error, "format_message"):  # of click, which typer may bring along as its own
             reason = str(error.format_message())
             if type(error).__name__ == "NoArgsIsHelpError":
-                _complain(reason)
+                _write_error(reason)
                 return code
             message = Message("wrong_usage", "{reason} (see --help)", reason=reason)
         case _:
             import traceback
 
-            _complain("".join(traceback.format_exception(error)))
+            _write_error("".join(traceback.format_exception(error)))
             what = "this is a defect of dynid, and nothing was finished"
             code, message = 70, Message("defect", what, "please report the lines above")
-    _complain(f"dynid: {message.for_command_line}")
-    if any(is_standard_output(place) for place in _json_places(sys.argv)):
+    _write_error(f"dynid: {message.for_command_line}")
+    if any(is_standard_output(place) for place in _find_json_outputs(sys.argv)):
         write_json(Path("-"), {"error": message.record("command line")})
     return code
 
 
-def _json_places(words: list[str]) -> list[Path]:
+def _find_json_outputs(words: list[str]) -> list[Path]:
     """Where machine-readable output was asked for; the words may be too wrong for the command line to be parsed."""
     apart = [place for word, place in pairwise(words) if word == "--json"]
     return [Path(place) for place in (*apart, *(w.removeprefix("--json=") for w in words if w.startswith("--json=")))]

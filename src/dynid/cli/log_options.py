@@ -20,7 +20,7 @@ _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?%?"
 _RANGE = re.compile(rf"(?P<start>{_NUMBER})?:(?P<stop>{_NUMBER})?")
 
 
-def on_plate(robot: Robot, sensor: Path | None) -> Robot:
+def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
     """The robot on the force plate that a file describes, or as it is."""
     if sensor is None:
         return robot
@@ -29,7 +29,7 @@ def on_plate(robot: Robot, sensor: Path | None) -> Robot:
     return put_on_plate(robot, sensor)
 
 
-def load(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
+def load_configured_robot(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:
     """Load a robot with the options that change it."""
     vector = None
     if gravity is not None:
@@ -43,8 +43,8 @@ def load(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Ro
 
 def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str], keep: Sequence[Path]) -> None:
     """See before any work that the results can be written."""
-    terminal.check_place("--out", out, suffixes=suffixes, keep=keep)
-    terminal.check_place("--json", json, keep=keep)
+    terminal.check_output_path("--out", out, suffixes=suffixes, keep=keep)
+    terminal.check_output_path("--json", json, keep=keep)
     if out is not None and json is not None and out.resolve() == json.resolve():
         raise DynidError("same_output_twice", "--out and --json both name {out}", "give them different names", out=out)
 
@@ -62,12 +62,12 @@ def split_range(word: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(ranges)
 
 
-def file_of(word: str) -> Path:
+def log_file(word: str) -> Path:
     """The file that a LOG names."""
     return Path(split_range(word)[0])
 
 
-def cut(log: Log, text: str) -> Log:
+def cut_log(log: Log, text: str) -> Log:
     """Return the part of a log that `2.5:20` (s after its start, negative: before its end) or `0%:65%` means."""
     match = _RANGE.fullmatch(text)
     if match is None:
@@ -76,12 +76,12 @@ def cut(log: Log, text: str) -> Log:
             text=text,
         )  # fmt: skip
     first, last = log.span
-    start, stop = (_instant(log, text, match[side], last - first) for side in ("start", "stop"))
+    start, stop = (_parse_instant(log, text, match[side], last - first) for side in ("start", "stop"))
     begins = start is None or start == 0.0
     return log.between(None if begins else start, None if match["stop"] == "100%" else stop)
 
 
-def _instant(log: Log, text: str, word: str | None, length: float) -> float | None:
+def _parse_instant(log: Log, text: str, word: str | None, length: float) -> float | None:
     if word is None:
         return None
     value = float(word.rstrip("%"))
@@ -139,7 +139,7 @@ class Reader:
             )  # fmt: skip
         log = self.opened[name]
         for text in ranges:
-            log = cut(log, text)
+            log = cut_log(log, text)
         return log
 
 

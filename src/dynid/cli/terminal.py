@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from dynid.errors import DynidError
-from dynid.messages import Message, messages_in, spoken
+from dynid.messages import Message, for_command_line_text, messages_in
 from dynid.storage.files import find_descriptor, find_target, write_text
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def console(json: Path | None = None) -> Console:
     class Screen(Console):
         def on_broken_pipe(self) -> None:
             self.quiet = True
-            discard(self.file)
+            discard_output(self.file)
 
         def print(self, *objects: Any, **options: Any) -> None:
             try:
                 super().print(*objects, **options)
             except OSError as error:
-                discard(self.file)
+                discard_output(self.file)
                 raise DynidError(
                     "standard_output_unwritable", "cannot print: {reason}", reason=error.strerror or str(error),
                 ) from error  # fmt: skip
@@ -53,7 +53,7 @@ def console(json: Path | None = None) -> Console:
     return plain if plain.is_terminal else Screen(stderr=aside, width=200, no_color=True)
 
 
-def discard(stream: IO[str]) -> None:
+def discard_output(stream: IO[str]) -> None:
     """Let the rest of an output vanish, also what is still in its buffer when the program ends."""
     with suppress(OSError, ValueError):  # a stream in memory has no descriptor
         number = stream.fileno()
@@ -62,13 +62,13 @@ def discard(stream: IO[str]) -> None:
         os.close(nowhere)
 
 
-def complain(text: str) -> None:
+def write_error(text: str) -> None:
     """Write a line to standard error, which may be closed (`2>&1 | head`)."""
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
     except OSError:
-        discard(sys.stderr)
+        discard_output(sys.stderr)
 
 
 def is_standard_output(path: Path | None) -> bool:
@@ -109,10 +109,10 @@ class Outputs:
     def finish(self, warnings: Sequence[Message] = ()) -> None:
         """Print warnings and failures; leave with exit code 2 if a file could not be written, 1 with warnings."""
         try:
-            finish(warnings)
+            finish_with_warnings(warnings)
         finally:
             for message in self.failed:
-                complain(f"dynid: {spoken(message)}")
+                write_error(f"dynid: {for_command_line_text(message)}")
             if self.failed:
                 raise SystemExit(2)
 
@@ -123,11 +123,11 @@ def robots_table(robots: Mapping[str, Robot]) -> Table:
 
     table = Table("name", "joints", "structure", "source", box=None)
     for name, robot in robots.items():
-        table.add_row(name, str(robot.n), structure(robot), escaped(robot.source))
+        table.add_row(name, str(robot.n), describe_structure(robot), escaped(robot.source))
     return table
 
 
-def structure(robot: Robot) -> str:
+def describe_structure(robot: Robot) -> str:
     """Serial, tree or closed, with the kinds of joints: `serial RRPR`."""
     kinds = "".join(robot.links[k].kind[0].upper() for k in robot.tree_joints)
     parents = [link.parent for link in robot.links]
@@ -147,15 +147,23 @@ def mdh_table(robot: Robot) -> Table:
         if link.mdh is None:
             continue
         row = link.mdh
-        letters = [_length(row.b), _degrees(row.alpha), _length(row.d), _degrees(row.theta), _length(row.r)]
+        letters = [
+            _length_text(row.b),
+            _degrees_text(row.alpha),
+            _length_text(row.d),
+            _degrees_text(row.theta),
+            _length_text(row.r),
+        ]
         parent = robot.links[link.parent].joint if link.parent >= 0 else "0"
         limits, turns = link.limits, link.kind == "revolute"
         position = (
-            f"{_shown(limits.lower, turns)} .. {_shown(limits.upper, turns)}" if math.isfinite(limits.upper) else ""
+            f"{_number_text(limits.lower, turns)} .. {_number_text(limits.upper, turns)}"
+            if math.isfinite(limits.upper)
+            else ""
         )
         table.add_row(
-            escaped(link.joint), escaped(parent), link.kind, _degrees(row.gamma), *letters,
-            position, _shown(limits.velocity, turns), _shown(limits.effort, False),
+            escaped(link.joint), escaped(parent), link.kind, _degrees_text(row.gamma), *letters,
+            position, _number_text(limits.velocity, turns), _number_text(limits.effort, False),
         )  # fmt: skip
     return table
 
@@ -175,16 +183,16 @@ def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
     out.print(table, highlight=False)
 
 
-def _length(value: Any) -> str:
+def _length_text(value: Any) -> str:
     return f"{value.text} = {value.value:.6g}" if value.text else f"{value.value:.6g}"
 
 
-def _degrees(value: Any) -> str:
+def _degrees_text(value: Any) -> str:
     degrees = f"{math.degrees(value.value):.6g}"
     return f"{value.text} = {degrees}" if value.text else degrees
 
 
-def _shown(value: float, turns: bool) -> str:
+def _number_text(value: float, turns: bool) -> str:
     return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
 
 
@@ -203,25 +211,25 @@ def show_notes(robot: Robot, out: Console) -> None:
 
 def show_note(note: str, out: Console) -> None:
     """Print one thing that was noticed, in the words of the command line."""
-    line(out, f"note: {spoken(note)}")
+    print_line(out, f"note: {for_command_line_text(note)}")
 
 
-def line(out: Console, text: str, style: str | None = None) -> None:
+def print_line(out: Console, text: str, style: str | None = None) -> None:
     """Print one line; a message in the words of the command line."""
-    out.print(escaped(spoken(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
+    out.print(escaped(for_command_line_text(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
 
 
-def refuse_idle(given: Mapping[str, object], why: str) -> None:
+def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
     """Refuse options that would change nothing; given: value by option, None or empty where it was left out."""
     idle = [option for option, value in given.items() if value not in (None, [], (), "", False)]
     if idle:
         raise DynidError("option_not_applicable", "{options}: {why}", options=idle, why=why)
 
 
-def finish(warnings: Sequence[Message]) -> None:
+def finish_with_warnings(warnings: Sequence[Message]) -> None:
     """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
     for warning in dict.fromkeys(warnings):
-        complain(f"warning: {spoken(warning)}")
+        write_error(f"warning: {for_command_line_text(warning)}")
     if warnings:
         raise SystemExit(1)
 
@@ -233,7 +241,7 @@ def write_json(path: Path, data: object) -> None:
     """
     if isinstance(data, dict) and (found := list(messages_in(data))):
         data = data | {"messages": [message.record("command line") for message in found]}
-    text = json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(_to_json_value(data), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     if path != STANDARD_OUTPUT:
         return write_text(path, text)
     try:
@@ -241,29 +249,29 @@ def write_json(path: Path, data: object) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", errors="backslashreplace"))
         sys.stdout.flush()
     except BrokenPipeError:
-        discard(sys.stdout)
+        discard_output(sys.stdout)
     except OSError as error:
-        discard(sys.stdout)
+        discard_output(sys.stdout)
         raise DynidError(
             "standard_output_unwritable", "cannot write to standard output: {reason}",
             reason=error.strerror or str(error),
         ) from error  # fmt: skip
 
 
-def _finite(data: object) -> object:
+def _to_json_value(data: object) -> object:
     match data:
         case float():
             return data if math.isfinite(data) else None
         case Message():
-            return spoken(data)
+            return for_command_line_text(data)
         case dict():
-            return {str(key): _finite(value) for key, value in data.items()}
+            return {str(key): _to_json_value(value) for key, value in data.items()}
         case list() | tuple():
-            return [_finite(value) for value in data]
+            return [_to_json_value(value) for value in data]
     return data
 
 
-def robot_facts(robot: Robot) -> dict[str, object]:
+def robot_json_data(robot: Robot) -> dict[str, object]:
     """The table for machines: SI units and radians."""
     joints = []
     for link in robot.links:
@@ -317,7 +325,9 @@ def parse_numbers(text: str, option: str, what: str) -> list[float]:
     return values
 
 
-def check_place(option: str, path: Path | None, *, suffixes: Sequence[str] = (), keep: Sequence[Path] = ()) -> None:
+def check_output_path(
+    option: str, path: Path | None, *, suffixes: Sequence[str] = (), keep: Sequence[Path] = ()
+) -> None:
     """See before the work that a file can be written there: folder, suffix, and that it is none of the inputs."""
     if path is None or (path == STANDARD_OUTPUT and not suffixes):
         return

@@ -54,10 +54,10 @@ STIFFNESS, DAMPING = 2000.0, 70.0
 """Gains of the controller per inertia, 1/s^2 and 1/s."""
 
 
-def record(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, str]:
+def record_motion(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, str]:
     """What encoders and torque sensors would give, positions and torques with noise; and by which simulator."""
     try:
-        t, q, tau = _by_mujoco(real, excitation.motion(RATE * STEPS))
+        t, q, tau = _simulate_in_mujoco(real, excitation.motion(RATE * STEPS))
         by = "MuJoCo, tracked by a controller"
     except DynidError:
         log = simulate(real, excitation.motion(RATE))
@@ -69,7 +69,7 @@ def record(real: Robot, excitation: Excitation, seed: int) -> tuple[Log, str]:
     return Log(t, q, tau=tau, name=f"simulated {real.name}"), by
 
 
-def _by_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]:
+def _simulate_in_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]:
     """Times, positions and torques at the recorded rate; DynidError where MuJoCo cannot be the robot."""
     if find_spec("mujoco") is None:
         raise DynidError("needs_extra_package", "MuJoCo is not installed")
@@ -86,13 +86,13 @@ def _by_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]:
     if model.nv != real.n or min(at) < 0:
         raise DynidError("joint_names_mismatch", "MuJoCo has other joints")
     order = np.array([model.jnt_dofadr[k] for k in at])
-    q, tau = _track(mujoco, model, path, order)
+    q, tau = _track_path(mujoco, model, path, order)
     offsets = np.array([dict(real.links[k].friction).get("offset", 0.0) for k in real.active_links])
     some = slice(None, None, STEPS)
     return path.t[some], q[some], tau[some] + offsets
 
 
-def _track(mujoco: Any, model: Any, path: Motion, order: Array) -> tuple[Array, Array]:
+def _track_path(mujoco: Any, model: Any, path: Motion, order: Array) -> tuple[Array, Array]:
     """Follow a path with feed-forward and feedback; positions, and torques as means of the holds around an instant."""
     real, thought = mujoco.MjData(model), mujoco.MjData(model)
     N, n = path.q.shape
@@ -136,31 +136,31 @@ class MainJob:
     def run(self) -> Iterator[tuple[float, str]]:
         """Do it; yield the share that is done, and what is done now or was found."""
         _make_folder(self.folder)
-        yield 0.0, self._know()
-        real, said = with_values(self.robot, seed=self.seed)
+        yield 0.0, self._find_base_parameters()
+        real, said = complete_robot(self.robot, seed=self.seed)
         bounds, assumed = assumed_limits(self.robot)
         yield from ((0.05, line) for line in (*said, *assumed))
         yield 0.05, "designing an exciting motion and another one to check with"
-        motion, other = self._motions(bounds)
+        motion, other = self._design_motions(bounds)
         yield 0.5, "running both on a simulated robot with noisy sensors"
-        log, second = self._recordings(real, motion, other)
+        log, second = self._simulate_recordings(real, motion, other)
         yield 0.6, "identifying from the first recording, checking on the second"
         result = self._identify(real, log, second)
         yield 0.8, "finding bodies, writing the URDF and the report"
-        bodies = self._bodies(result, real)
-        self._advise(result, bodies)
+        bodies = self._find_bodies(result, real)
+        self._add_verdict(result, bodies)
         self._write(result, log, second, bodies)
 
-    def _path(self, name: str) -> Path:
+    def _file_path(self, name: str) -> Path:
         return self.folder / name
 
-    def _put(self, name: str, write: Callable[[Path], object]) -> None:
+    def _write_file(self, name: str, write: Callable[[Path], object]) -> None:
         try:
-            write(self._path(name))
+            write(self._file_path(name))
         except DynidError as error:
             self.failures.append(error.message)
 
-    def _know(self) -> str:
+    def _find_base_parameters(self) -> str:
         """What can be identified at all."""
         base = base_parameters(self.robot)
         self.facts |= {"base_parameters": base.count, "standard_parameters": len(base.columns)}
@@ -173,11 +173,11 @@ class MainJob:
         )
         return f"{self.robot.name}: base parameters: {base.count} of {len(base.columns)}, such as {base.relations[0]}"
 
-    def _motions(self, bounds: Mapping[str, object]) -> tuple[Excitation, Excitation]:
+    def _design_motions(self, bounds: Mapping[str, object]) -> tuple[Excitation, Excitation]:
         """A motion to identify with and another one to validate with."""
         found = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=4, seed=self.seed)
         other = design_excitation(self.robot, limits=bounds, rotor_inertia=True, starts=1, seed=self.seed + 7)
-        self._put("motion.csv", found.save)
+        self._write_file("motion.csv", found.save)
         self.facts |= {"condition": found.condition, "margin": found.margin}
         self.summary.append(
             (
@@ -188,14 +188,14 @@ class MainJob:
         )
         return found, other
 
-    def _recordings(self, real: Robot, motion: Excitation, other: Excitation) -> tuple[Log, Log]:
+    def _simulate_recordings(self, real: Robot, motion: Excitation, other: Excitation) -> tuple[Log, Log]:
         """Both motions as sensors see them."""
-        log, by = record(real, motion, self.seed + 1)
-        second, _ = record(real, other, self.seed + 2)
+        log, by = record_motion(real, motion, self.seed + 1)
+        second, _ = record_motion(real, other, self.seed + 2)
         assert log.tau is not None
         noise = TORQUE_NOISE * log.tau.std(axis=0)
-        self._put("motion.html", lambda path: write_page(motion, path, noise=noise))
-        self._put("log.csv", lambda path: write_log(log, path))
+        self._write_file("motion.html", lambda path: write_page(motion, path, noise=noise))
+        self._write_file("log.csv", lambda path: write_log(log, path))
         self.facts |= {"simulator": by, "samples": len(log)}
         self.summary.append(
             (
@@ -209,7 +209,7 @@ class MainJob:
     def _identify(self, real: Robot, log: Log, second: Log) -> Identification:
         """Identify from one log, validate on the other, and compare with what was simulated."""
         result = identify(self.robot, log, validate=second)
-        self._put("result.json", result.save)
+        self._write_file("result.json", result.save)
         base = result.equation.base
         true = dict(zip(base.names, base.values(real.parameters), strict=True))
         inside = [
@@ -226,27 +226,30 @@ class MainJob:
                 f"{result.base_rank}, and friction ({', '.join(result.friction) or 'none'}); {sum(inside)} of "
                 f"{len(inside)} true values lie inside the 95 % intervals",
             ),
-            ("validation", f"a motion not used is predicted with {_percent(result.validation.mean)} error on average"),
+            (
+                "validation",
+                f"a motion not used is predicted with {_percent_text(result.validation.mean)} error on average",
+            ),
         ]
         return result
 
-    def _bodies(self, result: Identification, real: Robot) -> PhysicalParameters:
+    def _find_bodies(self, result: Identification, real: Robot) -> PhysicalParameters:
         """Find bodies that fit, and write the robot with them for simulators."""
         mass = sum(float(link.inertia[9]) for link in real.links)
         bodies = physical_parameters(result, total_mass=mass)
-        self._put("physical.json", bodies.save)
+        self._write_file("physical.json", bodies.save)
         before, after = float(bodies.nrmse_before.mean()), float(bodies.nrmse_after.mean())
         self.facts |= {"error_of_parameters": before, "error_of_bodies": after}
         self.summary.append(
             (
                 "bodies",
                 f"every link is a body that can exist, {mass:.1f} kg together as a scale would say; error "
-                f"{_percent(before)} before, {_percent(after)} after",
+                f"{_percent_text(before)} before, {_percent_text(after)} after",
             )
         )
         return bodies
 
-    def _advise(self, result: Identification, bodies: PhysicalParameters) -> None:
+    def _add_verdict(self, result: Identification, bodies: PhysicalParameters) -> None:
         """Whether to trust it, and what to do next."""
         self.facts |= {"verdict": result.verdict.level, "reasons": list(result.verdict.reasons)}
         self.warnings = (*result.warnings, *bodies.warnings)
@@ -257,9 +260,9 @@ class MainJob:
 
     def _write(self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters) -> None:
         """Write page and model, and name all files."""
-        report = self._path("report.html")
-        inputs = [file for file in [self._path("log.csv")] if file.is_file()]
-        self._put("report.html", lambda path: write_report(
+        report = self._file_path("report.html")
+        inputs = [file for file in [self._file_path("log.csv")] if file.is_file()]
+        self._write_file("report.html", lambda path: write_report(
             result, path, logs=log, validate=second, physical=bodies, command="dynid demo", inputs=inputs
         ))  # fmt: skip
         model, said = self._export(bodies)
@@ -275,7 +278,7 @@ class MainJob:
         reasons: list[str] = []
         for name in ("robot.urdf", "robot.xml"):
             try:
-                done = export(bodies, self._path(name))
+                done = export(bodies, self._file_path(name))
             except ExportError as error:
                 reasons.append(str(error))
             except DynidError as error:
@@ -302,11 +305,11 @@ def _make_folder(folder: Path) -> None:
         )  # fmt: skip
 
 
-def _percent(share: float) -> str:
+def _percent_text(share: float) -> str:
     return f"{100.0 * share:.2g} %"
 
 
-def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
+def complete_robot(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
     """The robot to be simulated: nominal values, or invented bodies where there are none, and some friction."""
     rng = np.random.default_rng(seed)
     said = []
@@ -317,19 +320,19 @@ def with_values(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
         places = {name: k for k, name in enumerate(names)}
         for k, link in enumerate(robot.links):
             first = places[link.parameter("XX")]
-            X[first : first + 10] = _invented_body(rng, 8.0 * 0.7**k)
+            X[first : first + 10] = _random_body(rng, 8.0 * 0.7**k)
         X = np.where(np.isnan(X), 0.1, X)
         X[[places[name] for name in robot.known_zeros]] = 0.0
         what = "values that no bodies have" if np.isfinite(robot.parameters).all() else "no masses"
         said.append(f"its table has {what}: solid bodies were invented for this demo")
     links = [
-        replace(link, friction=link.friction or _some_friction(link.kind, rng)) if k in robot.active_links else link
+        replace(link, friction=link.friction or _random_friction(link.kind, rng)) if k in robot.active_links else link
         for k, link in enumerate(robot.with_parameters(X).links)
     ]
     return replace(robot, links=tuple(links)), said
 
 
-def _some_friction(kind: str, rng: np.random.Generator) -> tuple[tuple[str, float], ...]:
+def _random_friction(kind: str, rng: np.random.Generator) -> tuple[tuple[str, float], ...]:
     """Plain friction; no offset along a slide, where it cannot be told from a weight."""
     values = zip(PLAIN, rng.uniform(0.5, 2.0, 3).tolist(), strict=True)
     return tuple((name, x) for name, x in values if name != "offset" or kind == "revolute")
@@ -341,7 +344,7 @@ def _is_body(inertia: Array) -> bool:
     return bool(np.isfinite(P).all() and np.linalg.eigvalsh(P)[0] > 0.0)
 
 
-def _invented_body(rng: np.random.Generator, mass: float) -> np.ndarray:
+def _random_body(rng: np.random.Generator, mass: float) -> np.ndarray:
     """A solid ellipsoid somewhere near the frame."""
     a, b, c = rng.uniform(0.05, 0.2, 3)
     inertia = mass / 5.0 * np.diag([b**2 + c**2, a**2 + c**2, a**2 + b**2])

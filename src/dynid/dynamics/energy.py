@@ -14,7 +14,7 @@ from dynid.dynamics.kernels.adjoints import scalar_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient
 from dynid.dynamics.kernels.rows import ENERGY, POWER, write_scalar_rows
 from dynid.dynamics.kernels.threads import share_samples
-from dynid.dynamics.model import to_active
+from dynid.dynamics.model import gradient_by_active
 from dynid.dynamics.scene import ColumnSet, Scene
 from dynid.errors import MotionError
 from dynid.robot.motion import Motion
@@ -44,7 +44,7 @@ class Power:
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        return to_active(scene, rows_adjoint(scene, POWER, weights[:, 0]))
+        return gradient_by_active(scene, rows_adjoint(scene, POWER, weights[:, 0]))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """Everything may move."""
@@ -102,7 +102,7 @@ class Energy:
         h = np.zeros((len(scene), len(scene.columns)))
         h[1:] += weights[:, 0]
         h[:-1] -= weights[:, 0]
-        return to_active(scene, rows_adjoint(scene, ENERGY, h))
+        return gradient_by_active(scene, rows_adjoint(scene, ENERGY, h))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """Everything may move."""

@@ -89,7 +89,7 @@ def _followers(robot: Robot) -> dict[str, set[int]]:
     return follow
 
 
-def project(scene: Scene, rows: Array) -> Array:
+def project_to_active(scene: Scene, rows: Array) -> Array:
     """Project rows of the tree's joints to the active ones, G' rows (Gautier 1991, closed loops)."""
     if scene.tree is None:
         return rows
@@ -98,7 +98,7 @@ def project(scene: Scene, rows: Array) -> Array:
     return np.concatenate([rows[:, :base], active], axis=1) if base else active
 
 
-def unproject(scene: Scene, weights: Array) -> Array:
+def weights_on_tree(scene: Scene, weights: Array) -> Array:
     """Weights of the tree's rows from those of the active ones."""
     if scene.tree is None:
         return weights
@@ -107,7 +107,7 @@ def unproject(scene: Scene, weights: Array) -> Array:
     return np.ascontiguousarray(np.concatenate([weights[:, :base], tree], axis=1) if base else tree)
 
 
-def to_active(
+def gradient_by_active(
     scene: Scene, gradient: tuple[Array, Array, Array], by_G: Array | None = None, by_Gdot: Array | None = None
 ) -> tuple[Array, Array, Array]:
     """Gradients by the active joints from those by the tree's."""

@@ -11,7 +11,7 @@ from dynid.dynamics.kernels.adjoints import lagrangian_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient
 from dynid.dynamics.kernels.rows import MOMENTUM, write_lagrangian_rows
 from dynid.dynamics.kernels.threads import share_samples
-from dynid.dynamics.model import joint_channels, joint_support, project, to_active, unproject
+from dynid.dynamics.model import gradient_by_active, joint_channels, joint_support, project_to_active, weights_on_tree
 from dynid.dynamics.scene import ColumnSet, Scene
 from dynid.dynamics.torque import JointRows, tree_rows_adjoint, write_tree_rows
 from dynid.robot.motion import Motion
@@ -35,7 +35,7 @@ class LagrangianGradient:
 
     def rows(self, scene: Scene) -> Array:
         """Slope of the Lagrangian per unit of each parameter."""
-        rows = project(scene, _write_rows(scene))
+        rows = project_to_active(scene, _write_rows(scene))
         if scene.tree is not None and scene.robot.closures:
             momentum = write_tree_rows(scene, MOMENTUM)[:, scene.base_rows :]
             rows[:, scene.base_rows :] += np.einsum("Nij,Nip->Njp", scene.tree.Gdot, momentum, optimize=True)
@@ -43,7 +43,7 @@ class LagrangianGradient:
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        weights_tree = unproject(scene, weights)
+        weights_tree = weights_on_tree(scene, weights)
         layout, gradient = scene.layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
         def work(start: int, stop: int) -> None:
@@ -52,7 +52,7 @@ class LagrangianGradient:
 
         share_samples(len(scene), work)
         if scene.tree is None or not scene.robot.closures:
-            return to_active(scene, gradient)
+            return gradient_by_active(scene, gradient)
         joint_weights = weights[:, scene.base_rows :]
         bent = np.zeros_like(weights_tree)
         bent[:, scene.base_rows :] = np.einsum("Nij,Njp->Nip", scene.tree.Gdot, joint_weights, optimize=True)
@@ -61,7 +61,7 @@ class LagrangianGradient:
             np.einsum("Nip,Njp->Nij", rows[:, scene.base_rows :], joint_weights, optimize=True)
             for rows in (_write_rows(scene), write_tree_rows(scene, MOMENTUM))
         )
-        return to_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
+        return gradient_by_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """Zeros above the chain; rotors have a momentum but no slope."""

@@ -15,7 +15,7 @@ from dynid.dynamics.kernels.adjoints import joint_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient, Poses, RowLayout, angular_motion, link_poses
 from dynid.dynamics.kernels.rows import TORQUE, write_joint_rows
 from dynid.dynamics.kernels.threads import share_samples
-from dynid.dynamics.model import project, to_active
+from dynid.dynamics.model import gradient_by_active, project_to_active
 from dynid.dynamics.scene import BASE_CHANNELS, ColumnSet, Scene
 from dynid.errors import ModelError
 from dynid.robot.motion import Motion
@@ -44,7 +44,7 @@ class Reaction:
 
     def rows(self, scene: Scene) -> Array:
         """Reactions per unit of each parameter."""
-        layout, out = _layout(scene), np.zeros((len(scene), 6, len(scene.columns)))
+        layout, out = _base_rows_layout(scene), np.zeros((len(scene), 6, len(scene.columns)))
 
         def work(start: int, stop: int) -> None:
             write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
@@ -55,7 +55,7 @@ class Reaction:
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        layout, gradient = _layout(scene), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
+        layout, gradient = _base_rows_layout(scene), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
         sensor = scene.robot.sensor
         if sensor is not None:
             weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
@@ -65,14 +65,14 @@ class Reaction:
             joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
         share_samples(len(scene), work)
-        return to_active(scene, gradient)
+        return gradient_by_active(scene, gradient)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """All links, no rotors."""
         return np.tile(columns.of_links(set(range(len(robot.links)))), (len(self.channels(robot)), 1))
 
 
-def _layout(scene: Scene) -> RowLayout:
+def _base_rows_layout(scene: Scene) -> RowLayout:
     """Rows of the base frame alone."""
     return scene.layout(TORQUE)._replace(channels=6, rows=6)
 
@@ -88,12 +88,12 @@ def _layout(scene: Scene) -> RowLayout:
 
 def rotor_moments(scene: Scene) -> Array:
     """Moment (N, 3) of the base on the robot, in frame 0, for the spin of all rotors of known inertia."""
-    return np.asarray(sum((m for _, _, m, _ in _spins(scene)[1]), np.zeros((len(scene), 3))))
+    return np.asarray(sum((m for _, _, m, _ in _rotor_spins(scene)[1]), np.zeros((len(scene), 3))))
 
 
 def rotor_torques(scene: Scene, *, behind_gear: bool = False) -> Array:
     """Joint torques (N, n) of these spins beside Ia qdd; behind the gear a joint's own rotor does not show."""
-    poses, spins = _spins(scene)
+    poses, spins = _rotor_spins(scene)
     robot, tau = scene.robot, np.zeros((len(scene), len(scene.robot.tree_joints), 1))
     column = {k: j for j, k in enumerate(robot.tree_joints)}
     for j, carrier, moment, own in spins:
@@ -103,10 +103,10 @@ def rotor_torques(scene: Scene, *, behind_gear: bool = False) -> Array:
             if link.kind == "revolute":
                 tau[:, column[carrier], 0] += ((poses.rotation[carrier] @ link.axis) * moment).sum(axis=1)
             carrier = link.parent
-    return project(scene, tau)[:, :, 0]
+    return project_to_active(scene, tau)[:, :, 0]
 
 
-def _spins(scene: Scene) -> tuple[Poses, list[tuple[int, int, Array, Array]]]:
+def _rotor_spins(scene: Scene) -> tuple[Poses, list[tuple[int, int, Array, Array]]]:
     """Of every rotor: its joint's place in the tree, its carrier, the moment m (N, 3), and n J u.dw/dt (N,)."""
     robot, spins = scene.robot, []
     poses = link_poses(robot, scene.q)

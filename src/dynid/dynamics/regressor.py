@@ -57,8 +57,8 @@ def regressor(robot: Robot, motion: Motion, *, model: str = "torque", rotor_iner
 
     Columns are `robot.parameter_names`, without the Ia entries for `rotor_inertia=False`.
     """
-    chosen, stage, blank = _prepare(robot, model, rotor_inertia)
-    return _fill(blank, chosen.rows(stage.scene(chosen.seen(motion))))
+    chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
+    return _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.seen(motion))))
 
 
 def regressor_chunks(
@@ -67,11 +67,11 @@ def regressor_chunks(
     """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
     if size < 1:
         raise ModelError("chunk_size_not_positive", "a chunk needs at least one sample, got {size}", size=size)
-    chosen, stage, blank = _prepare(robot, model, rotor_inertia)
+    chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
     chosen.seen(motion)
     for start in range(0, max(1, len(motion) - chosen.overlap), size):
         part = motion[start : start + size + chosen.overlap]
-        yield _fill(blank, chosen.rows(stage.scene(chosen.seen(part))))
+        yield _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.seen(part))))
 
 
 def regressor_adjoint(
@@ -81,12 +81,12 @@ def regressor_adjoint(
 
     weights has the shape of `regressor(...).matrix`.
     """
-    chosen, stage, blank = _prepare(robot, model, rotor_inertia)
+    chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
     scene = stage.scene(chosen.seen(motion))
     return chosen.adjoint(scene, _checked_weights(scene, chosen, blank, weights))
 
 
-def _prepare(robot: Robot, model: str, rotor_inertia: bool) -> tuple[MeasurementModel, Stage, Regressor]:
+def _prepare_model(robot: Robot, model: str, rotor_inertia: bool) -> tuple[MeasurementModel, Stage, Regressor]:
     chosen = find_model(model)
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     channels = chosen.channels(robot)
@@ -94,7 +94,7 @@ def _prepare(robot: Robot, model: str, rotor_inertia: bool) -> tuple[Measurement
     return chosen, Stage.of(robot, columns), blank
 
 
-def _fill(blank: Regressor, rows: Array) -> Regressor:
+def _regressor_of_rows(blank: Regressor, rows: Array) -> Regressor:
     return Regressor(rows.reshape(-1, len(blank.columns)), blank.columns, blank.channels, blank.support)
 
 

@@ -11,7 +11,7 @@ from dynid.dynamics.kernels.adjoints import joint_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient, Integers
 from dynid.dynamics.kernels.rows import TORQUE, write_joint_rows, write_picked_rows
 from dynid.dynamics.kernels.threads import share_samples
-from dynid.dynamics.model import joint_channels, joint_support, project, to_active, unproject
+from dynid.dynamics.model import gradient_by_active, joint_channels, joint_support, project_to_active, weights_on_tree
 from dynid.dynamics.scene import ColumnSet, Scene, at_rest
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -35,16 +35,16 @@ class JointRows:
 
     def rows(self, scene: Scene) -> Array:
         """Torques per unit of each parameter."""
-        return project(scene, write_tree_rows(scene, self.mode))
+        return project_to_active(scene, write_tree_rows(scene, self.mode))
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        gradient = tree_rows_adjoint(scene, self.mode, unproject(scene, weights))
+        gradient = tree_rows_adjoint(scene, self.mode, weights_on_tree(scene, weights))
         by_G = None
         if scene.robot.closures:
             rows = write_tree_rows(scene, self.mode)[:, scene.base_rows :]
             by_G = np.einsum("Nip,Njp->Nij", rows, weights[:, scene.base_rows :], optimize=True)
-        return to_active(scene, gradient, by_G)
+        return gradient_by_active(scene, gradient, by_G)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """Zeros above the chain."""
@@ -58,7 +58,7 @@ class Torque(JointRows):
 def write_picked(scene: Scene, pick: Integers, place: Integers, out: Array) -> None:
     """Write chosen entries of the torque rows: out[n, place[e]] is entry pick[e] of sample n's (n * columns,) row."""
     if scene.tree is not None:
-        rows = project(scene, write_tree_rows(scene, TORQUE))
+        rows = project_to_active(scene, write_tree_rows(scene, TORQUE))
         out[:, place] = rows.reshape(len(rows), -1)[:, pick]
         return
 

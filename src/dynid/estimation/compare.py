@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.regressor import regressor
 from dynid.errors import DynidError, IdentificationError
-from dynid.estimation.accumulate.logs import collect, collect_like, without_known
+from dynid.estimation.accumulate.logs import collect_like, collect_logs, drop_logs_in_state
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.verdict import USABLE_MEAN
@@ -92,8 +92,8 @@ class EstimatorRun:
 
     def apart(self, other: EstimatorRun) -> dict[str, float]:
         """Distance to another run's base parameters in combined deviations; infinite where only the other has one."""
-        mine, theirs = (_by_name(run.found) for run in (self, other))
-        sizes = _sizes(other.found)
+        mine, theirs = (_values_by_name(run.found) for run in (self, other))
+        sizes = _largest_by_unit(other.found)
         distances = {}
         for name in other.base:
             if name not in mine:
@@ -159,11 +159,11 @@ class Comparison:
         return tuple(name for name in reference.base if name in chosen)
 
 
-def _by_name(result: Identification) -> dict[str, tuple[float, float]]:
+def _values_by_name(result: Identification) -> dict[str, tuple[float, float]]:
     return {name: (float(x), float(s)) for name, x, s in zip(result.names, result.values, result.sigma, strict=True)}
 
 
-def _sizes(result: Identification) -> dict[str, float]:
+def _largest_by_unit(result: Identification) -> dict[str, float]:
     """Largest value among the parameters of the same unit, for every parameter."""
     units, values = np.array(result.units), np.abs(result.values)
     largest: dict[str, Array] = {unit: values[units == unit].max() for unit in set(result.units)}
@@ -193,20 +193,20 @@ AGREES = 0.9
 """Share of base parameters that two runs should have in common."""
 
 
-def advise(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, Message]:
+def recommend_run(runs: Sequence[EstimatorRun]) -> tuple[EstimatorRun | None, Message]:
     """The run to trust, None where there is none, and the reasons, each a message among the facts of the advice."""
     finished = [run for run in runs if run.result is not None]
-    best = choose(finished)
+    best = choose_run(finished)
     if best is None:
-        return None, Message("trust_none", "trust none of them: {reason}", reason=_why_none(finished))
-    reasons = [_why(best, finished), *_about(best), *_caveats(best, runs)]
+        return None, Message("trust_none", "trust none of them: {reason}", reason=_explain_no_choice(finished))
+    reasons = [_explain_choice(best, finished), *_describe_chosen_run(best), *_caveats_from_other_runs(best, runs)]
     text = "; ".join(f"{{reasons[{k}]}}" for k in range(len(reasons)))
     return best, Message("trust_run", text, model=best.model, estimator=best.estimator, reasons=reasons)
 
 
-def choose(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
+def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
     """Smallest error on held-out torques; ties go to smaller deviations, then to torque by wls."""
-    allowed = [run for run in finished if _allowed(run)]
+    allowed = [run for run in finished if _is_trustworthy(run)]
     if not allowed:
         return None
     smallest = min(run.error for run in allowed)
@@ -217,7 +217,7 @@ def choose(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
     return next((run for run in close if _is_plain(run)), min(close, key=lambda run: run.relative_deviation))
 
 
-def _allowed(run: EstimatorRun) -> bool:
+def _is_trustworthy(run: EstimatorRun) -> bool:
     return run.found.verdict.level != "do not trust" and run.error <= USABLE_MEAN
 
 
@@ -225,7 +225,7 @@ def _is_plain(run: EstimatorRun) -> bool:
     return (run.model, run.estimator) == ("torque", "wls")
 
 
-def _why_none(finished: Sequence[EstimatorRun]) -> Message:
+def _explain_no_choice(finished: Sequence[EstimatorRun]) -> Message:
     verdict = finished[0].found.verdict
     if verdict.level == "do not trust":
         return verdict.reasons[0]
@@ -236,8 +236,8 @@ def _why_none(finished: Sequence[EstimatorRun]) -> Message:
     )  # fmt: skip
 
 
-def _why(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Message:
-    allowed = [run for run in finished if _allowed(run)]
+def _explain_choice(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Message:
+    allowed = [run for run in finished if _is_trustworthy(run)]
     first = min(allowed, key=lambda run: run.error)
     text = "trust {model} by {estimator}: its error on held-out torques, NRMSE {nrmse:.4f}, is "
     facts = {"model": best.model, "estimator": best.estimator, "nrmse": best.error}
@@ -258,7 +258,7 @@ def _why(best: EstimatorRun, finished: Sequence[EstimatorRun]) -> Message:
     return Message("tie_with_plain_way", text + ", and so are its deviations", **facts)
 
 
-def _about(best: EstimatorRun) -> list[Message]:
+def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
     """What to know of the chosen run."""
     result, remarks = best.found, []
     coloured = [check.channel for check in result.checks if abs(check.colour) > COLOURED]
@@ -276,14 +276,14 @@ def _about(best: EstimatorRun) -> list[Message]:
     return remarks
 
 
-def _caveats(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[Message]:
+def _caveats_from_other_runs(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[Message]:
     """What the other runs say about the data."""
     by_name = {(run.model, run.estimator): run for run in runs}
     wls = by_name.get(("torque", "wls"))
     caveats = []
     if wls is not None and wls.result is not None:
-        caveats += _outliers(wls, by_name.get(("torque", "huber")))
-        caveats += _noisy_accelerations(wls, by_name.get(("momentum", "wls")))
+        caveats += _outlier_caveats(wls, by_name.get(("torque", "huber")))
+        caveats += _acceleration_noise_caveats(wls, by_name.get(("momentum", "wls")))
     refused = [run for run in runs if run.estimator == "recursive" and run.refusal is not None]
     if refused:
         codes = [run.refusal.code for run in refused if run.refusal is not None]
@@ -305,7 +305,7 @@ def _caveats(best: EstimatorRun, runs: Sequence[EstimatorRun]) -> list[Message]:
     return caveats
 
 
-def _outliers(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Message]:
+def _outlier_caveats(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Message]:
     if huber is None or huber.result is None:
         return []
     distances = np.array(list(huber.apart(wls).values()))
@@ -324,8 +324,8 @@ def _outliers(wls: EstimatorRun, huber: EstimatorRun | None) -> list[Message]:
                     **facts)]  # fmt: skip
 
 
-def _noisy_accelerations(torque: EstimatorRun, momentum: EstimatorRun | None) -> list[Message]:
-    if momentum is None or momentum.result is None or not _allowed(momentum):
+def _acceleration_noise_caveats(torque: EstimatorRun, momentum: EstimatorRun | None) -> list[Message]:
+    if momentum is None or momentum.result is None or not _is_trustworthy(momentum):
         return []
     better = torque.error / max(momentum.error, 1e-300)
     sharper = torque.relative_deviation / max(momentum.relative_deviation, 1e-300)
@@ -394,7 +394,7 @@ def compare_estimators(
         offsets_per_log=offsets_per_log, delay=delay,
     )  # fmt: skip
     options.with_model("torque").resolve(robot)  # what is wrong with the options is wrong for all runs
-    job = _Job(robot, used, others, source, is_share, options)
+    job = _ComparisonJob(robot, used, others, source, is_share, options)
     runs: list[EstimatorRun] = []
     interrupted = False
     try:
@@ -408,12 +408,12 @@ def compare_estimators(
         interrupted = True
     if not any(run.result is not None for run in runs):
         raise job.failures[0]
-    best, advice = advise(runs)
+    best, advice = recommend_run(runs)
     return Comparison(tuple(runs), best, advice, source, interrupted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Read:
+class _CollectedModel:
     """What a model's pass over the logs left, the seconds it took, and torque rows of the held-out data.
 
     Every model has its own: the load block rests on its first estimate.
@@ -425,7 +425,7 @@ class _Read:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Job:
+class _ComparisonJob:
     """The same data for all runs; every model reads the logs once, whatever the number of its estimators."""
 
     robot: Robot
@@ -434,19 +434,21 @@ class _Job:
     source: str
     is_share: bool
     options: Options
-    done: dict[str, _Read | DynidError] = field(default_factory=dict)
+    done: dict[str, _CollectedModel | DynidError] = field(default_factory=dict)
     failures: list[Exception] = field(default_factory=list)
 
     def run(self, model: str, estimator: str, on_progress: Progress | None) -> EstimatorRun:
         """Identify with one model and one estimator."""
         start = time.perf_counter()
         try:
-            read = self._read(model, on_progress)
+            read = self._collect_state(model, on_progress)
             start = time.perf_counter() - read.seconds
-            result, state = self._solve(read.state, estimator, on_progress)
+            result, state = self._solve_state(read.state, estimator, on_progress)
             seconds = time.perf_counter() - start
             same = state.equation is read.state.equation
-            prediction = self._score(state, result, read.held_out if same else self._held_out(state, on_progress))
+            prediction = self._score_torques(
+                state, result, read.held_out if same else self._held_out_torques(state, on_progress)
+            )
         except (DynidError, np.linalg.LinAlgError) as error:
             self.failures.append(error)
             failed = Message("equations_not_solvable", "{reason}", reason=str(error))
@@ -454,17 +456,17 @@ class _Job:
             return EstimatorRun(model, estimator, time.perf_counter() - start, refusal=refusal)
         return EstimatorRun(model, estimator, seconds, result, prediction)
 
-    def _options(self, model: str) -> Options:
+    def _options_for_model(self, model: str) -> Options:
         return self.options.with_model(model).resolve(self.robot)
 
-    def _read(self, model: str, on_progress: Progress | None) -> _Read:
+    def _collect_state(self, model: str, on_progress: Progress | None) -> _CollectedModel:
         """Pass over the logs, made once; so is its failure."""
         if model not in self.done:
             start = time.perf_counter()
             try:
-                state = collect(self.robot, self.used, self._options(model), on_progress=on_progress)
+                state = collect_logs(self.robot, self.used, self._options_for_model(model), on_progress=on_progress)
                 seconds = time.perf_counter() - start
-                self.done[model] = _Read(state, seconds, self._held_out(state, on_progress))
+                self.done[model] = _CollectedModel(state, seconds, self._held_out_torques(state, on_progress))
             except DynidError as error:
                 self.done[model] = error
         read = self.done[model]
@@ -472,8 +474,8 @@ class _Job:
             raise read
         return read
 
-    def _solve(self, state: State, estimator: str, on_progress: Progress | None) -> tuple[Identification, State]:
-        options = replace(self._options(state.equation.options.model), estimator=estimator)
+    def _solve_state(self, state: State, estimator: str, on_progress: Progress | None) -> tuple[Identification, State]:
+        options = replace(self._options_for_model(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
             return estimate(state, options, None), state
         if options.offsets_per_log and len(self.used) > 1:
@@ -481,17 +483,17 @@ class _Job:
                 "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log",
                 "identify the logs one by one",
             )  # fmt: skip
-        state = collect(self.robot, self.used, options, on_progress=on_progress)
+        state = collect_logs(self.robot, self.used, options, on_progress=on_progress)
         result = estimate(state, options, None)
         assert state.outliers is not None
         notes = describe_outliers(state.outliers, self.used, in_validation=True)
         return result.replace(notes=(*result.notes, *notes)), state
 
-    def _held_out(self, state: State, on_progress: Progress | None) -> State:
+    def _held_out_torques(self, state: State, on_progress: Progress | None) -> State:
         """Torque rows of the held-out data, whatever the model."""
         as_torque = replace(state, equation=state.equation.of_torques())
         held_out = collect_like(as_torque, self.others, on_progress=on_progress)
-        known = () if self.is_share else without_known(held_out, state)[1]
+        known = () if self.is_share else drop_logs_in_state(held_out, state)[1]
         if known:
             raise IdentificationError(
                 known[0].code, "{known}", "give other logs, or a share to hold out ({validate})", known=known[0],
@@ -499,7 +501,7 @@ class _Job:
             )  # fmt: skip
         return held_out
 
-    def _score(self, state: State, result: Identification, held_out: State) -> Score:
+    def _score_torques(self, state: State, result: Identification, held_out: State) -> Score:
         """Errors of the torques on the held-out data, with friction as the run has it."""
         equation = state.equation.of_torques()
         offsets = self.options.offsets_per_log

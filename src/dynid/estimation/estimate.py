@@ -18,12 +18,12 @@ from dynid.estimation.diagnostics.plausibility import find_placement, find_scale
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
-from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, Shaken, assess
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, Shaken, assess_evidence
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife, without_ends
 from dynid.estimation.inference.score import Score, held_out_score, score
-from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, Trial, choose_blocks, eliminate
+from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, Trial, choose_blocks, eliminate_insignificant
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.structure import standing_regrouping, structural_columns
@@ -33,11 +33,11 @@ from dynid.estimation.solve.least_squares import (
     Factors,
     NoisyRows,
     Solution,
+    build_constraints,
     channel_noise,
-    constraints_of,
     regroup_above_noise,
     solve,
-    stacked,
+    stack_weighted_rows,
 )
 from dynid.estimation.solve.recursive import (
     Candidate,
@@ -46,7 +46,7 @@ from dynid.estimation.solve.recursive import (
     compare_with_batch,
     find_levels,
     jackknife_recursion,
-    shifts_of,
+    recursion_shifts,
     solve_recursively,
 )
 from dynid.identifiability.relations import Regrouping
@@ -91,7 +91,7 @@ class Outcome:
     def identification(self) -> Identification:
         """Assess it, and keep what a user needs."""
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
-        verdict = assess(self._evidence())
+        verdict = assess_evidence(self._evidence())
         reasons = verdict.reasons if verdict.level != "good" else ()
         warnings = (
             *equation.robot.warnings,
@@ -104,10 +104,10 @@ class Outcome:
         )
         if self.deviations is None and self.options.intervals == "jackknife":
             warnings = (*warnings, FEW_BLOCKS)
-        essential = eliminate(solution, self.inflation, self.groups or 1000)
+        essential = eliminate_insignificant(solution, self.inflation, self.groups or 1000)
         found = Estimate(
             equation=equation.with_friction(self.friction),
-            names=self._named(kept),
+            names=self._names_at(kept),
             units=tuple(self.unknowns.units[k] for k in kept),
             values=solution.values[kept],
             sigma=self.sigma[kept],
@@ -120,11 +120,11 @@ class Outcome:
             base_rank=len(self.base),
             condition=solution.condition,
             base_condition=self.base_condition,
-            bounds=self._bounds(),
+            bounds=self._perturbation_bounds(),
             noise=solution.noise if self.options.estimator != "ols" else channel_noise(solution),
             fit=self.fit,
             friction=self.friction,
-            essential=self._named(k for k in essential.kept if k in set(kept.tolist())),
+            essential=self._names_at(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
             factors=self._factors(),
         )
@@ -175,7 +175,7 @@ class Outcome:
     def tremors(self) -> tuple[Tremor, ...]:
         """Joints that noise of the encoders shakes through the controller."""
         equation, kept = self.state.equation, self.kept
-        H = mean_inertias(equation, self._named(kept), roughly=True)
+        H = mean_inertias(equation, self._names_at(kept), roughly=True)
         inertias = H @ self.solution.values[kept]
         if len(H) != len(equation.joints):
             return ()
@@ -224,11 +224,11 @@ class Outcome:
         """Of the base columns alone, weighted."""
         if not self.base:
             return 1.0
-        rows = stacked(self.unknowns, self.factors, self.solution.noise)[0][:, self.base]
+        rows = stack_weighted_rows(self.unknowns, self.factors, self.solution.noise)[0][:, self.base]
         singular = np.linalg.svd(rows, compute_uv=False)
         return float(singular[0] / max(singular[-1], 1e-300))
 
-    def _named(self, some: Iterable[int]) -> tuple[Parameter, ...]:
+    def _names_at(self, some: Iterable[int]) -> tuple[Parameter, ...]:
         return tuple(self.unknowns.names[k] for k in some)
 
     def _evidence(self) -> Evidence:
@@ -240,13 +240,13 @@ class Outcome:
             model=equation.options.model, torques=self.torques, torque_joints=self._torque_joints(),
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
-            weak=self._weak(), impossible=self._impossible(), negative=self._negative_inertias(),
+            weak=self._weak_parameters(), impossible=self._impossible_parameters(), negative=self._negative_inertias(),
             placement=find_placement(equation, unknowns, self.solution, state.kept, self.inflation),
             is_plate=equation.options.model == "reaction", motion_noise=state.motion_noise,
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
             scales=find_scales(equation, unknowns, self.solution.values, self.factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.options.has_torques,
-            seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken(),
+            seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken_joints(),
         )  # fmt: skip
 
     def _torque_joints(self) -> tuple[str, ...]:
@@ -255,7 +255,7 @@ class Outcome:
         joints = equation.joints if equation.options.has_torques else range(equation.robot.n)
         return tuple(equation.robot.joint_names[j] for j in joints)
 
-    def _shaken(self) -> list[Shaken]:
+    def _shaken_joints(self) -> list[Shaken]:
         """Joints whose friction is off by more than a standard deviation because encoder noise shakes them."""
         random = self.solution.covariance if self.deviations is None else self.deviations.covariance
         sigma, equation = np.sqrt(np.diag(random)), self.state.equation
@@ -264,11 +264,11 @@ class Outcome:
         for tremor in self.tremors:
             off = {k: abs(tremor.shifts[k]) / sigma[k] for k in friction if abs(tremor.shifts[k]) > sigma[k] > 0.0}
             if off:
-                names = self._named(sorted(off, key=lambda k: -off[k]))
+                names = self._names_at(sorted(off, key=lambda k: -off[k]))
                 found.append(Shaken(equation.robot.joint_names[tremor.joint], names, tremor.speed, max(off.values())))
         return found
 
-    def _weak(self) -> list[str]:
+    def _weak_parameters(self) -> list[str]:
         """Base parameters that are not known to half of the largest of their kind (mass, first moment, inertia)."""
         units, values = self.unknowns.units, self.solution.values
         largest = {
@@ -277,7 +277,7 @@ class Outcome:
         }
         return [self.unknowns.names[k] for k in self.base if self.sigma[k] > 0.5 * largest[units[k]]]
 
-    def _impossible(self) -> list[str]:
+    def _impossible_parameters(self) -> list[str]:
         """Parameters that are certainly below zero, which is physically impossible.
 
         These are rotor inertias, and viscous and Coulomb friction where no other block shares their shape.
@@ -291,7 +291,7 @@ class Outcome:
     def _negative_inertias(self) -> list[str]:
         """Joints about which the inertia is certainly negative."""
         equation, kept = self.state.equation, self.kept
-        H = mean_inertias(equation, self._named(kept))
+        H = mean_inertias(equation, self._names_at(kept))
         if not len(H):
             return []
         variance = np.einsum("jk,kl,jl->j", H, self.covariance[np.ix_(kept, kept)], H)
@@ -300,7 +300,7 @@ class Outcome:
         joints = equation.joints if equation.torque_channels else range(equation.robot.n)
         return [equation.robot.joint_names[j] for j, negative in zip(joints, bad, strict=True) if negative]
 
-    def _bounds(self) -> Bounds:
+    def _perturbation_bounds(self) -> Bounds:
         """Of the relative error of parameters by that of the measurements and of the regressor."""
         solution = self.solution
         residual = float(np.sqrt((solution.residual_squares / solution.noise**2).sum()))
@@ -340,13 +340,13 @@ def ridge_rows(state: State, unknowns: Unknowns, plain: Solution) -> tuple[Array
     folds = Folds.of(unknowns, state.blocks, plain.noise)
     power = float((folds.squares.sum(axis=0) / plain.noise**2).sum())
     columns = np.diag(folds.normal[0].sum(axis=0))
-    weight = 1.0 / _sizes(unknowns, nominal, columns, power) ** 2
+    weight = 1.0 / _typical_sizes(unknowns, nominal, columns, power) ** 2
     errors = [folds.nrmse(folds.errors_towards(strength * weight, nominal)).mean() for strength in STRENGTHS]
     scale = np.sqrt(float(STRENGTHS[int(np.argmin(errors))]) * weight)
     return np.diag(scale), scale * nominal
 
 
-def _sizes(unknowns: Unknowns, nominal: Array, columns: Array, power: float) -> Array:
+def _typical_sizes(unknowns: Unknowns, nominal: Array, columns: Array, power: float) -> Array:
     """Largest nominal value of the same unit; where there is none, what would explain the whole torque."""
     sizes = np.array([max(abs(x) for x, u in zip(nominal, unknowns.units, strict=True) if u == unit)
                       for unit in unknowns.units])  # fmt: skip
@@ -371,30 +371,32 @@ def estimate(
     """Solve a state; validation: other logs read in the same way, and what to call them; torques: of these logs."""
     equation = state.equation
     factors = total_factors(state.blocks)
-    friction, trials = _choose(state, options, factors)
+    friction, trials = _choose_friction(state, options, factors)
     options.refuse_idle_offsets(friction)
     unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=options.offsets_per_log)
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
-        _collinear(unknowns, k, independent, joined[:, k]) for k in range(len(unknowns)) if k not in independent
+        _describe_collinear(unknowns, k, independent, joined[:, k])
+        for k in range(len(unknowns))
+        if k not in independent
     )
     sums = {unknowns.names[k] for k, row in zip(independent, joined, strict=True) if np.count_nonzero(row) > 1}
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in independent])
     declared = _declared_rotors(equation, options)
-    constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
+    constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
     standing = standing_regrouping(state, unknowns, constraints)
-    unidentifiable = describe_unidentifiable(equation, unknowns, standing, _posture(state))
+    unidentifiable = describe_unidentifiable(equation, unknowns, standing, _mean_posture(state))
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
-        constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
+        constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
     levels = _levels(state, unknowns, options, constraints)
     plain = solve(unknowns, factors, constraints=constraints)
-    by_noise = _above_noise(state, unknowns, factors, plain, constraints)
+    by_noise = _regroup_above_motion_noise(state, unknowns, factors, plain, constraints)
     found = list[Unidentifiable]()
     for regrouping in (plain.regrouping, by_noise) if by_noise is not None or levels is not None else ():
         if regrouping is not None:
             found += describe_unidentifiable(
-                equation, unknowns, regrouping, _posture(state), by_noise=regrouping is by_noise,
+                equation, unknowns, regrouping, _mean_posture(state), by_noise=regrouping is by_noise,
                 is_noisy=state.motion_noise > NOISY,
             )  # fmt: skip
             unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in regrouping.kept])
@@ -405,7 +407,7 @@ def estimate(
         )  # fmt: skip
     if by_noise is not None:
         unidentifiable = (*unidentifiable, *found)
-        constraints, notes = constraints_of(equation, unknowns, options.known, options.equal, declared)
+        constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
         plain = solve(unknowns, factors, constraints=constraints)
     if levels is None:
         solution = _solve(state, unknowns, factors, options, constraints, plain)
@@ -415,7 +417,7 @@ def estimate(
     if derived and levels is None:
         solution = without_ends(unknowns, solution, state.blocks)
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
-    shift = attenuation(unknowns, solution, floor, _minor(state, unknowns), levels)
+    shift = attenuation(unknowns, solution, floor, _minor_friction(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
     deviations = None
@@ -430,7 +432,7 @@ def estimate(
         kinds=equation.kinds,
     )  # fmt: skip
     checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
-    warnings = _contradicted(state, unknowns, factors, options, declared)
+    warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
     if levels is not None:
         note, warnings = _compare_with_batch(
             state, unknowns, factors, levels, (solution, deviations, checked), options=options, validation=validation
@@ -438,7 +440,7 @@ def estimate(
         notes = (*notes, note)
     unidentifiable = (
         *unidentifiable,
-        *describe_unidentifiable(equation, unknowns, solution.regrouping, _posture(state)),
+        *describe_unidentifiable(equation, unknowns, solution.regrouping, _mean_posture(state)),
     )
     return Outcome(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
@@ -448,7 +450,7 @@ def estimate(
     ).identification()  # fmt: skip
 
 
-def _collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:
+def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:
     """Say which unknowns a dropped column joins."""
     others = [unknowns.names[k] for k, share in zip(kept, shares, strict=True) if abs(share) > 1e-9]
     what = "{parameter} is collinear with {joined} on every motion; dropped"
@@ -458,7 +460,7 @@ def _collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: 
     )  # fmt: skip
 
 
-def _choose(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
+def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
     if not state.recipe:
         return state.equation.friction, ()
     first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=options.offsets_per_log)
@@ -474,7 +476,7 @@ def _declared_rotors(equation: Equation, options: Options) -> dict[str, float]:
     return equation.robot.declared_rotors if has_rotors and options.estimator != "recursive" else {}
 
 
-def _contradicted(
+def _find_contradicted_rotors(
     state: State, unknowns: Unknowns, factors: Factors, options: Options, declared: Mapping[str, float]
 ) -> tuple[Message, ...]:
     """Name declared rotors whose Ia the data, left free, find elsewhere: by 5 deviations and a twentieth."""
@@ -482,7 +484,7 @@ def _contradicted(
     if not own:
         return ()
     free = solve(
-        unknowns, factors, constraints=constraints_of(state.equation, unknowns, options.known, options.equal, {})[0]
+        unknowns, factors, constraints=build_constraints(state.equation, unknowns, options.known, options.equal, {})[0]
     )
     spread = jackknife(unknowns, free, state.blocks)
     sigma = np.sqrt(np.diag(free.covariance if spread is None else spread.covariance))
@@ -539,7 +541,7 @@ def _compare_with_batch(
     return compare_with_batch(unknowns, levels, *pair)
 
 
-def _above_noise(
+def _regroup_above_motion_noise(
     state: State, unknowns: Unknowns, factors: Factors, plain: Solution, constraints: Constraints | None
 ) -> Regrouping | None:
     """How those unknowns regroup that the data tell apart by noise of the motion only; None where there are none.
@@ -550,7 +552,7 @@ def _above_noise(
     if not floor:
         return None
     kept = list(range(len(unknowns)) if plain.regrouping is None else plain.regrouping.kept)
-    minor = _minor(state, unknowns)[kept]
+    minor = _minor_friction(state, unknowns)[kept]
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, kept], constraints.right)
     parts = []
@@ -561,7 +563,7 @@ def _above_noise(
     return regroup_above_noise(parts, minor, constraints)
 
 
-def _minor(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
+def _minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
     """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb."""
     blocks = state.equation.blocks_of
     used = [name for name in blocks if (unknowns.place[:, blocks[name]] >= 0).any()]
@@ -615,7 +617,7 @@ def _validate(
         if levels is None:
             fits = folds.fits_within(solution.free, solution.fixed, solution.prior)
         else:
-            fits = solution.values + shifts_of(unknowns, solution, levels, groups)[0]
+            fits = solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
         own = held_out_score(folds, folds.errors_of(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
         return own, check.held_out(groups, fits, own.source)
     others, name = validation
@@ -626,5 +628,5 @@ def _validate(
     return own, None if torques is None else check.on_logs(torques.blocks, torques.settling, solution.values, name)
 
 
-def _posture(state: State) -> Array:
+def _mean_posture(state: State) -> Array:
     return np.asarray(np.mean([found.mean for found in state.findings], axis=0))

@@ -58,14 +58,14 @@ def find_origin(logs: Iterable[Log], command: str = "", files: Iterable[Path] = 
     Hashes stand for the samples that are read before and after: a file that changes on the way is an error.
     """
     logs = tuple(logs)
-    once = {file.resolve(): file for file in (*files, *(file for log in logs for file in files_of(log)))}
+    once = {file.resolve(): file for file in (*files, *(file for log in logs for file in log_files(log)))}
     inputs = tuple(hash_file(file) for file in once.values())
     for log in logs:
         log.check_unchanged()
-    return Origin(command, inputs, _versions())
+    return Origin(command, inputs, _software_versions())
 
 
-def files_of(log: Log) -> list[Path]:
+def log_files(log: Log) -> list[Path]:
     """The file that a log is read from, or those in the folder of a bag; nothing where it is in memory."""
     source = getattr(log.source, "whole", log.source)
     if isinstance(source, ArraySource):
@@ -77,7 +77,7 @@ def files_of(log: Log) -> list[Path]:
 
 
 @cache
-def _versions() -> tuple[tuple[str, str], ...]:
+def _software_versions() -> tuple[tuple[str, str], ...]:
     """Of Python, the packages that decide the figures, and the system; reading them takes longer than a small log."""
     found = [("Python", platform.python_version())]
     for package in PACKAGES:
@@ -320,10 +320,10 @@ class Identification:
     @cached_property
     def column_values(self) -> Array:
         """Values of the equation's columns: 0 for unidentifiable parameters, the mean for offsets of several logs."""
-        return self._averaging @ self.values
+        return self._log_averaging_matrix @ self.values
 
     @cached_property
-    def _averaging(self) -> Array:
+    def _log_averaging_matrix(self) -> Array:
         place = {name: k for k, name in enumerate(self.equation.names)}
         matrix = np.zeros((len(self.equation.names), len(self.names)))
         for k, name in enumerate(self.names):
@@ -338,7 +338,7 @@ class Identification:
 
         Joints whose torque was not used are NaN. Of a result from forces on the base alone, these forces (N, channels).
         """
-        return self._along(motion)[0] if self.equation.options.has_torques else self.predict_reactions(motion)
+        return self._predict_along(motion)[0] if self.equation.options.has_torques else self.predict_reactions(motion)
 
     def predict_reactions(self, motion: Motion) -> Array:
         """Readings (N, channels) of the force plate along a motion, offsets of several logs averaged."""
@@ -362,9 +362,9 @@ class Identification:
 
         Models other than torque do not know the noise of single torques: theirs is the band of the parameters alone.
         """
-        return self._along(motion, band=True)[1]
+        return self._predict_along(motion, band=True)[1]
 
-    def _along(self, motion: Motion, band: bool = False) -> tuple[Array, Array]:
+    def _predict_along(self, motion: Motion, band: bool = False) -> tuple[Array, Array]:
         check_motion(self.robot, motion)
         equation = self.equation
         N, n = motion.q.shape
@@ -372,7 +372,9 @@ class Identification:
         step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
         positions = equation.motor(motion.q)
         state = equation.shapes.settle(positions, int(LEAD / step))
-        covariance = self._averaging @ self.covariance @ self._averaging.T if band else np.zeros((0, 0))
+        covariance = (
+            self._log_averaging_matrix @ self.covariance @ self._log_averaging_matrix.T if band else np.zeros((0, 0))
+        )
         for start in range(0, N, CHUNK):
             first, stop = max(0, start - 1), min(N, start + CHUNK)  # one sample more on each side, for `lag`
             stops = equation.shapes.run(positions[first : stop + 1], state)

@@ -9,8 +9,8 @@ from typing import Any
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
-from dynid.estimation.accumulate.logs import collect, collect_like, collect_torques_like, without_known
-from dynid.estimation.accumulate.state import State, merge_states, without_repeats
+from dynid.estimation.accumulate.logs import collect_like, collect_logs, collect_torques_like, drop_logs_in_state
+from dynid.estimation.accumulate.state import State, drop_repeated_samples, merge_states
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
 from dynid.estimation.joint_parameters import refuse_hidden, refuse_unidentifiable
@@ -79,7 +79,7 @@ def identify(
         joints=joints, known=known or {}, equal=equal, offsets_per_log=offsets_per_log, delay=delay,
         intervals=intervals,
     )  # fmt: skip
-    robot = _on_plate(robot, options)
+    robot = _check_plate(robot, options)
     options = options.resolve(robot)
     used, others, name = split_logs(robot, logs, validate)
     origin = find_origin((*used, *others))
@@ -87,7 +87,7 @@ def identify(
         raise IdentificationError(
             "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log", "identify the logs one by one",
         )  # fmt: skip
-    state = collect(robot, used, options, on_progress=on_progress)
+    state = collect_logs(robot, used, options, on_progress=on_progress)
     outliers, checked, torques = state.outliers, None, None
     trained: tuple[Message, ...] = ()
     alike: OutlierModel | None = None
@@ -96,7 +96,7 @@ def identify(
         name += ", judged alike" if alike is not None else ""
         unseen = collect_like(state, others, outliers=alike, on_progress=on_progress)
         if not isinstance(validate, float | int):
-            unseen, trained = without_known(unseen, state)
+            unseen, trained = drop_logs_in_state(unseen, state)
         checked = (unseen, name) if unseen.blocks else None
         torques = collect_torques_like(state, others, outliers=alike) if checked else None
     if on_progress is not None:
@@ -140,7 +140,7 @@ def collect_state(
         "rotor_inertia": rotor_inertia, "cutoff": cutoff, "columns": tuple(columns), "joints": joints, "delay": delay,
     }  # fmt: skip
     if like is None:
-        return collect(robot, used, Options(**asked).resolve(robot), on_progress=on_progress)
+        return collect_logs(robot, used, Options(**asked).resolve(robot), on_progress=on_progress)
     default = Options()
     given = [name for name, value in asked.items() if value != getattr(default, name)]
     if given:
@@ -153,7 +153,7 @@ def collect_state(
             other_robot=like.equation.robot.name,
         )  # fmt: skip
     rows = collect_torques_like(like, used)
-    state = without_repeats(collect_like(like, used, on_progress=on_progress, validate=False))
+    state = drop_repeated_samples(collect_like(like, used, on_progress=on_progress, validate=False))
     return replace(state, torques=() if rows is None else rows.blocks)
 
 
@@ -183,7 +183,7 @@ def identify_states(
     return estimate(merge_states(several), options, None).replace(origin=find_origin(()))
 
 
-def _on_plate(robot: Robot, options: Options) -> Robot:
+def _check_plate(robot: Robot, options: Options) -> Robot:
     """The robot on its force plate, refused where the joint torques' parameters cannot be had from it."""
     sensor = options.sensor
     if not options.has_reactions or robot.floating:
@@ -211,12 +211,12 @@ def split_logs(robot: Robot, logs: Logs, validate: Logs | float | None) -> tuple
     if validate is None:
         return used, (), ""
     if isinstance(validate, float | int):
-        return hold_back(used, float(validate))
+        return hold_out_share(used, float(validate))
     others = open_logs(robot, validate)
     return used, others, ", ".join(log.name for log in others)
 
 
-def hold_back(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
+def hold_out_share(logs: tuple[Log, ...], share: float) -> tuple[tuple[Log, ...], tuple[Log, ...], str]:
     """The first part of every log, the rest, and what to call it."""
     if not 0.0 < share < 1.0:
         raise IdentificationError(

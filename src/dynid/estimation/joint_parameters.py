@@ -85,7 +85,7 @@ def joint_parameters(result: Identification) -> JointParameters:
         )  # fmt: skip
     relation = relate_sensors(result.robot, tared=result.equation.is_tared)
     refuse_unidentifiable(result.robot, relation)
-    S, known = _on_result(result, relation)
+    S, known = _relation_on_result(result, relation)
     values = np.where(known, S @ result.values, np.nan)
     covariance, shifts = S @ result.covariance @ S.T, result.systematic @ S.T
     return JointParameters(result.robot, relation.torque, values, covariance, shifts, result.quantile)
@@ -115,7 +115,7 @@ def refuse_unidentifiable(robot: Robot, relation: SensorRelation) -> None:
         )  # fmt: skip
 
 
-def _on_result(result: Identification, relation: SensorRelation) -> tuple[Array, NDArray[np.bool_]]:
+def _relation_on_result(result: Identification, relation: SensorRelation) -> tuple[Array, NDArray[np.bool_]]:
     """S on the result's parameters, and which rows are known although the data do not determine some parameters."""
     place = {name: k for k, name in enumerate(result.names)}
     S, known = np.zeros((len(relation.S), len(result.names))), np.ones(len(relation.S), dtype=np.bool_)

@@ -160,7 +160,7 @@ class Options:
                 "floating_base", "'{name}' floats; logs of joint torques are identified on a fixed base; "
                 "{FIX_THE_BASE}", name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
             )  # fmt: skip
-        names = robot.joint_names if self.joints is None else self._joints(robot)
+        names = robot.joint_names if self.joints is None else self._chosen_joint_names(robot)
         if (self.is_scalar or self.has_reactions) and len(names) < robot.n:
             raise IdentificationError(
                 "joints_with_summed_model", "model '{model}' adds up all joints; joints= goes with torque and momentum",
@@ -178,7 +178,7 @@ class Options:
             )  # fmt: skip
         return replace(self, columns=columns, joints=names, unknown=unknown)
 
-    def _joints(self, robot: Robot) -> tuple[str, ...]:
+    def _chosen_joint_names(self, robot: Robot) -> tuple[str, ...]:
         """Names of the chosen joints in the robot's order."""
         chosen = tuple(self.joints or ())
         unknown = [name for name in chosen if name not in robot.joint_names]

@@ -74,7 +74,7 @@ def rebuild_equation(e: EquationRecord) -> Equation:
 StoredEquation = Annotated[Equation, StoredAs(EquationRecord, record_equation, rebuild_equation)]
 
 
-def robot_inside(data: Data) -> Data:
+def move_robot_into_equation(data: Data) -> Data:
     """Data of a file, in which the robot stands beside the equation, with the robot in the equation."""
     robot, equation = data.pop("robot", None), data.get("equation")
     if not isinstance(equation, dict) or "robot" in equation:
@@ -82,7 +82,7 @@ def robot_inside(data: Data) -> Data:
     return {**data, "equation": {**equation, "robot": robot}}
 
 
-def robot_beside(data: Data) -> Data:
+def move_robot_beside_equation(data: Data) -> Data:
     """Return the same for writing."""
     return {"robot": data["equation"].pop("robot"), **data}
 
@@ -118,7 +118,7 @@ def write_layout(x: Identification, data: Data) -> Data:
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
     parameters = dump(tuple[ParameterRow, ...], tuple(ParameterRow(*row) for row in rows))
     return {
-        "dynid": data.pop("version"), **robot_beside(data), "parameters": parameters,
+        "dynid": data.pop("version"), **move_robot_beside_equation(data), "parameters": parameters,
         "lost": [item[:3] for item in lost],
         "lost_shares": [item[3] for item in lost] if all(item[3] is not None for item in lost) else [],
     }  # fmt: skip
@@ -127,7 +127,7 @@ def write_layout(x: Identification, data: Data) -> Data:
 def read_layout(data: Data) -> Data:
     """Data of the fields from those of a file; older ones have no `systematic`, nor say which share went where."""
     version = data.pop("dynid", None)
-    data = names_and_units(robot_inside(data)) | {"version": version}
+    data = split_parameter_rows(move_robot_into_equation(data)) | {"version": version}
     if data.get("systematic") is None:
         data["systematic"] = Bytes.write(np.zeros((0, len(data["names"]))))
     lost, shares = data.get("lost"), data.pop("lost_shares", [])
@@ -139,7 +139,7 @@ def read_layout(data: Data) -> Data:
     return data | {"lost": [[*item, own] for item, own in zip(lost, shares or unsaid, strict=True)]}
 
 
-def names_and_units(data: Data, kind: type = ParameterRow) -> Data:
+def split_parameter_rows(data: Data, kind: type = ParameterRow) -> Data:
     """Take both from the parameters that people read; the exact numbers are in the arrays."""
     try:
         rows = build(tuple[kind, ...], data.pop("parameters", None))  # type: ignore[valid-type]
@@ -183,14 +183,20 @@ def check_identification(x: Identification) -> Identification:
         raise IdentificationError("record_factor_mismatch", "a factor does not have the columns of the parameters")
     _check_shares(x.unidentifiable)
     found = tuple(
-        replace(item, name=known[item.name], shares=None if item.shares is None else _of(item.shares, known))
+        replace(
+            item,
+            name=known[item.name],
+            shares=None if item.shares is None else _shares_by_parameter(item.shares, known),
+        )
         for item in x.unidentifiable
     )
     names, essential = tuple(known[name] for name in x.names), tuple(known[name] for name in x.essential)
     return x.replace(names=names, essential=essential, unidentifiable=found)
 
 
-def _of(shares: tuple[tuple[str, float], ...], known: Mapping[str, Parameter]) -> tuple[tuple[Parameter, float], ...]:
+def _shares_by_parameter(
+    shares: tuple[tuple[str, float], ...], known: Mapping[str, Parameter]
+) -> tuple[tuple[Parameter, float], ...]:
     return tuple((known[name], share) for name, share in shares)
 
 

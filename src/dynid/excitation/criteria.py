@@ -144,7 +144,7 @@ class Scaling:
             figure += self.l1 * condition
         if self.l2:
             figure += self.l2 * scaling_number(W, self.mask)
-            parts.append((self.l2, *_entries(W, self.mask, sharpness)))
+            parts.append((self.l2, *_smooth_scaling(W, self.mask, sharpness)))
         logs = np.array([np.log(weight) + value for weight, value, _ in parts])
         top = logs.max()
         shares = np.exp(logs - top)
@@ -153,7 +153,7 @@ class Scaling:
         return Smooth(float(top + np.log(total)), np.asarray(by), figure)
 
 
-def _entries(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float, Array]:
+def _smooth_scaling(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float, Array]:
     """Logarithm of |entries|_p |1/entries|_p, and its slope by W."""
     x = W[mask]
     size = np.maximum(np.abs(x), 1e-12)
@@ -184,7 +184,7 @@ def _largest_variance_of(sigma: Array) -> float:
     return float(sigma[-1] ** -2.0)
 
 
-def of_more_rows(name: str, figure: float, columns: int, times: float) -> float:
+def criterion_of_repeated_rows(name: str, figure: float, columns: int, times: float) -> float:
     """The figure of a criterion where every row comes so many times: more rows lessen the covariance."""
     if name in ("a", "e"):
         return figure / times

@@ -11,7 +11,7 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExcitationError, LoopError
 from dynid.excitation.criteria import NAMES, find_criterion
-from dynid.excitation.excitation import Excitation, check_noise, limits_of
+from dynid.excitation.excitation import Excitation, check_noise, find_limits
 from dynid.excitation.feasibility import CollisionChecker, Effort
 from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
@@ -19,8 +19,8 @@ from dynid.excitation.fourier_search import (
     FourierProblem,
     fine_rate,
     random_coefficients,
+    scale_to_limits,
     search_from,
-    settle,
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
@@ -87,10 +87,10 @@ def design_excitation(
         time_budget=time_budget,
         periods=periods,
     )
-    _refuse_idle(
+    _refuse_unused_arguments(
         shape, criterion, tuple(weights), duration=duration, harmonics=harmonics, periods=periods, points=points
     )
-    bounds = limits_of(robot, limits)
+    bounds = find_limits(robot, limits)
     check_limits(bounds, robot.joint_names)
     if criterion == "condition+scaling" and tuple(weights) == (1.0, 0.0):
         weights = BALANCED  # the default weights would leave the scaling out
@@ -110,15 +110,15 @@ def design_excitation(
     if shape == "points":
         if not moving:
             _refuse_without_motion(limits, rest)
-        found = _by_points(search, points)
+        found = _design_by_points(search, points)
     else:
         try:
-            found = _by_fourier(search, duration or PERIOD, harmonics, periods)
+            found = _design_fourier(search, duration or PERIOD, harmonics, periods)
         except LoopError as error:
             raise ExcitationError(
                 "limits_cross_singularity", "the position limits allow what a closed loop does not",
                 "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
-                limits=_limit("position"), reason=error.message.what,
+                limits=_limit_option("position"), reason=error.message.what,
             ) from None  # fmt: skip
     if time_budget is None or prepared < NOTABLE:
         return found
@@ -146,7 +146,7 @@ class _Search:
     rest: Array | None
 
 
-def _limit(kind: str) -> Wording:
+def _limit_option(kind: str) -> Wording:
     return Wording(f"limits={{'{kind}': ...}}", f"--{kind}")
 
 
@@ -186,7 +186,7 @@ def _check_request(
         )  # fmt: skip
 
 
-def _refuse_idle(
+def _refuse_unused_arguments(
     shape: str,
     criterion: str,
     weights: tuple[float, ...],
@@ -225,7 +225,7 @@ def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[f
         if given:
             raise ExcitationError(
                 "missing_acceleration_limits", "{option} needs a motion through the points:",
-                "give {limits} too", option=name, limits=_limit("acceleration"),
+                "give {limits} too", option=name, limits=_limit_option("acceleration"),
             )  # fmt: skip
 
 
@@ -255,7 +255,7 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
         if np.isinf(swing):
             raise ExcitationError(
                 "missing_motion_limits", "joint '{joint}' has neither a velocity nor an acceleration limit",
-                "give {limits}, or put them into the robot file", joint=name, limits=_limit("velocity"),
+                "give {limits}, or put them into the robot file", joint=name, limits=_limit_option("velocity"),
             )  # fmt: skip
         swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
         if swing < SMALLEST_SWING:
@@ -265,11 +265,11 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
             )  # fmt: skip
 
 
-def _by_fourier(search: _Search, period: float, harmonics: int, periods: int) -> Excitation:
+def _design_fourier(search: _Search, period: float, harmonics: int, periods: int) -> Excitation:
     rows, limits, effort, criterion, starts = search.rows, search.limits, search.effort, search.criterion, search.starts
     names = rows.robot.joint_names
     _check_swing(limits, period, names)
-    _check_still(effort, limits, names)
+    _check_holding_torques(effort, limits, names)
     warnings: list[Message] = []
     problem = FourierProblem(rows, criterion, search.weights, search.noise, limits, effort, period, harmonics)
     seeds = [1000 * search.seed + k for k in range(starts)]
@@ -281,7 +281,7 @@ def _by_fourier(search: _Search, period: float, harmonics: int, periods: int) ->
         ))  # fmt: skip
     checker, word = CollisionChecker.of(rows.robot)
     warnings += [word] if word else []
-    first = settle(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
+    first = scale_to_limits(problem, random_coefficients(problem, seeds[0]) * 0.1)[0]
     refused = Message("no_starts", "no start was tried")
     for place, (value, series) in enumerate(candidates.found):
         try:
@@ -304,7 +304,7 @@ def _by_fourier(search: _Search, period: float, harmonics: int, periods: int) ->
     )  # fmt: skip
 
 
-def _check_still(effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> None:
+def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[str, ...]) -> None:
     """The motors must hold the robot at mid-range: say so before the search."""
     if effort is None:
         return
@@ -355,7 +355,7 @@ def _whole_motion(problem: FourierProblem, value: float, y: Array, periods: int,
     )
 
 
-def _by_points(search: _Search, points: int | None) -> Excitation:
+def _design_by_points(search: _Search, points: int | None) -> Excitation:
     rows, limits, criterion, weights, noise = search.rows, search.limits, search.criterion, search.weights, search.noise
     r = points or 2 * len(rows.names)
     if r < len(rows.names):

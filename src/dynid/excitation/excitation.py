@@ -125,7 +125,7 @@ def check_noise(noise: float | Sequence[float] | Array, channels: int) -> Array:
     return sigma
 
 
-def limits_of(robot: Robot, given: Mapping[str, object] | None) -> Limits:
+def find_limits(robot: Robot, given: Mapping[str, object] | None) -> Limits:
     """Limits to respect: the robot's, or those given, where missing ones are unlimited."""
     if given is None:
         return robot.limits
@@ -169,7 +169,7 @@ def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
         case ".csv":
             write_text(path, csv_text(excitation.motion(rate)))
         case ".json":
-            write_text(path, json.dumps(trajectory(excitation.motion(rate), names)) + "\n")
+            write_text(path, json.dumps(ros_trajectory(excitation.motion(rate), names)) + "\n")
         case ".yaml" | ".yml":
             write_text(path, yaml_text(excitation.motion(rate), names))
         case other:
@@ -188,14 +188,14 @@ def csv_text(motion: Motion) -> str:
     return "\n".join(lines) + "\n"
 
 
-def trajectory(motion: Motion, names: tuple[str, ...]) -> dict[str, object]:
+def ros_trajectory(motion: Motion, names: tuple[str, ...]) -> dict[str, object]:
     """Fields of trajectory_msgs/JointTrajectory."""
     points = [
         {
             "positions": q.tolist(),
             "velocities": v.tolist(),
             "accelerations": a.tolist(),
-            "time_from_start": dict(zip(("sec", "nanosec"), _stamp(float(t)), strict=True)),
+            "time_from_start": dict(zip(("sec", "nanosec"), _ros_duration(float(t)), strict=True)),
         }
         for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True)
     ]
@@ -206,13 +206,13 @@ def yaml_text(motion: Motion, names: tuple[str, ...]) -> str:
     """Return the same message in YAML; names are quoted, whatever they contain."""
     lines = ["joint_names:", *(f"  - {json.dumps(name)}" for name in names), "points:"]
     for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True):
-        sec, nanosec = _stamp(float(t))
+        sec, nanosec = _ros_duration(float(t))
         for first, (key, values) in enumerate((("positions", q), ("velocities", v), ("accelerations", a))):
             lines.append(f"  {' ' if first else '-'} {key}: [{', '.join(repr(float(x)) for x in values)}]")
         lines.append(f"    time_from_start: {{sec: {sec}, nanosec: {nanosec}}}")
     return "\n".join(lines) + "\n"
 
 
-def _stamp(t: float) -> tuple[int, int]:
+def _ros_duration(t: float) -> tuple[int, int]:
     nanoseconds = round(t * 1e9)
     return nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000

@@ -113,7 +113,7 @@ class CollisionChecker:
 
         try:
             model = pin.buildModelFromUrdf(str(path))
-            folders = [str(folder) for folder in (*path.resolve().parents[:3], *_packages())]
+            folders = [str(folder) for folder in (*path.resolve().parents[:3], *_ros_package_folders())]
             geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
@@ -131,7 +131,7 @@ class CollisionChecker:
         import pinocchio as pin
 
         objects = self.geometry.geometryObjects
-        near = self._near(pin.neutral(self.model))
+        near = self._too_near_pairs(pin.neutral(self.model))
         for k in reversed(range(len(self.geometry.collisionPairs))):
             pair = self.geometry.collisionPairs[k]
             a, b = (objects[i].parentJoint for i in (pair.first, pair.second))
@@ -139,7 +139,7 @@ class CollisionChecker:
             if neighbours or near[k]:
                 self.geometry.removeCollisionPair(pair)
 
-    def _near(self, q: Array) -> list[bool]:
+    def _too_near_pairs(self, q: Array) -> list[bool]:
         import pinocchio as pin
 
         data, geometry_data = self.model.createData(), pin.GeometryData(self.geometry)
@@ -150,7 +150,7 @@ class CollisionChecker:
         """Return the names of two links that come too near and when, or None."""
         step = max(1, round(1.0 / (_RATE * float(np.median(np.diff(motion.t))))))
         for k in range(0, len(motion), step):
-            near = self._near(self._configuration(motion.q[k]))
+            near = self._too_near_pairs(self._configuration(motion.q[k]))
             if any(near):
                 pair = self.geometry.collisionPairs[near.index(True)]
                 names = [self.geometry.geometryObjects[i].name for i in (pair.first, pair.second)]
@@ -171,7 +171,7 @@ class CollisionChecker:
         return full
 
 
-def _packages() -> list[Path]:
+def _ros_package_folders() -> list[Path]:
     """Folders of ROS_PACKAGE_PATH, each a package or a folder of packages."""
     named = [Path(word) for word in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if word]
     return [folder for path in named for folder in (path, path.parent)]

@@ -107,19 +107,19 @@ def derivative(x: Array, period: float) -> Array:
     return np.hstack([np.zeros((len(x), 1)), -b * kw, a * kw])
 
 
-def extremes_of(x: Array, period: float) -> tuple[Array, Array]:
+def series_extremes(x: Array, period: float) -> tuple[Array, Array]:
     """Lowest and highest value of each series over all time, (n,) each."""
     H = (x.shape[1] - 1) // 2
     slope = derivative(x, period)
     lowest, highest = np.empty(len(x)), np.empty(len(x))
     for j, row in enumerate(slope):
-        t = _zeros(row, H) * period / (2.0 * np.pi)
+        t = _zero_phases(row, H) * period / (2.0 * np.pi)
         values = Basis.at(np.append(t, 0.0), period, H).q @ x[j]
         lowest[j], highest[j] = values.min(), values.max()
     return lowest, highest
 
 
-def _zeros(row: Array, H: int) -> Array:
+def _zero_phases(row: Array, H: int) -> Array:
     """Phases at which a series without constant part vanishes; other phases among them do no harm."""
     a, b = row[1 : H + 1], row[H + 1 :]
     # sum a_k sin(k phi) + b_k cos(k phi) = Re sum (b_k - i a_k) z^k; times 2 z^H a polynomial of degree 2 H
@@ -209,9 +209,9 @@ class FourierShape:
         """Exact extremes by the roots of trigonometric polynomials and polynomials."""
         x = self.coefficients
         speed = derivative(x, self.period)
-        lowest, highest = extremes_of(x, self.period)
-        v_peak = np.abs(extremes_of(speed, self.period)).max(axis=0)
-        a_peak = np.abs(extremes_of(derivative(speed, self.period), self.period)).max(axis=0)
+        lowest, highest = series_extremes(x, self.period)
+        v_peak = np.abs(series_extremes(speed, self.period)).max(axis=0)
+        a_peak = np.abs(series_extremes(derivative(speed, self.period), self.period)).max(axis=0)
         for part in (self.entry.extremes(), self.exit.extremes()):
             lowest, highest = np.minimum(lowest, part.lowest), np.maximum(highest, part.highest)
             v_peak, a_peak = np.maximum(v_peak, part.speed), np.maximum(a_peak, part.acceleration)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.optimize
 
-from dynid.excitation.criteria import Criterion, find_criterion, of_more_rows
+from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
 from dynid.excitation.feasibility import Effort
-from dynid.excitation.fourier import Basis, derivative, extremes_of
+from dynid.excitation.fourier import Basis, derivative, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import middle_and_half
@@ -122,7 +122,7 @@ class FourierProblem:
         """Exact peak over limit of each joint over all time, (n,)."""
         v = derivative(y, self.period)
         q_peak, v_peak, a_peak = (
-            np.abs(extremes_of(x, self.period)).max(axis=0) for x in (y, v, derivative(v, self.period))
+            np.abs(series_extremes(x, self.period)).max(axis=0) for x in (y, v, derivative(v, self.period))
         )
         use = np.maximum(q_peak / middle_and_half(self.limits)[1], v_peak / self.limits.velocity)
         return np.asarray(np.maximum(use, a_peak / self.limits.acceleration))
@@ -146,7 +146,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
     judge, columns = problem.judge(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     shape = x.shape
-    smooth_rows = _searchable(problem)
+    smooth_rows = _rows_with_slopes(problem)
     recorder = Recorder()
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
@@ -157,7 +157,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         motion = problem.motion(y, basis, t)
         rows = smooth_rows.along(motion)
         value, slope, figure = judge.smooth(rows.matrix(), sharp)
-        recorder.see(of_more_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
+        recorder.see(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = rows.adjoint(slope)
         if problem.effort is not None:
             extra, more = problem.effort.penalty(motion)
@@ -181,14 +181,14 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         except _OutOfTimeError:
             break
         x = found.x.reshape(shape)
-    value, y = settle(problem, bounded.apply(x, tight)[0])
+    value, y = scale_to_limits(problem, bounded.apply(x, tight)[0])
     if problem.effort is not None:
-        value, y = _within_effort(problem, problem.effort, value, y)
+        value, y = _shrink_to_effort(problem, problem.effort, value, y)
     recorder.pause()
     return value, FoundSeries(seed, y, recorder)
 
 
-def _searchable(problem: FourierProblem) -> BaseRows:
+def _rows_with_slopes(problem: FourierProblem) -> BaseRows:
     """Rows with slopes; the scaling looks at the smallest entries, which rounding would make smaller."""
     if "scaling" in problem.criterion:
         return problem.rows
@@ -201,7 +201,7 @@ def fine_rate(problem: FourierProblem) -> float:
     return max(200.0, 100.0 * problem.harmonics / problem.period)
 
 
-def _within_effort(problem: FourierProblem, effort: Effort, value: float, y: Array) -> tuple[float, Array]:
+def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: Array) -> tuple[float, Array]:
     """Shrink y by the largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
     t, basis = problem.instants(round(fine_rate(problem) * problem.period))
     if effort.use(problem.motion(y, basis, t)).max() <= 1.0:
@@ -225,7 +225,7 @@ def random_coefficients(problem: FourierProblem, seed: int) -> Array:
     return np.asarray(x)
 
 
-def settle(problem: FourierProblem, y: Array) -> tuple[float, Array]:
+def scale_to_limits(problem: FourierProblem, y: Array) -> tuple[float, Array]:
     """Take the exact peaks to their limits: back where one is exceeded, up where it is not reached and that helps."""
     use = problem.use(y)
     y = y / np.maximum(use, 1.0)[:, None] * (1.0 - 1e-12)

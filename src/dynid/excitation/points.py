@@ -36,11 +36,11 @@ class PointsShape:
     @property
     def duration(self) -> float:
         """Seconds of motion from rest to rest."""
-        return self._path().duration
+        return self._require_path().duration
 
     def motion(self, rate: float) -> Motion:
         """Samples at a rate in Hz, from rest to rest; the last one is at rest."""
-        path = self._path()
+        path = self._require_path()
         if not (np.isfinite(rate) and rate > 0.0):
             raise ExcitationError("rate_not_positive", "the rate must be positive, got {rate:g} Hz", rate=rate)
         t = np.arange(int(np.ceil(path.duration * rate - 1e-9)) + 1, dtype=np.float64) / rate
@@ -65,9 +65,11 @@ class PointsShape:
         if self.path is None:
             return PointsShape(self.times, middle + factors * (self.q - middle), factors * self.v, self.a, None)
         path = self.path
-        return of_path(Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a))
+        return points_of_path(
+            Quintics(path.u, middle + factors * (path.q - middle), factors * path.v, factors * path.a)
+        )
 
-    def _path(self) -> Quintics:
+    def _require_path(self) -> Quintics:
         if self.path is None:
             raise ExcitationError(
                 "missing_acceleration_limits", "a motion through the points needs acceleration limits",
@@ -76,7 +78,7 @@ class PointsShape:
         return self.path
 
 
-def of_path(path: Quintics) -> PointsShape:
+def points_of_path(path: Quintics) -> PointsShape:
     """The shape of a path: its inner nodes are the points."""
     inner = slice(1, -1)
     return PointsShape(path.times[inner], path.q[inner], path.v[inner], path.a[inner], path)
@@ -90,7 +92,7 @@ SPREAD = 3.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unknowns:
+class PointVariables:
     """Free variables z behind the points: every z gives points inside the box (Gautier & Khalil 1992, section 4.2).
 
     rest (n,): the pose before and after the points; where it is given, the variables of rest have no effect.
@@ -146,7 +148,7 @@ class Unknowns:
         u = self.box.segment * np.exp(SPREAD * np.tanh(z[-self.points - 1 :] / SPREAD))
         still = np.zeros((1, shape[1]))
         q = np.concatenate([rest[:1], q, rest[1:]]) + self.box.middle
-        return of_path(Quintics(u, q, *(np.concatenate([still, x, still]) for x in (v, a))))
+        return points_of_path(Quintics(u, q, *(np.concatenate([still, x, still]) for x in (v, a))))
 
     def pull(self, z: Array, by: tuple[Array, Array, Array], by_rest: Array, by_u: Array) -> Array:
         """Slope by z from slopes by q, v, a of the points, by both positions of rest and by the segment times."""

@@ -12,7 +12,7 @@ from dynid.errors import DeadPointError, ExcitationError, LoopError
 from dynid.excitation.criteria import Criterion, Smooth, condition_number, find_criterion
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
-from dynid.excitation.points import PointsShape, Unknowns
+from dynid.excitation.points import PointsShape, PointVariables
 from dynid.excitation.quintics import Slopes, find_excess, hermite_values
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
@@ -117,7 +117,7 @@ class Search:
 
     rows: BaseRows
     goal: Goal
-    unknowns: Unknowns
+    unknowns: PointVariables
     tight: Array
     effort: Effort | None = None
 
@@ -180,7 +180,7 @@ class Search:
             use = np.maximum((ways / rooms).max(axis=0), self.use(shape)[1:].max(axis=0))
             shape = shape.shrunk(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
-        return shape if self.effort is None else within_effort(shape, self.effort, rest)
+        return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
 
     def sized(self, stage: Stage, z: Array) -> Stage:
         """The stage with the largest entry of W at its start."""
@@ -249,7 +249,7 @@ class Best:
             self.shape, self.start, self.value = shape, self.z, value
 
 
-def within_effort(shape: PointsShape, effort: Effort, rest: Array | None = None) -> PointsShape | None:
+def shrink_to_effort(shape: PointsShape, effort: Effort, rest: Array | None = None) -> PointsShape | None:
     """The shape shrunk until its torques fit, about a given rest, else the pose on its path that is easiest to hold.
 
     The last resort: a search that ended within its torque limits leaves nothing to shrink.
@@ -345,18 +345,18 @@ def design_points(
     deviation of the rows: one number, one per channel or one per row. `effort` holds the motion within torque limits.
     `on_history` is told how the search went. rest (n,): where the motion starts and ends, chosen where missing.
     """
-    box = _check(rows, limits, points, starts)
+    box = _check_request(rows, limits, points, starts)
     count = (points if rows.model == "energy" else points + 1) * rows.channels
     if count < len(rows.names):
         raise ExcitationError(
             "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",
             "ask for more points", points=points, rows=count, parameters=len(rows.names),
         )  # fmt: skip
-    goal = Goal.of(criterion, weights, rows, count, _per_row(noise, count))
+    goal = Goal.of(criterion, weights, rows, count, _noise_per_row(noise, count))
     effort = effort if box.moving else None
     if rest is not None:
         _check_rest(rest, box, rows.robot.joint_names)
-    search = Search(rows, goal, Unknowns(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
+    search = Search(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
@@ -373,8 +373,8 @@ def design_points(
             stopped = True
         taken.recorder.pause()
     if best.shape is None and effort is not None:
-        raise ExcitationError(_stopped_by_effort(search, best.z, effort))
-    if best.shape is None or not _reveals(rows, best.shape):
+        raise ExcitationError(_describe_effort_failure(search, best.z, effort))
+    if best.shape is None or not _reveals_all_parameters(rows, best.shape):
         raise ExcitationError(
             "no_revealing_points", "no points found that reveal all {parameters} base parameters; {narrowest}",
             parameters=len(rows.names), narrowest=box.narrowest(rows.robot),
@@ -389,7 +389,7 @@ def design_points(
     return best.shape
 
 
-def _stopped_by_effort(search: Search, z: Array, effort: Effort) -> Message:
+def _describe_effort_failure(search: Search, z: Array, effort: Effort) -> Message:
     """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
     holding = effort.holding(search.unknowns.place(z).exciting_motion().q)
     easiest = holding[np.argmin(holding.max(axis=1))]
@@ -401,14 +401,14 @@ def _stopped_by_effort(search: Search, z: Array, effort: Effort) -> Message:
     )  # fmt: skip
 
 
-def _reveals(rows: BaseRows, shape: PointsShape) -> bool:
+def _reveals_all_parameters(rows: BaseRows, shape: PointsShape) -> bool:
     try:
         return condition_number(rows.matrix(shape.exciting_motion())) < HOPELESS
     except (LoopError, DeadPointError):
         return False
 
 
-def _check(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
+def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
     """What the points may use; raise ExcitationError where the request makes no sense."""
     if points < 1 or starts < 1:
         raise ExcitationError(
@@ -437,7 +437,7 @@ def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
         )  # fmt: skip
 
 
-def _per_row(noise: float | Array | None, count: int) -> Array | None:
+def _noise_per_row(noise: float | Array | None, count: int) -> Array | None:
     """Deviation of each row."""
     if noise is None:
         return None

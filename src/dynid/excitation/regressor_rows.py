@@ -99,21 +99,21 @@ class BaseRows:
 
     def warm_up(self) -> None:
         """Run rows and adjoint once, so that they are compiled before a search counts its time or forks."""
-        along = self.along(self._some_motion(0))
+        along = self.along(self._random_motion(0))
         along.adjoint(np.ones_like(along.matrix()))
 
     def mask(self, rows: int) -> NDArray[np.bool_]:
         """Entries of a matrix of so many rows that are not structurally zero."""
         return np.tile(self.support, (rows // self.channels, 1))
 
-    def _some_motion(self, seed: int) -> Motion:
+    def _random_motion(self, seed: int) -> Motion:
         q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 40, self.robot.n))
         if self.robot.closures:
             q = random_samples(self.robot, 40, seed).q
         return Motion(np.arange(40.0), q, v, a)
 
     def _find_support(self, seed: int) -> NDArray[np.bool_]:
-        W = self.matrix(self._some_motion(seed))
+        W = self.matrix(self._random_motion(seed))
         size = np.abs(W.reshape(-1, self.channels, W.shape[1])).max(axis=0)
         return np.asarray(size > 1e-12 * size.max())
 

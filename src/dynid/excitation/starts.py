@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.kernels.threads import only_caller, own_threads, thread_count
+from dynid.dynamics.kernels.threads import is_only_caller, own_threads, thread_count
 from dynid.errors import ExcitationError
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -38,13 +38,13 @@ class Box:
         prismatic = np.array([robot.links[k].kind == "prismatic" for k in robot.active_links])
         lower, upper = (np.array(side) for side in limits.position.T)
         free = ~(np.isfinite(lower) & np.isfinite(upper))
-        _refuse(robot, free & prismatic, "a prismatic joint needs both position limits")
+        _refuse_joints(robot, free & prismatic, "a prismatic joint needs both position limits")
         turn = np.pi
         lower = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper - 2.0 * turn, -turn))
         upper = np.where(np.isfinite(upper), upper, lower + 2.0 * turn)
         reachable = np.sqrt(limits.acceleration * (upper - lower))
         speed = np.minimum(limits.velocity, reachable)
-        _refuse(robot, ~np.isfinite(speed), "points need a velocity limit (or an acceleration limit)")
+        _refuse_joints(robot, ~np.isfinite(speed), "points need a velocity limit (or an acceleration limit)")
         return Box(0.5 * (lower + upper), 0.5 * (upper - lower), speed, np.array(limits.acceleration))
 
     @property
@@ -68,7 +68,7 @@ class Box:
         return bool(np.isfinite(self.acceleration).any())
 
 
-def _refuse(robot: Robot, bad: NDArray[np.bool_], reason: str) -> None:
+def _refuse_joints(robot: Robot, bad: NDArray[np.bool_], reason: str) -> None:
     if bad.any():
         raise ExcitationError(
             "missing_joint_limits", "joint '{joint}': {reason}",
@@ -118,7 +118,7 @@ def run_starts(
     found: list[tuple[float, R]] = []
     interrupted = False
     try:
-        for value, result in _results(search, problem, seeds, deadline):
+        for value, result in _search_results(search, problem, seeds, deadline):
             found.append((value, result))
             if on_progress is not None:
                 on_progress(f"best of {len(found)} starts: {min(v for v, _ in found):.4g}", len(found) / len(seeds))
@@ -130,32 +130,32 @@ def run_starts(
     return Candidates(tuple(item for _, item in ranked), interrupted or time.monotonic() > deadline)
 
 
-def _results(search: Search[P, R], problem: P, seeds: list[int], deadline: float) -> Iterator[tuple[float, R]]:
+def _search_results(search: Search[P, R], problem: P, seeds: list[int], deadline: float) -> Iterator[tuple[float, R]]:
     workers = min(thread_count(), len(seeds))
-    pool = _forked(workers) if workers > 1 else None
+    pool = _fork_pool(workers) if workers > 1 else None
     if pool is not None:
-        yield from _in_processes(pool, search, problem, seeds, deadline, workers)
+        yield from _run_in_processes(pool, search, problem, seeds, deadline, workers)
         return
     for k, seed in enumerate(seeds):
         if k and time.monotonic() > deadline:
             return
-        yield _one(search, problem, seed, deadline)
+        yield _run_start(search, problem, seed, deadline)
 
 
-def _one(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
+def _run_start(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
     """One start, on one thread: the matrices are too small for more."""
     with own_threads(1):
         return search(problem, seed, lambda: deadline - time.monotonic())
 
 
-def _forked(workers: int) -> ProcessPoolExecutor | None:
+def _fork_pool(workers: int) -> ProcessPoolExecutor | None:
     """Forked processes, which share the compiled kernels; none while other threads are at work in dynid.
 
     A fork would find their locks taken and their modules half loaded; one process finds the same, start after start.
     """
     if sys.platform != "linux" or multiprocessing.current_process().daemon:
         return None
-    with only_caller() as alone:
+    with is_only_caller() as alone:
         if not alone:
             return None
         pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
@@ -163,7 +163,7 @@ def _forked(workers: int) -> ProcessPoolExecutor | None:
     return pool
 
 
-def _in_processes(
+def _run_in_processes(
     pool: ProcessPoolExecutor, search: Search[P, R], problem: P, seeds: list[int], deadline: float, workers: int
 ) -> Iterator[tuple[float, R]]:
     """Run the starts; results come in the order of the seeds."""
@@ -173,7 +173,7 @@ def _in_processes(
         while waiting or pending:
             while waiting and len(pending) < workers and (not pending or time.monotonic() < deadline):
                 place, seed = waiting.pop(0)
-                pending[pool.submit(_one, search, problem, seed, deadline)] = place
+                pending[pool.submit(_run_start, search, problem, seed, deadline)] = place
             done, _ = wait(pending, return_when=FIRST_COMPLETED)
             for future in sorted(done, key=lambda f: pending[f]):
                 pending.pop(future)

@@ -62,12 +62,12 @@ def write_c(subject: Subject) -> CCode:
     }
     operations = Operations({name: f.cost for name, f in functions.items()}, robot.with_standard().cost)
     prefix = c_prefix(robot.robot.name)
-    parts = [_head(robot, subject, operations), _declarations(robot, prefix), _parameters(robot, prefix)]
-    parts += [_function(name, function, prefix) for name, function in functions.items()]
+    parts = [_header_comment(robot, subject, operations), _declarations(robot, prefix), _parameters_code(robot, prefix)]
+    parts += [_function_code(name, function, prefix) for name, function in functions.items()]
     return CCode("\n".join(parts), operations)
 
 
-def _head(robot: Customised, subject: Subject, operations: Operations) -> str:
+def _header_comment(robot: Customised, subject: Subject, operations: Operations) -> str:
     known = robot.robot
     lines = [f"Dynamics of the robot {known.name}, written by dynid.", ""]
     lines += ["Joints, in the order of all arrays (rad, rad/s, rad/s^2 and N m; m, m/s, m/s^2 and N where they slide):"]
@@ -96,15 +96,15 @@ def _declarations(robot: Customised, prefix: str) -> str:
     ]
     functions = [f"{_signature(name, prefix)};" for name in FUNCTIONS]
     sizes = [f"#define {prefix}_JOINTS {robot.robot.n}", f"#define {prefix}_PARAMETERS {count}", ""]
-    signs = smooth if any(node[0] == "sign" for node in _used(robot.friction_function())) else []
+    signs = smooth if any(node[0] == "sign" for node in _used_nodes(robot.friction_function())) else []
     return "\n".join([*sizes, f"extern const double {prefix}_base_parameters[{count}];", *functions, "", *signs])
 
 
-def _used(function: Function) -> list[tuple[str, tuple[int, ...], float | str]]:
+def _used_nodes(function: Function) -> list[tuple[str, tuple[int, ...], float | str]]:
     return [function.graph.nodes[node] for node in function.graph.reached(function.outputs)]
 
 
-def _parameters(robot: Customised, prefix: str) -> str:
+def _parameters_code(robot: Customised, prefix: str) -> str:
     rows = []
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
         rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {name.unit}')} */")
@@ -118,7 +118,7 @@ def _signature(name: str, prefix: str) -> str:
     return f"void {prefix}_{name}({', '.join([*inputs, f'double tau[{prefix}_JOINTS]'])})"
 
 
-def _function(name: str, function: Function, prefix: str) -> str:
+def _function_code(name: str, function: Function, prefix: str) -> str:
     g, body = function.graph, []
     text: dict[int, str] = {}
     used: set[str] = set()

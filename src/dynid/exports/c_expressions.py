@@ -73,14 +73,14 @@ class Graph:
             return -float(self.nodes[operands[0]][2])
         return None
 
-    def _positive(self, x: Node) -> tuple[bool, Node]:
+    def _split_negation(self, x: Node) -> tuple[bool, Node]:
         """Whether the node is a negation, and of what."""
         operation, operands, _ = self.nodes[x]
         return (True, operands[0]) if operation == "neg" else (False, x)
 
     def neg(self, x: Node) -> Node:
         """-x."""
-        negated, inner = self._positive(x)
+        negated, inner = self._split_negation(x)
         if negated or self.value(x) == 0.0:
             return inner
         if self.nodes[x][0] == "sub":
@@ -96,7 +96,7 @@ class Graph:
             return y
         if b == 0.0:
             return x
-        (minus_x, inner_x), (minus_y, inner_y) = self._positive(x), self._positive(y)
+        (minus_x, inner_x), (minus_y, inner_y) = self._split_negation(x), self._split_negation(y)
         if minus_x and minus_y:
             return self.neg(self.add(inner_x, inner_y))
         if minus_y:
@@ -114,7 +114,7 @@ class Graph:
 
     def mul(self, x: Node, y: Node) -> Node:
         """X * y."""
-        (minus_x, x), (minus_y, y) = self._positive(x), self._positive(y)
+        (minus_x, x), (minus_y, y) = self._split_negation(x), self._split_negation(y)
         product = self._product(x, y)
         return self.neg(product) if minus_x != minus_y else product
 
@@ -138,7 +138,7 @@ class Graph:
 
     def call(self, name: str, x: Node) -> Node:
         """A function of one argument: sin, cos, tanh, exp, fabs, sign."""
-        negated, inner = self._positive(x)
+        negated, inner = self._split_negation(x)
         if negated and name in _ODD:
             return self.neg(self.call(name, inner))
         if negated and name in _EVEN:

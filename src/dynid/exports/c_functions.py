@@ -77,21 +77,23 @@ class Recursion:
         gravity = tuple(g.constant(-float(x)) for x in self.robot.gravity)
         motions = {-1: _Motion(still, still, (gravity[0], gravity[1], gravity[2]), (still, still, still))}
         for k in order:
-            motions[k] = self._move(links[k], frames[k], motions[links[k].parent], v.get(k, zero), a.get(k, zero))
+            motions[k] = self._link_motion(
+                links[k], frames[k], motions[links[k].parent], v.get(k, zero), a.get(k, zero)
+            )
         force = {k: still for k in (-1, *order)}
         moment = dict(force)
         torque: dict[int, Node] = {}
         for k in reversed(order):
             own = [parameters.get(symbol + links[k].label, zero) for symbol in SYMBOLS]
             F, N = self._wrench(motions[k], own)
-            force[k], moment[k] = self._plus(force[k], F), self._plus(moment[k], N)
+            force[k], moment[k] = self._add_vectors(force[k], F), self._add_vectors(moment[k], N)
             if links[k].moves:
                 rotor = g.mul(parameters.get(ROTOR + links[k].label, zero), a.get(k, zero))
                 torque[k] = g.add((moment if links[k].kind == "revolute" else force)[k][2], rotor)
             p = links[k].parent
-            f, m = self._out(frames[k], force[k]), self._out(frames[k], moment[k])
-            force[p] = self._plus(force[p], f)
-            moment[p] = self._plus(self._plus(moment[p], m), self._cross(frames[k].P, f))
+            f, m = self._to_parent_frame(frames[k], force[k]), self._to_parent_frame(frames[k], moment[k])
+            force[p] = self._add_vectors(force[p], f)
+            moment[p] = self._add_vectors(self._add_vectors(moment[p], m), self._cross(frames[k].P, f))
         return torque
 
     def _frame(self, link: Link, q: Node) -> _Frame:
@@ -103,7 +105,7 @@ class Recursion:
         r = g.add(g.constant(row.r.value), q) if slides else g.constant(row.r.value)
         zero = g.constant(0.0)
         P = self._rotate_z(gamma, self._rotate_x(alpha, (g.constant(row.d.value), zero, r)))
-        return _Frame(gamma, alpha, theta, self._plus(P, (zero, zero, g.constant(row.b.value))))
+        return _Frame(gamma, alpha, theta, self._add_vectors(P, (zero, zero, g.constant(row.b.value))))
 
     def _turn(self, angle: float, q: Node | None = None) -> tuple[Node, Node]:
         """Cosine and sine of angle + q; right angles only swap them."""
@@ -126,19 +128,19 @@ class Recursion:
         y, z, _ = self._rotate_z(turn, (x[1], x[2], x[0]))
         return x[0], y, z
 
-    def _back(self, turn: tuple[Node, Node]) -> tuple[Node, Node]:
+    def _inverse_turn(self, turn: tuple[Node, Node]) -> tuple[Node, Node]:
         return turn[0], self.graph.neg(turn[1])
 
-    def _out(self, frame: _Frame, x: Vector) -> Vector:
+    def _to_parent_frame(self, frame: _Frame, x: Vector) -> Vector:
         """Return a vector of the link in its parent's frame."""
         return self._rotate_z(frame.gamma, self._rotate_x(frame.alpha, self._rotate_z(frame.theta, x)))
 
-    def _into(self, frame: _Frame, x: Vector) -> Vector:
+    def _to_link_frame(self, frame: _Frame, x: Vector) -> Vector:
         """Return a vector of the parent in the link's frame."""
-        x = self._rotate_x(self._back(frame.alpha), self._rotate_z(self._back(frame.gamma), x))
-        return self._rotate_z(self._back(frame.theta), x)
+        x = self._rotate_x(self._inverse_turn(frame.alpha), self._rotate_z(self._inverse_turn(frame.gamma), x))
+        return self._rotate_z(self._inverse_turn(frame.theta), x)
 
-    def _plus(self, x: Vector, y: Vector) -> Vector:
+    def _add_vectors(self, x: Vector, y: Vector) -> Vector:
         g = self.graph
         return g.add(x[0], y[0]), g.add(x[1], y[1]), g.add(x[2], y[2])
 
@@ -150,24 +152,24 @@ class Recursion:
             g.sub(g.mul(x[0], y[1]), g.mul(x[1], y[0])),
         )
 
-    def _times(self, U: tuple[Vector, Vector, Vector], x: Vector) -> Vector:
+    def _multiply_vector(self, U: tuple[Vector, Vector, Vector], x: Vector) -> Vector:
         g = self.graph
         rows = [g.sum([g.mul(u, y) for u, y in zip(row, x, strict=True)]) for row in U]
         return rows[0], rows[1], rows[2]
 
-    def _move(self, link: Link, frame: _Frame, parent: _Motion, v: Node, a: Node) -> _Motion:
+    def _link_motion(self, link: Link, frame: _Frame, parent: _Motion, v: Node, a: Node) -> _Motion:
         g = self.graph
-        w, wp = self._into(frame, parent.w), self._into(frame, parent.wp)
-        Vp = self._into(frame, self._plus(parent.Vp, self._times(parent.U, frame.P)))
+        w, wp = self._to_link_frame(frame, parent.w), self._to_link_frame(frame, parent.wp)
+        Vp = self._to_link_frame(frame, self._add_vectors(parent.Vp, self._multiply_vector(parent.U, frame.P)))
         if link.kind == "revolute":
             wp = g.add(wp[0], g.mul(w[1], v)), g.sub(wp[1], g.mul(w[0], v)), g.add(wp[2], a)
             w = w[0], w[1], g.add(w[2], v)
         elif link.kind == "prismatic":
             twice = g.mul(g.constant(2.0), v)
             Vp = g.add(Vp[0], g.mul(w[1], twice)), g.sub(Vp[1], g.mul(w[0], twice)), g.add(Vp[2], a)
-        return _Motion(w, wp, Vp, self._spin(w, wp))
+        return _Motion(w, wp, Vp, self._angular_matrix(w, wp))
 
-    def _spin(self, w: Vector, wp: Vector) -> tuple[Vector, Vector, Vector]:
+    def _angular_matrix(self, w: Vector, wp: Vector) -> tuple[Vector, Vector, Vector]:
         """U = [wp] + [w][w]."""
         g = self.graph
         xx, yy, zz = (g.mul(x, x) for x in w)
@@ -183,7 +185,9 @@ class Recursion:
         g, w, wp, U = self.graph, motion.w, motion.wp, motion.U
         XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = x
         MS = (MX, MY, MZ)
-        F = self._plus(self._times(U, MS), (g.mul(M, motion.Vp[0]), g.mul(M, motion.Vp[1]), g.mul(M, motion.Vp[2])))
+        F = self._add_vectors(
+            self._multiply_vector(U, MS), (g.mul(M, motion.Vp[0]), g.mul(M, motion.Vp[1]), g.mul(M, motion.Vp[2]))
+        )
         xy, xz, yz = g.mul(w[0], w[1]), g.mul(w[0], w[2]), g.mul(w[1], w[2])
         N = (
             g.sum([
@@ -199,7 +203,7 @@ class Recursion:
                 g.mul(XY, g.sub(U[0][0], U[1][1])),
             ]),
         )  # fmt: skip
-        return F, self._plus(N, self._cross(MS, motion.Vp))
+        return F, self._add_vectors(N, self._cross(MS, motion.Vp))
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,8 +278,8 @@ class Customised:
     ) -> Function:
         robot = self.robot
         G, offset = linear_couplings(robot)
-        positions = _mixed(g, G, offset, q, robot)
-        speeds, rates = (_mixed(g, G, np.zeros(len(G)), name, robot) for name in (v, a))
+        positions = _tree_nodes(g, G, offset, q, robot)
+        speeds, rates = (_tree_nodes(g, G, np.zeros(len(G)), name, robot) for name in (v, a))
         torque = Recursion(g, robot).torques(positions, speeds, rates, parameters)
         outputs = [
             g.sum([g.mul(g.constant(float(G[i, j])), torque[k]) for i, k in enumerate(robot.tree_joints)])
@@ -307,7 +311,7 @@ class Customised:
 _STATE = ("q", "qd", "qdd")
 
 
-def _mixed(g: Graph, G: Array, offset: Array, name: str | None, robot: Robot) -> dict[int, Node]:
+def _tree_nodes(g: Graph, G: Array, offset: Array, name: str | None, robot: Robot) -> dict[int, Node]:
     nodes = {}
     for i, k in enumerate(robot.tree_joints):
         terms = [g.mul(g.constant(float(x)), g.variable(f"{name}[{j}]")) for j, x in enumerate(G[i])] if name else []

@@ -13,11 +13,11 @@ from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c
 from dynid.exports.mjcf import write_mjcf
-from dynid.exports.names import friction_losses
+from dynid.exports.names import lost_friction_warnings
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import Subject, spin_losses, subject_of
+from dynid.exports.subject import Subject, rotor_spin_warnings, subject_of
 from dynid.exports.urdf_new import write_urdf
-from dynid.exports.urdf_update import unlike_friction, update_urdf
+from dynid.exports.urdf_update import check_friction, update_urdf
 from dynid.exports.verify import Verification, verify_as
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
@@ -79,16 +79,16 @@ def export(
     if suffix != ".c" and not subject.friction.is_plain:
         what = "friction ({blocks}) is left out; only .c files hold such"
         warnings += (Message("friction_left_out", what, blocks=list(subject.friction.blocks)),)
-    warnings += spin_losses(subject.robot) if suffix in (".urdf", ".xml", ".c") else ()
+    warnings += rotor_spin_warnings(subject.robot) if suffix in (".urdf", ".xml", ".c") else ()
     held = lock or {}
     reason: tuple[Message, ...] = ()
     failure: DynidError | None = None
-    for make in _attempts(subject, suffix, template, held):
+    for make in _export_attempts(subject, suffix, template, held):
         try:
             made = make()
             with written_beside(path) as beside:
                 beside.write_bytes(made.data)
-                checked = _verified(path, beside, subject, held)
+                checked = _verify_before_rename(path, beside, subject, held)
         except (ExportError, RobotFileError) as error:
             reason = (Message("template_not_usable", "a new URDF was made: {reason}", reason=error),)
             failure = error
@@ -98,7 +98,7 @@ def export(
     raise failure
 
 
-class _Made(NamedTuple):
+class _ExportContent(NamedTuple):
     """Content of a file, notes, warnings of what it does not have, and the operations of C code."""
 
     data: bytes
@@ -107,9 +107,9 @@ class _Made(NamedTuple):
     operations: Operations | None = None
 
 
-def _attempts(
+def _export_attempts(
     subject: Subject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
-) -> list[Callable[[], _Made]]:
+) -> list[Callable[[], _ExportContent]]:
     """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
     if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
         raise ExportError(
@@ -120,17 +120,17 @@ def _attempts(
         case ".urdf":
             source = Path(subject.robot.source)
             if template is not None:
-                return [lambda: _updated(subject, Path(template), lock)]
+                return [lambda: _updated_urdf_content(subject, Path(template), lock)]
             has_source = source.suffix.lower() == ".urdf" and source.is_file()
-            first = [lambda: _updated(subject, source, lock, told=True)]
-            return [*(first if has_source else []), lambda: _new_urdf(subject)]
+            first = [lambda: _updated_urdf_content(subject, source, lock, told=True)]
+            return [*(first if has_source else []), lambda: _new_urdf_content(subject)]
         case ".xml":
-            return [lambda: _mjcf(subject)]
+            return [lambda: _mjcf_content(subject)]
         case ".c":
-            return [lambda: _c(subject)]
+            return [lambda: _c_content(subject)]
     notes = (_BASE_NOTE,) if subject.of_base else ()
-    write = write_robot_json if suffix == ".json" else _table
-    return [lambda: _Made(write(subject).encode(), notes)]
+    write = write_robot_json if suffix == ".json" else _table_content
+    return [lambda: _ExportContent(write(subject).encode(), notes)]
 
 
 _BASE_NOTE = Message(
@@ -139,26 +139,28 @@ _BASE_NOTE = Message(
 )
 
 
-def _table(subject: Subject) -> str:
+def _table_content(subject: Subject) -> str:
     return table_text(subject.robot)
 
 
-def _c(subject: Subject) -> _Made:
+def _c_content(subject: Subject) -> _ExportContent:
     code = write_c(subject)
-    return _Made(code.text.encode(), operations=code.operations)
+    return _ExportContent(code.text.encode(), operations=code.operations)
 
 
-def _mjcf(subject: Subject) -> _Made:
+def _mjcf_content(subject: Subject) -> _ExportContent:
     text, notes = write_mjcf(subject)
-    return _Made(text.encode(), notes, friction_losses(subject.robot))
+    return _ExportContent(text.encode(), notes, lost_friction_warnings(subject.robot))
 
 
-def _new_urdf(subject: Subject) -> _Made:
+def _new_urdf_content(subject: Subject) -> _ExportContent:
     text, notes = write_urdf(subject)
-    return _Made(text.encode(), notes, friction_losses(subject.robot))
+    return _ExportContent(text.encode(), notes, lost_friction_warnings(subject.robot))
 
 
-def _updated(subject: Subject, template: Path, lock: Mapping[str, float], *, told: bool = False) -> _Made:
+def _updated_urdf_content(
+    subject: Subject, template: Path, lock: Mapping[str, float], *, told: bool = False
+) -> _ExportContent:
     if not template.is_file():
         raise ExportError("file_not_found", "there is no template '{template}'", template=template)
     if template.suffix.lower() != ".urdf":
@@ -166,10 +168,10 @@ def _updated(subject: Subject, template: Path, lock: Mapping[str, float], *, tol
     data, notes = update_urdf(subject, template, lock)
     what = "all but the inertial elements is taken from {template}"
     said = (Message("template_from_source", what, template=template),) if told else ()
-    return _Made(data, (*said, *notes), unlike_friction(subject.robot, template, lock))
+    return _ExportContent(data, (*said, *notes), check_friction(subject.robot, template, lock))
 
 
-def _verified(path: Path, beside: Path, subject: Subject, lock: Mapping[str, float]) -> Verification:
+def _verify_before_rename(path: Path, beside: Path, subject: Subject, lock: Mapping[str, float]) -> Verification:
     """Read the file again, before it takes its place; ExportError where it is not the model."""
     try:
         checked = verify_as(path, beside, subject, lock)

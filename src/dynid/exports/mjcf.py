@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from dynid.errors import ExportError
-from dynid.exports.names import attribute, numbers, renamed, unique
-from dynid.exports.subject import Subject, check_bodies, lumps, quaternion
-from dynid.exports.tree_state import TreeState, assembly, states_near
+from dynid.exports.names import describe_renamed_links, numbers_text, unique_names, xml_attribute
+from dynid.exports.subject import Subject, check_bodies, composite_inertias, quaternion
+from dynid.exports.tree_state import TreeState, assembly_positions, states_near
 from dynid.messages import Message
 from dynid.robot.inertia import to_body
 from dynid.robot.motion import Motion
@@ -30,36 +30,38 @@ def check_points_meet(robot: Robot) -> None:
         if any(direction not in ("x", "y", "z") for direction in closure.keep):
             raise ExportError(
                 "closure_keeps_directions", "{closure} of '{robot}' keeps directions; MJCF is written for points only",
-                closure=_named(closure), robot=robot.name,
+                closure=_closure_label(closure), robot=robot.name,
             )  # fmt: skip
     state = TreeState.of(robot, states_near(robot, 5))
     for closure in robot.closures:
         for q in state.q:
-            places = poses(robot, q)
-            a, b = (_in_world(robot, places, link, x) for link, x in zip(closure.links, closure.points, strict=True))
+            places = link_poses_at(robot, q)
+            a, b = (
+                _point_in_world(robot, places, link, x) for link, x in zip(closure.links, closure.points, strict=True)
+            )
             if (apart := float(np.linalg.norm(a - b))) > TOGETHER:
                 raise ExportError(
                     "closure_points_apart", "{closure} of '{robot}' keeps {keep}, while its points are {distance:.3g} "
-                    "m apart; MJCF is written for points that meet", closure=_named(closure), robot=robot.name,
+                    "m apart; MJCF is written for points that meet", closure=_closure_label(closure), robot=robot.name,
                     keep=list(closure.keep), distance=apart,
                 )  # fmt: skip
 
 
-def _named(closure: Closure) -> str:
+def _closure_label(closure: Closure) -> str:
     return f"the loop of {' and '.join(closure.links)}"
 
 
-def carrier(robot: Robot, name: str) -> int:
+def closure_link(robot: Robot, name: str) -> int:
     """Return the number of the link that a closure names by its joint."""
     return next(k for k, link in enumerate(robot.links) if link.joint == name)
 
 
-def _in_world(robot: Robot, places: dict[int, Transform], name: str, point: Array) -> Array:
-    T = places[carrier(robot, name)]
+def _point_in_world(robot: Robot, places: dict[int, Transform], name: str, point: Array) -> Array:
+    T = places[closure_link(robot, name)]
     return np.asarray(T.rotation @ point + T.translation)
 
 
-def poses(robot: Robot, q: Array) -> dict[int, Transform]:
+def link_poses_at(robot: Robot, q: Array) -> dict[int, Transform]:
     """Poses of all links in frame 0, from the positions of all joints of the tree."""
     position = dict(zip(robot.tree_joints, map(float, q), strict=True))
     places = {-1: Transform.identity()}
@@ -78,12 +80,12 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
     check_points_meet(robot)
-    bodies = lumps(robot)
+    bodies = composite_inertias(robot)
     check_bodies(robot, bodies, "MuJoCo", strictly=True)
-    names = unique(link.name for link in robot.links)
-    joints = unique(link.joint for link in robot.links)
+    names = unique_names(link.name for link in robot.links)
+    joints = unique_names(link.joint for link in robot.links)
     carried = [link.name for link in robot.links if link.kind == "fixed" and np.any(link.inertia)]
-    notes = renamed(robot, names)
+    notes = describe_renamed_links(robot, names)
     if carried:
         notes.append(Message(
             "fixed_link_mass_merged", "the mass of the fixed links {links} is counted in the links that carry them",
@@ -96,15 +98,15 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
             "have it either", joints=list(passive),
         ))  # fmt: skip
     lines = [
-        f'<mujoco model="{attribute(unique([robot.name])[0])}">',
+        f'<mujoco model="{xml_attribute(unique_names([robot.name])[0])}">',
         '  <compiler angle="radian" autolimits="true" balanceinertia="false" boundmass="0" boundinertia="0"/>',
-        f'  <option gravity="{numbers(robot.gravity)}"/>',
+        f'  <option gravity="{numbers_text(robot.gravity)}"/>',
         "  <worldbody>",
     ]
     children: dict[int, list[int]] = {}
     for k, link in enumerate(robot.links):
         children.setdefault(link.parent, []).append(k)
-    sites = _sites(robot)
+    sites = _closure_sites(robot)
     order: list[int] = []
     todo: list[tuple[int, int, bool]] = [(k, 2, False) for k in reversed(children.get(-1, []))]
     while todo:
@@ -118,32 +120,32 @@ def write_mjcf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
         order.append(k)
         todo.append((k, depth, True))
         todo += [(child, depth + 1, False) for child in reversed(children.get(k, []))]
-    lines += ["  </worldbody>", *_coupling_lines(robot, joints), *_assembled(robot, order), "</mujoco>"]
+    lines += ["  </worldbody>", *_coupling_lines(robot, joints), *_assembled_keyframe(robot, order), "</mujoco>"]
     return "\n".join(lines) + "\n", tuple(notes)
 
 
 def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int, Array]) -> list[str]:
     link = robot.links[k]
     T = link.placement
-    place = f'pos="{numbers(T.translation)}" quat="{numbers(quaternion(T.rotation))}"'
-    lines = [f'<body name="{attribute(name)}" {place}>']
+    place = f'pos="{numbers_text(T.translation)}" quat="{numbers_text(quaternion(T.rotation))}"'
+    lines = [f'<body name="{xml_attribute(name)}" {place}>']
     if link.moves:
         lines.append("  " + _joint_line(link, joint, active=k in robot.active_links))
     if k in bodies:
         body = to_body(bodies[k])
         J = body.inertia
-        full = numbers((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
-        lines.append(f'  <inertial pos="{numbers(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>')
+        full = numbers_text((J[0, 0], J[1, 1], J[2, 2], J[0, 1], J[0, 2], J[1, 2]))
+        lines.append(f'  <inertial pos="{numbers_text(body.com)}" mass="{body.mass!r}" fullinertia="{full}"/>')
     return lines
 
 
 def _joint_line(link: Link, name: str, *, active: bool) -> str:
     kind = "hinge" if link.kind == "revolute" else "slide"
-    words = [f'name="{attribute(name)}" type="{kind}" axis="{numbers(link.axis)}"']
+    words = [f'name="{xml_attribute(name)}" type="{kind}" axis="{numbers_text(link.axis)}"']
     if math.isfinite(link.limits.lower) and math.isfinite(link.limits.upper):
-        words.append(f'range="{numbers((link.limits.lower, link.limits.upper))}"')
+        words.append(f'range="{numbers_text((link.limits.lower, link.limits.upper))}"')
     if math.isfinite(link.limits.effort):
-        words.append(f'actuatorfrcrange="{numbers((-link.limits.effort, link.limits.effort))}"')
+        words.append(f'actuatorfrcrange="{numbers_text((-link.limits.effort, link.limits.effort))}"')
     if active and link.rotor > 0.0:
         words.append(f'armature="{link.rotor!r}"')
     friction = dict(link.friction) if active else {}  # the model has friction at active joints only
@@ -157,14 +159,14 @@ def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
     """Equalities of two joints; where a joint follows several, a tendon of constant length ties them together."""
     if not robot.couplings and not robot.closures:
         return []
-    place = {link.joint: attribute(name) for link, name in zip(robot.links, joints, strict=True)}
+    place = {link.joint: xml_attribute(name) for link, name in zip(robot.links, joints, strict=True)}
     tendons, equalities = [], []
     for k, coupling in enumerate(robot.couplings, 1):
-        passive, offset = place[coupling.passive], numbers((coupling.offset, 0.0, 0.0, 0.0, 0.0))
+        passive, offset = place[coupling.passive], numbers_text((coupling.offset, 0.0, 0.0, 0.0, 0.0))
         leaders = [(place[name], factor) for name, factor in coupling.factors if factor != 0.0]
         if len(leaders) == 1:
             leader, factor = leaders[0]
-            terms = numbers((coupling.offset, factor, 0.0, 0.0, 0.0))
+            terms = numbers_text((coupling.offset, factor, 0.0, 0.0, 0.0))
             equalities.append(f'<joint joint1="{passive}" joint2="{leader}" polycoef="{terms}"/>')
             continue
         ties = "".join(f'<joint joint="{name}" coef="{-factor!r}"/>' for name, factor in leaders)
@@ -176,21 +178,23 @@ def _coupling_lines(robot: Robot, joints: list[str]) -> list[str]:
     return [*lines, "  <equality>", *(f"    {line}" for line in equalities), "  </equality>"]
 
 
-def _sites(robot: Robot) -> dict[int, list[str]]:
+def _closure_sites(robot: Robot) -> dict[int, list[str]]:
     """Points of the loops on their links."""
     sites: dict[int, list[str]] = {}
     for k, closure in enumerate(robot.closures, 1):
         for end, link, point in zip("ab", closure.links, closure.points, strict=True):
-            sites.setdefault(carrier(robot, link), []).append(f'<site name="loop{k}{end}" pos="{numbers(point)}"/>')
+            sites.setdefault(closure_link(robot, link), []).append(
+                f'<site name="loop{k}{end}" pos="{numbers_text(point)}"/>'
+            )
     return sites
 
 
-def _assembled(robot: Robot, order: list[int]) -> list[str]:
+def _assembled_keyframe(robot: Robot, order: list[int]) -> list[str]:
     """Return a keyframe at which all loops are closed and all couplings hold."""
     if not robot.closures and not robot.couplings:
         return []
-    at, still = assembly(robot)[None], np.zeros((1, robot.n))
+    at, still = assembly_positions(robot)[None], np.zeros((1, robot.n))
     state = TreeState.of(robot, Motion(np.zeros(1), at, still, still))
     position = dict(zip(robot.tree_joints, state.q[0], strict=True))
-    qpos = numbers(position[k] for k in order if k in position)
+    qpos = numbers_text(position[k] for k in order if k in position)
     return ["  <keyframe>", f'    <key name="assembled" qpos="{qpos}"/>', "  </keyframe>"]

@@ -23,12 +23,12 @@ def c_comment(comment: str) -> str:
     return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", comment)
 
 
-def unique(names: Iterable[str]) -> list[str]:
+def unique_names(names: Iterable[str]) -> list[str]:
     """Return XML names as they are, numbered where one appears again; an empty one gets a word."""
     taken: set[str] = set()
     result = []
     for name in names:
-        plain = "".join(c if _in_xml(c) else "_" for c in name) or "unnamed"
+        plain = "".join(c if _is_xml_character(c) else "_" for c in name) or "unnamed"
         new, count = plain, 1
         while new in taken:
             count += 1
@@ -38,20 +38,20 @@ def unique(names: Iterable[str]) -> list[str]:
     return result
 
 
-def _in_xml(character: str) -> bool:
+def _is_xml_character(character: str) -> bool:
     """Whether XML 1.0 can hold the character in a name that every reader gives back: no line ends or controls."""
     code = ord(character)
     return (0x20 <= code <= 0xD7FF and code != 0x7F) or 0xE000 <= code <= 0xFFFD or 0x10000 <= code
 
 
-def attribute(text: str) -> str:
+def xml_attribute(text: str) -> str:
     """Return text for an attribute in double quotes."""
     for plain, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
         text = text.replace(plain, escape)
     return text
 
 
-def numbers(values: Iterable[float]) -> str:
+def numbers_text(values: Iterable[float]) -> str:
     """Return numbers that come back to the last bit."""
     return " ".join(repr(float(x) + 0.0) for x in values)
 
@@ -59,7 +59,7 @@ def numbers(values: Iterable[float]) -> str:
 # What the joints of URDF and MJCF can hold, and what must be said because they cannot.
 
 
-def renamed(robot: Robot, names: Sequence[str]) -> list[Message]:
+def describe_renamed_links(robot: Robot, names: Sequence[str]) -> list[Message]:
     """Notes on links whose name the file cannot have."""
     pairs = zip(robot.links, names, strict=True)
     return [
@@ -69,7 +69,7 @@ def renamed(robot: Robot, names: Sequence[str]) -> list[Message]:
     ]
 
 
-def friction_losses(robot: Robot) -> tuple[Message, ...]:
+def lost_friction_warnings(robot: Robot) -> tuple[Message, ...]:
     """Warnings of friction that the joints cannot have; a negative rotor inertia is refused."""
     constant, negative = [], []
     for k in robot.active_links:

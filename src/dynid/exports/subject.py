@@ -75,7 +75,7 @@ def subject_of(result: Any) -> Subject:
                 "unknown_geometry_not_exportable", "model parameters of unknown geometry cannot be exported",
                 "save the result instead",
             )  # fmt: skip
-        return _of_identification(result)
+        return _subject_of_identification(result)
     robot = result if isinstance(result, Robot) else getattr(result, "robot", None)
     if not isinstance(robot, Robot):
         raise ExportError(
@@ -95,10 +95,10 @@ def subject_of(result: Any) -> Subject:
     if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
         friction, notes = _friction_of(model)
         return Subject(_with_friction(robot, friction), friction, False, notes)
-    return Subject(robot, _nominal_friction(robot), False, tuple(map(_column_loss, robot.columns)))
+    return Subject(robot, _nominal_friction(robot), False, tuple(map(_column_left_out, robot.columns)))
 
 
-def _column_loss(column: JointColumn) -> Message:
+def _column_left_out(column: JointColumn) -> Message:
     what = "the torque '{column}' at joint '{joint}' is left out"
     return Message("column_torque_left_out", what, column=column.name, joint=column.joint)
 
@@ -124,7 +124,7 @@ def _nominal_friction(robot: Robot) -> JointFriction:
     return JointFriction(PLAIN, np.array(values), np.ones(robot.n), np.eye(robot.n))
 
 
-def _of_identification(result: Identification) -> Subject:
+def _subject_of_identification(result: Identification) -> Subject:
     equation, robot = result.equation, result.robot
     _check_fixed_base(robot)
     if not equation.options.has_torques:
@@ -141,7 +141,7 @@ def _of_identification(result: Identification) -> Subject:
     place = {name: k for k, name in enumerate(robot.parameter_names)}
     notes: tuple[Message, ...] = ()
     if robot.sensor is not None and robot.sensor.rotors:  # values of base parameters hold their Ia already
-        notes = spin_losses(robot)
+        notes = rotor_spin_warnings(robot)
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     X = np.zeros(len(place))
     X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_count]
@@ -149,7 +149,7 @@ def _of_identification(result: Identification) -> Subject:
     return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
 
 
-def spin_losses(robot: Robot) -> tuple[Message, ...]:
+def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
     """Warn of declared rotors whose spin couples joints, which only a table and its simulation have."""
     rotors = () if robot.sensor is None else robot.sensor.spinning
     if not rotors:
@@ -161,7 +161,7 @@ def spin_losses(robot: Robot) -> tuple[Message, ...]:
 def _friction_of(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
     """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
     equation, n = result.equation, result.robot.n
-    notes = list(map(_column_loss, equation.extra))
+    notes = list(map(_column_left_out, equation.extra))
     blocks: list[str] = []
     rows: list[Array] = []
     sliding, stops = np.zeros(n), []
@@ -187,12 +187,12 @@ def _friction_of(result: Identification) -> tuple[JointFriction, tuple[Message, 
         if "coulomb" not in blocks:
             blocks.append("coulomb")
             rows.append(np.zeros(n))
-        rows[_row_of(blocks, "coulomb")] = rows[_row_of(blocks, "coulomb")] + sliding
+        rows[_first_row_of_block(blocks, "coulomb")] = rows[_first_row_of_block(blocks, "coulomb")] + sliding
     values = np.array(rows).reshape(-1, n)
     return JointFriction(tuple(blocks), values, equation.shapes.scale, equation.transmission), tuple(notes)
 
 
-def _row_of(blocks: list[str], name: str) -> int:
+def _first_row_of_block(blocks: list[str], name: str) -> int:
     return sum(len(find_block(block).symbols) for block in blocks[: blocks.index(name)])
 
 
@@ -225,7 +225,7 @@ def is_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -
     return bool(eigenvalues[0] > bound) if strictly else bool(eigenvalues[0] >= -bound)
 
 
-def lumps(robot: Robot) -> dict[int, Array]:
+def composite_inertias(robot: Robot) -> dict[int, Array]:
     """Parameters of every moving link together with the fixed ones that it carries, in its frame."""
     total = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
     for k in reversed(robot.topological_order):
@@ -272,6 +272,6 @@ def quaternion(R: Array) -> Array:
     return np.asarray(w if w[0] >= 0.0 else -w)
 
 
-def moved(T: Transform, x: Array) -> Array:
+def transform_inertia(T: Transform, x: Array) -> Array:
     """Ten parameters of the inner frame, seen from the outer."""
     return np.asarray(change_of_frame(T) @ x)

@@ -63,6 +63,6 @@ def states_near(robot: Robot, samples: int) -> Motion:
     return Motion(np.arange(float(samples)), q, v, a)
 
 
-def assembly(robot: Robot) -> Array:
+def assembly_positions(robot: Robot) -> Array:
     """Positions (n,) of the active joints at which the loops were closed first."""
     return next((np.array(c.at) for c in robot.closures if c.at is not None), np.zeros(robot.n))

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from dynid.errors import ExportError
-from dynid.exports.names import attribute, numbers, renamed, unique
-from dynid.exports.subject import Subject, check_bodies, lumps, roll_pitch_yaw
+from dynid.exports.names import describe_renamed_links, numbers_text, unique_names, xml_attribute
+from dynid.exports.subject import Subject, check_bodies, composite_inertias, roll_pitch_yaw
 from dynid.messages import Message, Option
 from dynid.robot.inertia import to_body
 from dynid.robot.io.urdf import UNLIMITED
@@ -23,17 +23,21 @@ def write_urdf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
     robot = subject.robot
     if robot.closures:
         raise ExportError("closed_loops", "'{robot}' is a closed mechanism; a URDF is a tree", robot=robot.name)
-    check_bodies(robot, {**{k: np.array(link.inertia) for k, link in enumerate(robot.links)}, **lumps(robot)}, "a URDF")
-    base, *links = unique(["base", *(link.name for link in robot.links)])
-    joints = unique(link.joint for link in robot.links)
-    lines = ['<?xml version="1.0"?>', f'<robot name="{attribute(unique([robot.name])[0])}">']
-    lines.append(f'  <link name="{attribute(base)}"/>')
+    check_bodies(
+        robot,
+        {**{k: np.array(link.inertia) for k, link in enumerate(robot.links)}, **composite_inertias(robot)},
+        "a URDF",
+    )
+    base, *links = unique_names(["base", *(link.name for link in robot.links)])
+    joints = unique_names(link.joint for link in robot.links)
+    lines = ['<?xml version="1.0"?>', f'<robot name="{xml_attribute(unique_names([robot.name])[0])}">']
+    lines.append(f'  <link name="{xml_attribute(base)}"/>')
     for k, link in enumerate(robot.links):
-        lines += [f'  <link name="{attribute(links[k])}">', *inertial_lines(link.inertia, "    "), "  </link>"]
+        lines += [f'  <link name="{xml_attribute(links[k])}">', *inertial_lines(link.inertia, "    "), "  </link>"]
     for k, link in enumerate(robot.links):
         parent = links[link.parent] if link.parent >= 0 else base
         lines += _joint_lines(robot, k, joints, parent, links[k])
-    notes = (*renamed(robot, links), *urdf_notes(robot))
+    notes = (*describe_renamed_links(robot, links), *urdf_notes(robot))
     return "\n".join([*lines, "</robot>"]) + "\n", notes
 
 
@@ -64,7 +68,7 @@ def inertial_lines(x: Array, indent: str) -> list[str]:
     words = " ".join(f'{name}="{float(value) + 0.0!r}"' for name, value in elements.items())
     return [
         f"{indent}<inertial>",
-        f'{indent}  <origin xyz="{numbers(body.com)}" rpy="0 0 0"/>',
+        f'{indent}  <origin xyz="{numbers_text(body.com)}" rpy="0 0 0"/>',
         f'{indent}  <mass value="{body.mass!r}"/>',
         f"{indent}  <inertia {words}/>",
         f"{indent}</inertial>",
@@ -77,14 +81,14 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
     bounded = math.isfinite(limits.lower) and math.isfinite(limits.upper)
     kind = "continuous" if link.kind == "revolute" and not bounded else link.kind
     lines = [
-        f'  <joint name="{attribute(joints[k])}" type="{kind}">',
-        f'    <origin xyz="{numbers(T.translation)}" rpy="{numbers(roll_pitch_yaw(T.rotation))}"/>',
-        f'    <parent link="{attribute(parent)}"/>',
-        f'    <child link="{attribute(child)}"/>',
+        f'  <joint name="{xml_attribute(joints[k])}" type="{kind}">',
+        f'    <origin xyz="{numbers_text(T.translation)}" rpy="{numbers_text(roll_pitch_yaw(T.rotation))}"/>',
+        f'    <parent link="{xml_attribute(parent)}"/>',
+        f'    <child link="{xml_attribute(child)}"/>',
     ]
     if not link.moves:
         return [*lines, "  </joint>"]
-    lines.append(f'    <axis xyz="{numbers(link.axis)}"/>')
+    lines.append(f'    <axis xyz="{numbers_text(link.axis)}"/>')
     if k in robot.active_links and link.rotor != 0.0:
         unit = "kg m^2" if link.kind == "revolute" else "kg"
         lines.append(f"    <!-- rotor inertia on the joint side, which a URDF cannot hold: {link.rotor!r} {unit} -->")
@@ -102,7 +106,8 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
     for coupling in (c for c in robot.couplings if c.passive == link.joint):
         leader, factor = _single_leader(robot, coupling)
         lines.append(
-            f'    <mimic joint="{attribute(place_of[leader])}" multiplier="{factor!r}" offset="{coupling.offset!r}"/>'
+            f'    <mimic joint="{xml_attribute(place_of[leader])}" multiplier="{factor!r}" '
+            f'offset="{coupling.offset!r}"/>'
         )
     return [*lines, "  </joint>"]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import ExportError, RobotFileError
-from dynid.exports.subject import ROUNDING, Subject, check_bodies, is_body, moved
+from dynid.exports.subject import ROUNDING, Subject, check_bodies, is_body, transform_inertia
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
@@ -125,7 +125,7 @@ SPECK = from_body(Body(1e-6, np.zeros(3), 1e-9 * np.eye(3)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Rider:
+class _CarriedLink:
     """A link that rides on another one: its place there, and its nominal parameters in its own frame."""
 
     name: str
@@ -136,16 +136,16 @@ class _Rider:
 def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
     """Return the template with the subject's inertial parameters, and notes on what was done."""
     robot = subject.robot
-    snap = check_same(robot, template, lock)
+    snap = check_same_robot(robot, template, lock)
     bodies = {k: np.array(link.inertia) for k, link in enumerate(robot.links)}
     check_bodies(robot, bodies, "a URDF")
     root = read_xml(template, "robot", "is this a URDF?")
-    riders = _find_riders(root, robot, lock, snap)
+    riders = _find_carried_links(root, robot, lock, snap)
     new: dict[str, Array] = {}
     notes: list[Message] = []
     for k, link in enumerate(robot.links):
         own = [rider for rider in riders[link.name] if np.any(rider.nominal)]
-        rest = bodies[k] - sum((moved(r.T_carrier_rider, r.nominal) for r in own), np.zeros(10))
+        rest = bodies[k] - sum((transform_inertia(r.T_carrier_rider, r.nominal) for r in own), np.zeros(10))
         if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
             rest = np.zeros(10)  # a link without mass of its own
         names = [f"'{r.name}'" for r in own]
@@ -157,13 +157,13 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
                 ))  # fmt: skip
             new[link.name] = rest
             continue
-        new[link.name] = bodies[k] - sum((moved(r.T_carrier_rider, SPECK) for r in own), np.zeros(10))
+        new[link.name] = bodies[k] - sum((transform_inertia(r.T_carrier_rider, SPECK) for r in own), np.zeros(10))
         new |= {r.name: SPECK for r in own}
         notes.append(Message(
             "merged_links_mass_moved", "link '{link}' got all that was identified, and {merged} almost nothing: with "
             "their nominal values, the rest would be no body", link=link.name, merged=names,
         ))  # fmt: skip
-    data, limited = _replaced(template, new)
+    data, limited = _replace_inertials(template, new)
     if limited:
         notes.append(Message(
             "joint_limits_added", "limits that a URDF needs and the file leaves out were added to {joints} joints, "
@@ -172,7 +172,7 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
     return data, (*notes, *urdf_notes(robot))
 
 
-def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
+def check_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
     """Warning where the joints of the template, which are not touched, have another friction."""
     old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
     unlike = [
@@ -186,7 +186,7 @@ def unlike_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> 
     return (Message("template_friction_differs", what, joints=unlike),)
 
 
-def check_same(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:
+def check_same_robot(robot: Robot, template: Path, lock: Mapping[str, float]) -> bool:
     """Refuse a template of another robot: names, tree, kinds, axes and places must agree.
 
     Return whether almost right angles of the file were snapped when the robot was loaded.
@@ -228,11 +228,13 @@ def _distance(a: Link, b: Link) -> float:
     return max(float(np.abs(x - y).max()) for x, y in pairs)
 
 
-def _find_riders(root: Element, robot: Robot, lock: Mapping[str, float], snap: bool) -> dict[str, list[_Rider]]:
+def _find_carried_links(
+    root: Element, robot: Robot, lock: Mapping[str, float], snap: bool
+) -> dict[str, list[_CarriedLink]]:
     """Of every moving link: those that fixed and locked joints put on it."""
     links = {element.get("name", ""): element for element in root.findall("link")}
     moving = {link.joint for link in robot.links}
-    carried: dict[str, list[_Rider]] = {link.name: [] for link in robot.links}
+    carried: dict[str, list[_CarriedLink]] = {link.name: [] for link in robot.links}
     joints: dict[str, list[Element]] = {}
     for joint in root.findall("joint"):
         parent = joint.find("parent")
@@ -244,13 +246,13 @@ def _find_riders(root: Element, robot: Robot, lock: Mapping[str, float], snap: b
             for joint in (j for j in joints.get(at, []) if j.get("name", "") not in moving):
                 child = joint.find("child")
                 rider = "" if child is None else child.get("link", "")
-                place = T @ pose_of(joint, snap=snap) @ _held(joint, lock)
-                riders.append(_Rider(rider, place, link_inertia(links[rider], snap=snap)))
+                place = T @ pose_of(joint, snap=snap) @ _locked_joint_motion(joint, lock)
+                riders.append(_CarriedLink(rider, place, link_inertia(links[rider], snap=snap)))
                 waiting.append((rider, place))
     return carried
 
 
-def _held(joint: Element, lock: Mapping[str, float]) -> Transform:
+def _locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Transform:
     position = lock.get(joint.get("name", ""), 0.0)
     if position == 0.0:
         return Transform.identity()
@@ -261,7 +263,7 @@ def _held(joint: Element, lock: Mapping[str, float]) -> Transform:
     return Transform(rotation_about(axis, position), np.zeros(3))
 
 
-def _replaced(template: Path, new: Mapping[str, Array]) -> tuple[bytes, int]:
+def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes, int]:
     """Content of the new file, and how many limits were added."""
     try:
         data = template.read_bytes()
@@ -276,7 +278,7 @@ def _replaced(template: Path, new: Mapping[str, Array]) -> tuple[bytes, int]:
     limited = len(edits)
     end = b"\r\n" if b"\r\n" in data else b"\n"
     for name, x in new.items():
-        edits += _edits(template, data, places[name], x, end)
+        edits += _inertial_edits(template, data, places[name], x, end)
     for start, stop, text in sorted(edits, reverse=True):
         data = data[:start] + text + data[stop:]
     return data, limited
@@ -295,7 +297,9 @@ def _limit_edits(data: bytes, joint: JointPlace) -> list[tuple[int, int, bytes]]
     return [(at, at, b" " + words)] if missing else []
 
 
-def _edits(template: Path, data: bytes, place: LinkPlace, x: Array, end: bytes) -> list[tuple[int, int, bytes]]:
+def _inertial_edits(
+    template: Path, data: bytes, place: LinkPlace, x: Array, end: bytes
+) -> list[tuple[int, int, bytes]]:
     if len(place.inertials) > 1:
         raise RobotFileError(
             str(template), "two_inertial_elements", "link '{link}' has two <inertial>", "remove one", link=place.name,

@@ -17,7 +17,7 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import ExportError
 from dynid.exports.c_code import FUNCTIONS
-from dynid.exports.names import c_prefix, unique
+from dynid.exports.names import c_prefix, unique_names
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import Subject, subject_of
 from dynid.exports.tree_state import TreeState, states_near
@@ -133,11 +133,11 @@ def verify_as(shown: Path, path: Path, subject: Subject, lock: Mapping[str, floa
         )  # fmt: skip
     motion = states_near(subject.robot, SAMPLES)
     checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
-        ".urdf": partial(_by_pinocchio, lock=lock or {}, shown=shown),
-        ".xml": partial(_by_mujoco, shown=shown),
-        ".c": partial(_by_compiler, shown=shown),
-        ".toml": _by_dynid,
-        ".json": _by_dynid,
+        ".urdf": partial(_verify_by_pinocchio, lock=lock or {}, shown=shown),
+        ".xml": partial(_verify_by_mujoco, shown=shown),
+        ".c": partial(_verify_by_compiler, shown=shown),
+        ".toml": _verify_by_dynid,
+        ".json": _verify_by_dynid,
     }
     if path.suffix.lower() not in checks:
         raise ExportError(
@@ -147,21 +147,23 @@ def verify_as(shown: Path, path: Path, subject: Subject, lock: Mapping[str, floa
     return checks[path.suffix.lower()](path, subject, motion)
 
 
-def difference(theirs: Array, ours: Array) -> float:
+def largest_relative_difference(theirs: Array, ours: Array) -> float:
     """Largest difference over each joint's largest torque, at least a millionth of the largest of all."""
     size = np.abs(ours).max(axis=0)
     floor = 1e-6 * float(size.max()) or 1.0
     return float((np.abs(theirs - ours) / np.maximum(size, floor)).max())
 
 
-def _by_dynid(path: Path, subject: Subject, motion: Motion) -> Verification:
+def _verify_by_dynid(path: Path, subject: Subject, motion: Motion) -> Verification:
     robot = read_robot_json(path) if path.suffix.lower() == ".json" else load_robot(path, snap=False)
     again = subject_of(robot)
     ours = subject.rigid_torques(motion) + subject_of(subject.robot).friction.torques(motion)
-    return Verification("dynid", difference(again.rigid_torques(motion) + again.friction.torques(motion), ours))
+    return Verification(
+        "dynid", largest_relative_difference(again.rigid_torques(motion) + again.friction.torques(motion), ours)
+    )
 
 
-def _by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
+def _verify_by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
     try:
         theirs = compiled_torques(path, subject.robot, motion, shown)
     except FileNotFoundError:
@@ -179,7 +181,7 @@ def _by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: Path) -
     return Verification("gcc", error)
 
 
-def _by_pinocchio(
+def _verify_by_pinocchio(
     path: Path, subject: Subject, motion: Motion, *, lock: Mapping[str, float], shown: Path
 ) -> Verification:
     """Pinocchio reads the file as it is; if that fails, with its almost right angles snapped as dynid does."""
@@ -194,17 +196,19 @@ def _by_pinocchio(
             "pinocchio_cannot_load", "{path}: pinocchio finds no valid URDF in it", path=shown,
         ) from failure  # fmt: skip
     theirs = _rnea(pin, model, robot, motion, lock)
-    error = difference(theirs, ours)
+    error = largest_relative_difference(theirs, ours)
     if error <= TOLERANCE:
         return Verification("pinocchio", error, remark=_URDF_REMARK)
-    as_read, snapped = (_read_again(path, robot, motion, lock, snap=snap) for snap in (False, True))
-    if as_read is not None and snapped is not None and difference(as_read, theirs) <= TOLERANCE:
-        if (again := difference(snapped, ours)) <= TOLERANCE:
+    as_read, snapped = (_torques_of_urdf(path, robot, motion, lock, snap=snap) for snap in (False, True))
+    if as_read is not None and snapped is not None and largest_relative_difference(as_read, theirs) <= TOLERANCE:
+        if (again := largest_relative_difference(snapped, ours)) <= TOLERANCE:
             return Verification("pinocchio, almost right angles taken for right", again, remark=_URDF_REMARK)
     return Verification("pinocchio", error, remark=_URDF_REMARK)
 
 
-def _read_again(path: Path, robot: Robot, motion: Motion, lock: Mapping[str, float], *, snap: bool) -> Array | None:
+def _torques_of_urdf(
+    path: Path, robot: Robot, motion: Motion, lock: Mapping[str, float], *, snap: bool
+) -> Array | None:
     """Torques of a URDF as it is read here, rotors added; None where it has other joints."""
     read = load_robot(path, gravity=robot.gravity, lock=lock, snap=snap)
     if set(read.joint_names) != set(robot.joint_names):
@@ -212,10 +216,10 @@ def _read_again(path: Path, robot: Robot, motion: Motion, lock: Mapping[str, flo
     order = [read.joint_names.index(name) for name in robot.joint_names]
     back = np.argsort(order)
     turned = Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
-    return np.asarray(subject_of(read).rigid_torques(turned)[:, order] + _rotors(robot) * motion.a)
+    return np.asarray(subject_of(read).rigid_torques(turned)[:, order] + _rotor_inertias(robot) * motion.a)
 
 
-def _rotors(robot: Robot) -> Array:
+def _rotor_inertias(robot: Robot) -> Array:
     return np.array([robot.links[k].rotor for k in robot.active_links])
 
 
@@ -223,7 +227,7 @@ def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str,
     """Torques of the tree, projected to the active joints, rotors added: a URDF has none."""
     model.gravity = pin.Motion(np.array(robot.gravity), np.zeros(3))
     data, state = model.createData(), TreeState.of(robot, motion)
-    names = unique(link.joint for link in robot.links)
+    names = unique_names(link.joint for link in robot.links)
     tau = np.empty_like(state.q)
     missing = [names[k] for k in robot.tree_joints if not model.existJointName(names[k])]
     if missing:
@@ -233,20 +237,20 @@ def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str,
     for n in range(len(motion)):
         q, v, a = pin.neutral(model), np.zeros(model.nv), np.zeros(model.nv)
         for name, x in held.items():
-            _place(q, model.joints[model.getJointId(name)], x)
+            _set_position(q, model.joints[model.getJointId(name)], x)
         for i, joint in enumerate(places.values()):
-            _place(q, joint, state.q[n, i])
+            _set_position(q, joint, state.q[n, i])
             v[joint.idx_v], a[joint.idx_v] = state.v[n, i], state.a[n, i]
         tau[n] = pin.rnea(model, data, q, v, a)[[joint.idx_v for joint in places.values()]]
-    return state.project(tau) + _rotors(robot) * motion.a
+    return state.project(tau) + _rotor_inertias(robot) * motion.a
 
 
-def _place(q: Array, joint: Any, x: float) -> None:
+def _set_position(q: Array, joint: Any, x: float) -> None:
     """Set a position; joints that turn without end have its cosine and sine."""
     q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
 
 
-def _by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
+def _verify_by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
     """MuJoCo's inverse dynamics, without constraints; dry friction is compared as a number."""
     try:
         import mujoco
@@ -261,7 +265,7 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> 
             reason=error,
         ) from error  # fmt: skip
     data, state = mujoco.MjData(model), TreeState.of(robot, motion)
-    joints = unique(link.joint for link in robot.links)
+    joints = unique_names(link.joint for link in robot.links)
     names = [joints[k] for k in robot.tree_joints]
     ids = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in names]
     if -1 in ids:
@@ -290,5 +294,7 @@ def _by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> 
     ours = subject.rigid_torques(motion) + viscous * motion.v
     dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
     return Verification(
-        "MuJoCo", max(difference(state.project(tau), ours), float(dry), apart), remark=" (with viscous friction)"
+        "MuJoCo",
+        max(largest_relative_difference(state.project(tau), ours), float(dry), apart),
+        remark=" (with viscous friction)",
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ModelError, UndecidedError
-from dynid.identifiability.checks import find_doubts, find_geometry_doubts
+from dynid.identifiability.checks import find_geometry_warnings, find_rank_warnings
 from dynid.identifiability.numeric import NumericResult, find_by_qr, find_by_svd
 from dynid.identifiability.parameters import BaseParameters, rules_apply
 from dynid.identifiability.samples import Question, independent_draws
@@ -42,16 +42,16 @@ def base_parameters(
     six free offsets to the reaction model; `friction` names blocks of extra columns (viscous, coulomb, offset). `rows`
     and `scaling` are refused by methods that take no samples; a seed is welcome everywhere.
     """
-    _refuse_idle(method, rows, scaling)
+    _refuse_unused_arguments(method, rows, scaling)
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
     if method is None and exact_applies(question):
-        return _certified(question, seed)
+        return _find_certified(question, seed)
     finders: dict[str, Callable[[Question], BaseParameters]] = {
-        "exact": lambda q: _by_exact(q, seed),
-        "nullspace": _by_nullspace,
-        "rules": _by_rules,
-        "qr": lambda q: _by_samples(q, "qr", seed, rows, scaling),
-        "svd": lambda q: _by_samples(q, "svd", seed, rows, scaling),
+        "exact": lambda q: _find_exactly(q, seed),
+        "nullspace": _find_by_nullspace,
+        "rules": _find_by_rules,
+        "qr": lambda q: _find_by_samples(q, "qr", seed, rows, scaling),
+        "svd": lambda q: _find_by_samples(q, "svd", seed, rows, scaling),
     }
     method = method or "qr"
     if method not in finders:
@@ -59,10 +59,10 @@ def base_parameters(
             "unknown_method", "there is no method '{method}'", "methods are {methods}", method=method,
             methods=list(METHODS),
         )  # fmt: skip
-    return _with_doubts(finders[method](question))
+    return _with_geometry_warnings(finders[method](question))
 
 
-def _refuse_idle(method: str | None, rows: int | None, scaling: tuple[float, float] | None) -> None:
+def _refuse_unused_arguments(method: str | None, rows: int | None, scaling: tuple[float, float] | None) -> None:
     """Arguments that would change nothing."""
     for name, value in (("rows", rows), ("scaling", scaling)):
         if value is not None and method not in ("qr", "svd"):
@@ -78,29 +78,29 @@ def remembered_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool,
     return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
 
 
-def _with_doubts(found: BaseParameters) -> BaseParameters:
-    doubts = find_geometry_doubts(found.question)
+def _with_geometry_warnings(found: BaseParameters) -> BaseParameters:
+    doubts = find_geometry_warnings(found.question)
     return replace(found, warnings=(*found.warnings, *doubts)) if doubts else found
 
 
-def _certified(question: Question, seed: int) -> BaseParameters:
+def _find_certified(question: Question, seed: int) -> BaseParameters:
     """By the exact method; samples decide where a frame is known to the precision of a float only and they disagree."""
     from dynid.identifiability.exact_geometry import reads_exactly
 
     try:
-        exact = _by_exact(question, seed)
+        exact = _find_exactly(question, seed)
     except UndecidedError as error:
-        sampled = _with_doubts(_by_samples(question, "qr", seed, None, None))
+        sampled = _with_geometry_warnings(_find_by_samples(question, "qr", seed, None, None))
         fallback = Message("sampled_instead", "{reason}; sampled instead", reason=error)
         return replace(sampled, warnings=(fallback, *sampled.warnings))
     certain = exact.certificate is not None and (question.robot.closures or not exact.warnings)
-    exact = _with_doubts(exact)
+    exact = _with_geometry_warnings(exact)
     if reads_exactly(question.robot) or certain:
         return exact
-    sampled = _by_samples(question, "qr", seed, None, None)
+    sampled = _find_by_samples(question, "qr", seed, None, None)
     if sampled.names == exact.names:
         return exact
-    if exact.certificate is None and rules_apply(question) and _by_rules(question).names == sampled.names:
+    if exact.certificate is None and rules_apply(question) and _find_by_rules(question).names == sampled.names:
         return sampled  # two independent methods that allow for rounding
     warning = Message(
         "exact_and_samples_disagree", "the frames of this file are known to the precision of a float only, and the "
@@ -128,13 +128,13 @@ def _check_exact(question: Question, method: str) -> None:
         )  # fmt: skip
 
 
-def _by_exact(question: Question, seed: int) -> BaseParameters:
+def _find_exactly(question: Question, seed: int) -> BaseParameters:
     """By nullspace on open trees, in ball arithmetic where there are loops."""
     from dynid.identifiability.loops import find_by_balls
 
     robot = question.robot
     if not (robot.couplings or robot.closures):
-        return _by_nullspace(question)
+        return _find_by_nullspace(question)
     _check_exact(question, "exact")
     if robot.floating and "reaction" in question.model:
         raise ModelError(
@@ -145,7 +145,7 @@ def _by_exact(question: Question, seed: int) -> BaseParameters:
     return BaseParameters(question, "exact", found.regrouping, shown.gap, None, found.warnings, certificate=shown)
 
 
-def _by_nullspace(question: Question) -> BaseParameters:
+def _find_by_nullspace(question: Question) -> BaseParameters:
     from dynid.identifiability.nullspace import find_by_nullspace
 
     _check_exact(question, "nullspace")
@@ -159,7 +159,7 @@ def _by_nullspace(question: Question) -> BaseParameters:
     return BaseParameters(question, "nullspace", found, np.inf, None, ())
 
 
-def _by_rules(question: Question) -> BaseParameters:
+def _find_by_rules(question: Question) -> BaseParameters:
     from dynid.identifiability.rules import find_by_rules
 
     if not rules_apply(question):
@@ -176,7 +176,7 @@ def _by_rules(question: Question) -> BaseParameters:
     return BaseParameters(question, "rules", found.regrouping, np.inf, None, ())
 
 
-def _by_samples(
+def _find_by_samples(
     question: Question, method: str, seed: int, rows: int | None, scaling: tuple[float, float] | None
 ) -> BaseParameters:
     columns = question.columns
@@ -190,11 +190,13 @@ def _by_samples(
         draws = independent_draws(question, rows or 3 * len(columns), seed)
     find = find_by_qr if method == "qr" else find_by_svd
     result, *others = (find(d.matrix, left_out=question.known, offsets=offsets, noise=d.noise) for d in draws)
-    warnings = find_doubts(result, tuple(column.name for column in columns), others)
-    return replace(_numeric(question, method, result, warnings), scaled=scaled)
+    warnings = find_rank_warnings(result, tuple(column.name for column in columns), others)
+    return replace(_numeric_base_parameters(question, method, result, warnings), scaled=scaled)
 
 
-def _numeric(question: Question, method: str, result: NumericResult, warnings: tuple[Message, ...]) -> BaseParameters:
+def _numeric_base_parameters(
+    question: Question, method: str, result: NumericResult, warnings: tuple[Message, ...]
+) -> BaseParameters:
     return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
 
 
@@ -227,10 +229,10 @@ def compare_methods(
             refused[method] = error.message
         else:
             results.setdefault(found.method, found)
-    return MethodComparison(results, refused, _verdict(results))
+    return MethodComparison(results, refused, _comparison_verdict(results))
 
 
-def _verdict(results: dict[str, BaseParameters]) -> str:
+def _comparison_verdict(results: dict[str, BaseParameters]) -> str:
     reference = results.get("exact") or results.get("nullspace") or next(iter(results.values()))
     others = {name: set(found.names) for name, found in results.items()}
     differing = [name for name, names in others.items() if names != set(reference.names)]

@@ -27,7 +27,7 @@ SMALL_LENGTH = 1e-5
 """Lengths below this share of the robot's largest are suspect."""
 
 
-def find_doubts(
+def find_rank_warnings(
     result: NumericResult, names: tuple[str, ...], others: Sequence[NumericResult] = ()
 ) -> tuple[Message, ...]:
     """Warnings on a numerical result: a small gap, columns that are almost dependent, other draws that disagree."""
@@ -73,13 +73,13 @@ def find_doubts(
     return tuple(warnings)
 
 
-def find_geometry_doubts(question: Question) -> tuple[Message, ...]:
+def find_geometry_warnings(question: Question) -> tuple[Message, ...]:
     """Warnings on a geometry that is almost special: what the count would be if it were, and which names hang on it."""
     robot = question.robot.to_mdh()
-    places, special = _specialised(robot)
+    places, special = _make_special(robot)
     if not places:
         return ()
-    lost = _lost_names(question, robot, special)
+    lost = _names_lost_by_special_geometry(question, robot, special)
     if lost is None:
         what = "{places}: base parameters that exist only because of this cannot be trusted"
         return (Message("geometry_almost_special", what, places="; ".join(places)),)
@@ -93,16 +93,18 @@ def find_geometry_doubts(question: Question) -> tuple[Message, ...]:
     ),)  # fmt: skip
 
 
-def _specialised(robot: Robot) -> tuple[list[str], Robot]:
+def _make_special(robot: Robot) -> tuple[list[str], Robot]:
     """Places where the geometry is almost special, and the robot with them made special."""
     rows = [link.mdh for link in robot.links if link.mdh is not None]
     largest = max((abs(x.value) for row in rows for x in (row.b, row.d, row.r)), default=0.0)
     places: list[str] = []
-    links = tuple(link if link.mdh is None else _special_link(link, link.mdh, largest, places) for link in robot.links)
+    links = tuple(
+        link if link.mdh is None else _make_link_special(link, link.mdh, largest, places) for link in robot.links
+    )
     return places, replace(robot, links=links)
 
 
-def _special_link(link: Link, row: MdhRow, largest: float, places: list[str]) -> Link:
+def _make_link_special(link: Link, row: MdhRow, largest: float, places: list[str]) -> Link:
     changes: dict[str, Expression] = {}
     for letter in ("gamma", "alpha", "theta"):
         angle = getattr(row, letter).value
@@ -123,7 +125,7 @@ def _special_link(link: Link, row: MdhRow, largest: float, places: list[str]) ->
     return replace(link, mdh=special, placement=mdh_transform(special))
 
 
-def _lost_names(question: Question, robot: Robot, special: Robot) -> tuple[str, ...] | None:
+def _names_lost_by_special_geometry(question: Question, robot: Robot, special: Robot) -> tuple[str, ...] | None:
     """Names kept for the given geometry and not for the special one; None where no exact method applies."""
     from dynid.identifiability.nullspace import find_by_nullspace
 

@@ -90,17 +90,17 @@ def find_over_finite_field(
     Models: torque, reaction, torque+reaction; `channels`: the measured ones of Fx Fy Fz Mx My Mz, None for all;
     `tared`: six free offsets, which do not count.
     """
-    _check(robot, model)
+    _check_supported(robot, model)
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     found = []
     for p in PRIMES:
         writer = _Writer(robot, columns, Field.of(robot, p, random.Random(f"{seed} {p}")), model, channels, tared)
-        found.append(_pivots(writer))
+        found.append(_find_pivots(writer))
     best = max(found, key=len)
     return FiniteFieldResult(best, len(best), PRIMES, found[0] == found[1])
 
 
-def _check(robot: Robot, model: str) -> None:
+def _check_supported(robot: Robot, model: str) -> None:
     if robot.closures:
         raise ModelError(
             "implicit_closures", "'{robot}' has implicit closures, which have no points in a finite field", "use "
@@ -117,7 +117,7 @@ def _check(robot: Robot, model: str) -> None:
         )  # fmt: skip
 
 
-def _pivots(writer: _Writer) -> tuple[int, ...]:
+def _find_pivots(writer: _Writer) -> tuple[int, ...]:
     """Left-to-right pivots; points are added until two of them bring no new rank."""
     from flint import nmod_mat
 
@@ -186,19 +186,19 @@ class _Writer:
 
     def rows(self, N: int) -> Numbers:
         """Rows (N, channels, offsets and columns) at N fresh random points."""
-        drives = self._drives(N)
+        drives = self._joint_motions(N)
         base = self.base_rows
         joints = {k: base + i for i, k in enumerate(self.robot.tree_joints)} if self.torques else {}
         out = np.zeros((N, base + len(joints), len(self.columns)), dtype=object)
-        states = {-1: self._ground(N)}
+        states = {-1: self._resting_base(N)}
         for k in self.robot.topological_order:
             link = self.robot.links[k]
             if link.kind == "floating":
                 states[k] = self._free_base(N)
             else:
-                states[k] = self._move(k, states[link.parent], drives.get(link.joint))
+                states[k] = self._link_state(k, states[link.parent], drives.get(link.joint))
                 if k in joints:
-                    self._see(k, states[k], joints[k])
+                    self._add_channel(k, states[k], joints[k])
             first = self.columns.first_of_link[k]
             out[:, states[k].seen, first : first + 10] = _link_rows(states[k], self.field.p)
         active = self._to_active(out, joints)
@@ -207,7 +207,7 @@ class _Writer:
                 active[:, base + self.robot.active_links.index(k), column] = drives[self.robot.links[k].joint].a
         return self._with_offsets(active)
 
-    def _drives(self, N: int) -> dict[str, _Drive]:
+    def _joint_motions(self, N: int) -> dict[str, _Drive]:
         """Motion of every moving joint, from random motions of the active ones."""
         p, names = self.field.p, self.robot.joint_names
         active = {name: _Drive(*(self.field.random(N) for _ in range(4))) for name in names}
@@ -234,7 +234,7 @@ class _Writer:
         turns = any(link.joint == joint and link.kind == "revolute" for link in self.robot.links)
         return self.field.circle(read_angle(offset), factor) if turns else 1
 
-    def _ground(self, N: int) -> _State:
+    def _resting_base(self, N: int) -> _State:
         """The base at rest, with six twists where its reactions are measured."""
         p = self.field.p
         g = np.array([-self.field.number(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
@@ -246,7 +246,7 @@ class _Writer:
         w, wd, a = (self.field.random(N, 3) for _ in range(3))
         return _State(w, wd, a, *_base_twists(N, 6))
 
-    def _move(self, k: int, parent: _State, drive: _Drive | None) -> _State:
+    def _link_state(self, k: int, parent: _State, drive: _Drive | None) -> _State:
         """State of link k from its parent's (Luh, Walker & Paul), with the channels that its parent has."""
         p = self.field.p
         revolute = self.robot.links[k].kind == "revolute"
@@ -269,7 +269,7 @@ class _Writer:
         linear = (parent.linear + _cross(parent.angular, t[:, None], p)) @ R % p
         return _State(w, wd, a, parent.seen, parent.angular @ R % p, linear)
 
-    def _see(self, k: int, state: _State, row: int) -> None:
+    def _add_channel(self, k: int, state: _State, row: int) -> None:
         """Add the channel of joint k: its unit twist."""
         own = np.tile(self.poses[k][2][:, 2], (len(state.w), 1, 1))
         nothing = np.zeros_like(own)

@@ -90,7 +90,7 @@ class Mechanism:
             return balls_of(share * size * rng.uniform(-1.0, 1.0, shape), shape)
 
         size = self.size
-        R = np.array([A @ _turns(by((3,), 1.0)) for A in self.R])
+        R = np.array([A @ _rotation_xyz(by((3,), 1.0)) for A in self.R])
         passive = {c.passive for c in self.robot.couplings}
         coupled = np.array([[self.robot.links[k].joint in passive] for k in self.robot.tree_joints])
         return replace(
@@ -124,7 +124,7 @@ class Mechanism:
         for k, link in enumerate(self.robot.links):
             R, t = np.broadcast_to(self.R[k], (len(y), 3, 3)), np.broadcast_to(self.t[k], (len(y), 3))
             if link.kind == "revolute":
-                R = R @ _about(self.axis[k], q[:, joint[k]])
+                R = R @ _rotations_about(self.axis[k], q[:, joint[k]])
             elif link.kind == "prismatic":
                 t = t + q[:, joint[k], None] * (self.R[k] @ self.axis[k])
             Rs.append(R)
@@ -225,14 +225,14 @@ def _pose(motions: Motions) -> tuple[Numbers, Numbers]:
     return R, t
 
 
-def _turns(angles: Numbers) -> Numbers:
+def _rotation_xyz(angles: Numbers) -> Numbers:
     """Rotation (3, 3) about x, y and z in turn."""
     axes = balls_of(np.eye(3, dtype=int), (3, 3))
-    Rx, Ry, Rz = (_about(axes[i], angles[i : i + 1])[0] for i in range(3))
+    Rx, Ry, Rz = (_rotations_about(axes[i], angles[i : i + 1])[0] for i in range(3))
     return np.asarray(Rx @ Ry @ Rz)
 
 
-def _about(axis: Numbers, angle: Numbers) -> Numbers:
+def _rotations_about(axis: Numbers, angle: Numbers) -> Numbers:
     """Rotations (N, 3, 3) about a unit axis (Rodrigues)."""
     if angle.dtype == object:
         s, c = np.array([x.sin_cos() for x in angle], dtype=object).reshape(-1, 2).T
@@ -292,14 +292,14 @@ FAR = 1.0
 """Way (the same units) from a closure's start to the assembly that is worth a warning."""
 
 
-def assemble(mechanism: Mechanism) -> tuple[Array, tuple[Message, ...]]:
+def find_assembly(mechanism: Mechanism) -> tuple[Array, tuple[Message, ...]]:
     """Y in floats at the assembly nearest to the declared one, with warnings; refused at a dead point or if open."""
     robot, n = mechanism.robot, mechanism.n
     loop = loop_map(robot)
     assert loop is not None
     frames = " and ".join("-".join(c.links) for c in robot.closures)
     declared = np.concatenate([loop.at, loop.start])
-    ends = [_close(mechanism, declared, damping) for damping in (0.0, 1.0)]
+    ends = [_close_loops(mechanism, declared, damping) for damping in (0.0, 1.0)]
     y = min(ends, key=lambda x: (not _is_closed(mechanism, x), np.abs((x - declared) / mechanism.units).max()))
     value, J = mechanism.closures(y[None])
     if not _is_closed(mechanism, y):
@@ -336,7 +336,7 @@ def assemble(mechanism: Mechanism) -> tuple[Array, tuple[Message, ...]]:
     return y, ()
 
 
-def _close(mechanism: Mechanism, y: Array, damping: float) -> Array:
+def _close_loops(mechanism: Mechanism, y: Array, damping: float) -> Array:
     """Close the loops by short steps, which do not jump to another assembly as full Newton steps do.
 
     Without damping they are Gauss-Newton's, which never pass a singular position; with it, Levenberg and Marquardt's.
@@ -395,14 +395,14 @@ class Paths:
         J = mechanism.closures(y)[1]
         for _ in range(steps):
             part = away / steps
-            y = np.concatenate([y[:, :n] + part, y[:, n:] - _step(J, apply(J[:, :, :n], part), n)], axis=1)
+            y = np.concatenate([y[:, :n] + part, y[:, n:] - _follower_step(J, apply(J[:, :, :n], part), n)], axis=1)
             begin = y
             for _ in range(6):
                 value, J = mechanism.closures(y)
                 left = np.abs(value).max(axis=1)
                 if (left <= closed).all():
                     break
-                y = np.concatenate([y[:, :n], y[:, n:] - _step(J, value, n)], axis=1)
+                y = np.concatenate([y[:, :n], y[:, n:] - _follower_step(J, value, n)], axis=1)
             passive = J[:, :, n:]
             fine = (
                 (left <= closed)
@@ -413,10 +413,10 @@ class Paths:
             y, J, away, value = y[fine], J[fine], away[fine], value[fine]
             if not len(y):
                 break
-        return np.concatenate([y[:, :n], y[:, n:] - _step(J, value, n)], axis=1)
+        return np.concatenate([y[:, :n], y[:, n:] - _follower_step(J, value, n)], axis=1)
 
 
-def _step(J: Array, right: Array, n: int) -> Array:
+def _follower_step(J: Array, right: Array, n: int) -> Array:
     """Move of the followers for a change of the equations; huge where they are singular, so that the path ends."""
     passive = J[:, :, n:]
     dead = np.linalg.det(passive) == 0.0
@@ -429,7 +429,7 @@ def _regularity(J: Array) -> Array:
     return np.asarray(sigma[:, -1] / sigma[:, 0])
 
 
-def enclose(mechanism: Mechanism, y: Array) -> Numbers:
+def enclose_positions(mechanism: Mechanism, y: Array) -> Numbers:
     """Balls around the positions that the followers take exactly at the active positions of y.
 
     Newton's method in long arithmetic, then one Krawczyk step: it maps a box around the approximation into itself, so

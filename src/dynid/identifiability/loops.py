@@ -29,10 +29,10 @@ from dynid.identifiability.loop_geometry import (
     Mechanism,
     Numbers,
     Paths,
-    assemble,
     ball,
     cross,
-    enclose,
+    enclose_positions,
+    find_assembly,
     zeros,
 )
 from dynid.identifiability.relations import Regrouping
@@ -169,7 +169,7 @@ class _Writer:
         self.rng = np.random.default_rng(seed)
         if robot.closures:
             rounded = self.mechanism.rounded()
-            start, self.warnings = assemble(rounded)
+            start, self.warnings = find_assembly(rounded)
             names = [*robot.joint_names, *(name for c in robot.closures for name in c.passive)]
             self.assembly = tuple(zip(names, map(float, start), strict=True))
             self.paths = Paths(rounded, start, self.rng)
@@ -212,7 +212,7 @@ class _Writer:
 
     def rows(self, mechanism: Mechanism, y: Array) -> Numbers:
         """Rows at the exact positions near y."""
-        balls = enclose(mechanism, y)
+        balls = enclose_positions(mechanism, y)
         G = mechanism.tangent(balls)
         Rs, ts = mechanism.local_poses(balls)
         N, robot, base = len(y), self.robot, self.base
@@ -232,10 +232,10 @@ class _Writer:
                 moved = w[k] if robot.links[k].kind == "revolute" else v[k]
                 moved[:, base:] = moved[:, base:] + G[:, joint[k], :, None] * mechanism.axis[k]
             place = self.offsets + self.columns.first_of_link[k]
-            pairs = _kinetic(w[k][:, first], v[k][:, first], w[k][:, second], v[k][:, second])
+            pairs = _kinetic_energy_row(w[k][:, first], v[k][:, first], w[k][:, second], v[k][:, second])
             out[:, : len(self.pairs), place : place + 10] = pairs
             if self.weighed:
-                weights = _weight(w[k][:, self.weighed], v[k][:, self.weighed], g[k][:, None])
+                weights = _gravity_power_row(w[k][:, self.weighed], v[k][:, self.weighed], g[k][:, None])
                 out[:, len(self.pairs) :, place + 6 : place + 10] = weights
         for row, column in self.rotors.items():
             out[:, row, self.offsets + column] = ball(1)
@@ -245,7 +245,7 @@ class _Writer:
         return out.reshape(-1, out.shape[2])
 
 
-def _kinetic(wa: Numbers, va: Numbers, wb: Numbers, vb: Numbers) -> Numbers:
+def _kinetic_energy_row(wa: Numbers, va: Numbers, wb: Numbers, vb: Numbers) -> Numbers:
     """Kinetic energy (..., 10) between two twists: wa' J wb + MS (va x wb + vb x wa) + M va vb."""
     products = wa[..., :, None] * wb[..., None, :]
     J = [products[..., i, j] + (products[..., j, i] if i != j else 0) for i in range(3) for j in range(i, 3)]
@@ -253,7 +253,7 @@ def _kinetic(wa: Numbers, va: Numbers, wb: Numbers, vb: Numbers) -> Numbers:
     return np.stack([*J, *(moments[..., i] for i in range(3)), (va * vb).sum(axis=-1)], axis=-1)
 
 
-def _weight(w: Numbers, v: Numbers, g: Numbers) -> Numbers:
+def _gravity_power_row(w: Numbers, v: Numbers, g: Numbers) -> Numbers:
     """Power (..., 4) of gravity on MX MY MZ M in a twist: MS (g x w) + M g v."""
     moments = cross(g, w)
     return np.stack([*(moments[..., i] for i in range(3)), (g * v).sum(axis=-1)], axis=-1)

@@ -104,8 +104,8 @@ def find_by_qr(
 
     noise, of W's shape: by how much entries may be wrong; it replaces the fixed tolerance where it is given.
     """
-    split = _split(W, left_out, offsets, noise)
-    found = _take(split.unit, split.noise)
+    split = _split_columns(W, left_out, offsets, noise)
+    found = _accept_columns(split.unit, split.noise)
     R1, R2 = split.unit[:, found.accepted], split.unit[:, ~found.accepted]
     Q, R = np.linalg.qr(R1)
     beta = scipy.linalg.solve_triangular(R, Q.T @ R2) if R2.shape[1] else np.zeros((R1.shape[1], 0))
@@ -116,7 +116,7 @@ def find_by_svd(
     W: Array, *, left_out: tuple[int, ...] = (), offsets: int = 0, noise: Array | None = None
 ) -> NumericResult:
     """Base columns of W by SVD: rows of the null space V2 are deleted from the last upwards (eq. 26-28)."""
-    split = _split(W, left_out, offsets, noise)
+    split = _split_columns(W, left_out, offsets, noise)
     _, sigma, Vt = np.linalg.svd(split.unit)
     sigma = np.concatenate([sigma, np.zeros(len(Vt) - len(sigma))])
     smallest = TOLERANCE * sigma[0] if split.noise is None else _DECISION * float(np.linalg.norm(split.noise))
@@ -124,12 +124,12 @@ def find_by_svd(
     rows, tolerance = V2[::-1].T, TOLERANCE
     if split.noise is not None:  # the null space is as uncertain as its distance from the other directions is small
         tolerance = min(max(TOLERANCE, smallest / sigma[sigma > smallest].min(initial=1.0)), 1e-4)
-    while (kept_of_null := _take(rows, None, tolerance).accepted[::-1]).sum() < V2.shape[1]:
+    while (kept_of_null := _accept_columns(rows, None, tolerance).accepted[::-1]).sum() < V2.shape[1]:
         tolerance *= 0.1
     accepted = ~kept_of_null  # kept_of_null: the last regular rows of V2
     V21, V22 = V2[accepted], V2[kept_of_null]
     beta = -np.linalg.solve(V22.T, V21.T).T if len(V22) else np.zeros((int(accepted.sum()), 0))
-    return _result(split, _take(split.unit, split.noise), accepted, beta)
+    return _result(split, _accept_columns(split.unit, split.noise), accepted, beta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -149,7 +149,7 @@ class _Split:
     faint: tuple[int, ...]
 
 
-def _split(W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | None) -> _Split:
+def _split_columns(W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | None) -> _Split:
     total = W.shape[1] - offsets
     if offsets:
         Q, _ = np.linalg.qr(W[:, total:])
@@ -174,7 +174,7 @@ def _split(W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | Non
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Taken:
+class _AcceptedColumns:
     """Which columns were accepted, what was left of each, and how much of that may be noise (0 where not known)."""
 
     accepted: NDArray[np.bool_]
@@ -182,7 +182,7 @@ class _Taken:
     noise: Array
 
 
-def _take(A: Array, noise: Array | None, tolerance: float = TOLERANCE) -> _Taken:
+def _accept_columns(A: Array, noise: Array | None, tolerance: float = TOLERANCE) -> _AcceptedColumns:
     """Accept columns of A, left to right, that those accepted before do not explain; reorthogonalised once.
 
     The noise of what is left of a column is its own and that of the accepted ones, as much of each as it contains.
@@ -207,10 +207,10 @@ def _take(A: Array, noise: Array | None, tolerance: float = TOLERANCE) -> _Taken
             taken.append(k)
     accepted = np.zeros(A.shape[1], dtype=np.bool_)
     accepted[taken] = True
-    return _Taken(accepted, residual, level)
+    return _AcceptedColumns(accepted, residual, level)
 
 
-def _result(split: _Split, found: _Taken, accepted: NDArray[np.bool_], beta: Array) -> NumericResult:
+def _result(split: _Split, found: _AcceptedColumns, accepted: NDArray[np.bool_], beta: Array) -> NumericResult:
     columns = np.array(split.columns, dtype=np.int64)
     kept, others = columns[accepted], columns[~accepted]
     matrix = np.zeros((len(kept), split.total))

@@ -52,7 +52,7 @@ class _Notation:
 
     def number(self, x: Fraction | float) -> str:
         """Non-negative number: whole numbers and thirds as they are, others with up to 6 digits."""
-        if isinstance(x, Fraction) and (x.denominator == 1 or _endless(x.denominator)):
+        if isinstance(x, Fraction) and (x.denominator == 1 or _has_no_finite_decimal(x.denominator)):
             return rf"\frac{{{x.numerator}}}{{{x.denominator}}}" if self.latex and x.denominator > 1 else str(x)
         text = f"{float(x):.6g}"
         mantissa, e, exponent = text.partition("e")
@@ -90,7 +90,7 @@ class _Notation:
 _TEXT, _LATEX = _Notation(latex=False), _Notation(latex=True)
 
 
-def _endless(denominator: int) -> bool:
+def _has_no_finite_decimal(denominator: int) -> bool:
     """Whether a fraction with this denominator has no finite decimal form."""
     while denominator % 2 == 0:
         denominator //= 2
@@ -103,7 +103,7 @@ def _escaped(name: str) -> str:
     return re.sub(r"([_%&#$])", r"\\\1", name)
 
 
-def _shortest(p: fmpq_mpoly, ring: Ring) -> dict[tuple[int, ...], Fraction]:
+def _shortest_terms(p: fmpq_mpoly, ring: Ring) -> dict[tuple[int, ...], Fraction]:
     """Terms of a polynomial, each sin^2 or cos^2 written by the one that needs fewer terms."""
     for c, s in ring.pairs:
         p = min((p, ring.without_square(p, c, s)), key=lambda x: len(x.to_dict()))
@@ -112,7 +112,7 @@ def _shortest(p: fmpq_mpoly, ring: Ring) -> dict[tuple[int, ...], Fraction]:
 
 def _sum_text(p: fmpq_mpoly, ring: Ring, notation: _Notation) -> tuple[str, bool, int]:
     """Text of a polynomial without its common sign, whether that is minus, and its number of terms."""
-    terms = _shortest(p, ring)
+    terms = _shortest_terms(p, ring)
     minus = all(c < 0 for c in terms.values())
     order = sorted(terms, key=lambda powers: (terms[powers] < 0, -sum(powers), tuple(-n for n in powers)))
     parts: list[str] = []

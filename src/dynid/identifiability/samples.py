@@ -13,7 +13,7 @@ from dynid.dynamics.friction import friction_columns, friction_rows
 from dynid.dynamics.kernels.closing import REACHED, SINGULAR
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.dynamics.kernels.rows import ENERGY
-from dynid.dynamics.model import to_active
+from dynid.dynamics.model import gradient_by_active
 from dynid.dynamics.reaction import Reaction
 from dynid.dynamics.regressor import find_model, regressor_adjoint
 from dynid.dynamics.scene import Column, Stage, standard_columns
@@ -102,7 +102,7 @@ def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
     at = next((c.at for c in robot.closures if c.at is not None), np.zeros(robot.n))
     middle = np.where(limited, 0.5 * (np.where(limited, lower, 0.0) + np.where(limited, upper, 0.0)), at)
     half = np.where(limited, 0.5 * (np.where(limited, upper, 0.0) - np.where(limited, lower, 0.0)), reach)
-    q = _in_one_mode(robot, middle + unit[0] * half)
+    q = _move_into_assembly_mode(robot, middle + unit[0] * half)
     v = unit[1] * np.where(np.isfinite(robot.limits.velocity), robot.limits.velocity, 2.0)
     a = unit[2] * np.where(np.isfinite(robot.limits.acceleration), robot.limits.acceleration, 5.0)
     t = np.arange(samples, dtype=np.float64)
@@ -115,7 +115,7 @@ def random_samples(robot: Robot, samples: int, seed: int) -> Motion:
     return Motion(t, q, v, a)
 
 
-def _in_one_mode(robot: Robot, q: Array) -> Array:
+def _move_into_assembly_mode(robot: Robot, q: Array) -> Array:
     """Positions q (N, n), moved towards the assembly where paths from there come near a singular position."""
     loop = loop_map(robot)
     if loop is None or not robot.closures:
@@ -165,7 +165,7 @@ class Draw:
     noise: Array | None
 
 
-def draw(question: Question, rows: int, seed: int) -> Draw:
+def draw_rows(question: Question, rows: int, seed: int) -> Draw:
     """At least `rows` random rows."""
     channels = _channels(question)
     samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
@@ -179,7 +179,7 @@ def draw(question: Question, rows: int, seed: int) -> Draw:
 def independent_draws(question: Question, rows: int, seed: int) -> list[Draw]:
     """Draws whose base parameters must agree: one, and a second one for closed loops, where rounding is amplified."""
     seeds = (seed, seed + 7919) if question.robot.closures else (seed,)
-    return [draw(question, rows, s) for s in seeds]
+    return [draw_rows(question, rows, s) for s in seeds]
 
 
 def _channels(question: Question) -> int:
@@ -231,12 +231,17 @@ def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, f
     mask = model.mask(random_samples(question.robot, 50, seed + 1))
     best = _optimise(model, mask, starts, weights)
     W = model(best)
-    chosen = _most_alike(W, mask, samples)
+    chosen = _choose_best_scaled(W, mask, samples)
     random_rows = model(starts)[:samples]
     noise = None
     if question.robot.closures:
         noise = ROUNDING * np.abs(model(best, GAP) - W)[chosen].reshape(-1, W.shape[2])
-    return ScaledRows(W[chosen].reshape(-1, W.shape[2]), _spread(random_rows, mask), _spread(W[chosen], mask), noise)
+    return ScaledRows(
+        W[chosen].reshape(-1, W.shape[2]),
+        _scaling_of_stack(random_rows, mask),
+        _scaling_of_stack(W[chosen], mask),
+        noise,
+    )
 
 
 class _Rows:
@@ -258,7 +263,7 @@ class _Rows:
         q = self.question
         if q.model == "energy":
             scene = self.stage.scene(motion)
-            return to_active(scene, rows_adjoint(scene, ENERGY, weights[:, 0]))
+            return gradient_by_active(scene, rows_adjoint(scene, ENERGY, weights[:, 0]))
         flat = weights.reshape(-1, weights.shape[2])
         return regressor_adjoint(q.robot, motion, flat, model=q.model, rotor_inertia=q.rotor_inertia)
 
@@ -290,7 +295,7 @@ def _optimise(model: _Rows, mask: Array, start: Motion, weights: tuple[float, fl
             gradient[2] = 0.0
         return value, gradient.ravel()
 
-    bounds = _bounds(model.question, len(start))
+    bounds = _joint_bounds(model.question, len(start))
     for p in _STAGES:
         found = scipy.optimize.minimize(
             objective, x.ravel(), args=(p,), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS}
@@ -299,7 +304,7 @@ def _optimise(model: _Rows, mask: Array, start: Motion, weights: tuple[float, fl
     return Motion(start.t, *x)
 
 
-def _bounds(question: Question, samples: int) -> scipy.optimize.Bounds:
+def _joint_bounds(question: Question, samples: int) -> scipy.optimize.Bounds:
     """Joint limits where there are some."""
     limits = question.robot.limits
     low = [np.tile(x, (samples, 1)) for x in (limits.position[:, 0], -limits.velocity, -limits.acceleration)]
@@ -331,7 +336,7 @@ def _soft_maximum(x: Array, mask: Array, p: float) -> tuple[Array, Array]:
     return ((top + np.log(total)) / p)[:, 0, 0], parts / total
 
 
-def _most_alike(W: Array, mask: Array, count: int) -> list[int]:
+def _choose_best_scaled(W: Array, mask: Array, count: int) -> list[int]:
     """The samples that give the smallest S when stacked: for each lower bound, those with the smallest maxima."""
     entries = np.abs(W[:, mask])
     low, high = entries.min(axis=1), entries.max(axis=1)
@@ -345,7 +350,7 @@ def _most_alike(W: Array, mask: Array, count: int) -> list[int]:
     return chosen
 
 
-def _spread(W: Array, mask: Array) -> float:
+def _scaling_of_stack(W: Array, mask: Array) -> float:
     """S of the stacked rows."""
     entries = np.abs(W[:, mask])
     return float(entries.max() / max(float(entries.min()), 1e-300))

@@ -125,7 +125,7 @@ class Ring:
                 form = self._walk(operand)
                 return -form if isinstance(op, ast.USub) else form
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
-                return self._power(self._walk(left), _whole(right) or 0)
+                return self._power(self._walk(left), _integer_value(right) or 0)
             case ast.BinOp(left=left, op=op, right=right):
                 x, y = self._walk(left), self._walk(right)
                 match op:
@@ -161,10 +161,10 @@ def length_generators(expression: Expression) -> tuple[str, ...]:
         return ()
     tree = parse_expression(expression.text)
     powers = (n.right for n in ast.walk(tree) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Pow))
-    return symbols_of(tree) if all(_whole(p) is not None for p in powers) else (expression.text,)
+    return symbols_of(tree) if all(_integer_value(p) is not None for p in powers) else (expression.text,)
 
 
-def _whole(node: ast.expr) -> int | None:
+def _integer_value(node: ast.expr) -> int | None:
     """Value of an integer that is written out, None for anything else."""
     match node:
         case ast.Constant(value=int() as value):

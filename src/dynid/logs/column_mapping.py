@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dynid.errors import LogError
-from dynid.logs.column_names import LABELS, Meaning, Names, reaction_channels, tokens_of
+from dynid.logs.column_names import LABELS, Meaning, Names, reaction_channels, split_tokens
 from dynid.logs.readers.table import Field
 from dynid.messages import ANYTHING, Option, Wording
 from dynid.robot.robot import Robot
@@ -42,10 +42,10 @@ def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
     dotted = name.strip("/").replace("/", ".")
     for spelling in (name, dotted):
         if spelling in fields:
-            return Place(_usable(log, fields[spelling]).name)
+            return Place(_check_usable(log, fields[spelling]).name)
     part = _SLICE.match(name)
     if part and (part["name"] in fields):
-        shape = _usable(log, fields[part["name"]]).shape
+        shape = _check_usable(log, fields[part["name"]]).shape
         axis = 1 if part["row"] is None else 0
         index = int(part["column"] if part["row"] is None else part["row"])
         if len(shape) == 2 and index < shape[axis]:
@@ -56,7 +56,7 @@ def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
     )  # fmt: skip
 
 
-def _usable(log: str, found: Field) -> Field:
+def _check_usable(log: str, found: Field) -> Field:
     if found.problem:
         raise LogError(log, "column_unusable", "'{column}' {reason}", column=found.name, reason=found.problem)
     return found
@@ -77,16 +77,16 @@ def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, f
             if value is None and key not in ("t", "q"):
                 absent.add(key)
             elif isinstance(value, (list, tuple)):
-                whole[key] = _several(log, key, value, robot, fields)
+                whole[key] = _find_places(log, key, value, robot, fields)
             else:
                 place = find_place(log, value, fields)
                 whole[key] = place.field if place.column is None else (place,)
         else:
-            single[_slot(log, key, robot)] = find_place(log, value, fields)
+            single[_find_slot(log, key, robot)] = find_place(log, value, fields)
     return Mapped(whole, single, frozenset(absent))
 
 
-def _several(
+def _find_places(
     log: str, key: str, names: list[object] | tuple[object, ...], robot: Robot, fields: Mapping[str, Field]
 ) -> tuple[Place, ...]:
     count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
@@ -98,7 +98,7 @@ def _several(
     return tuple(find_place(log, name, fields) for name in names)
 
 
-def _slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
+def _find_slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
     match = _SINGLE.match(key) if isinstance(key, str) else None
     if match is not None:
         if match["name"] in robot.joint_names:
@@ -125,35 +125,37 @@ def read_names(log: str, fields: Iterable[str], names: Names, given: str | None)
     if given is None:
         if any(meaning.channel == "t" for meaning in plain.values()):
             return plain
-        times = [entry for entry in fields if _folder(entry, names)]
+        times = [entry for entry in fields if _time_folder(entry, names)]
         if len(times) > 1:
             raise LogError(
                 log, "ambiguous_recording", "there are several recordings in it, with the times {found:20}",
                 "say which with {columns}", found=times, columns=Option("columns", {"t": ANYTHING}),
             )  # fmt: skip
         given = times[0] if times else ""
-    folder = _folder(given, names) or given[: len(given) - len(_parts(given)[-1])]
-    return _inside(plain, fields, names, folder) if folder else plain
+    folder = _time_folder(given, names) or given[: len(given) - len(_name_endings(given)[-1])]
+    return _meanings_in_folder(plain, fields, names, folder) if folder else plain
 
 
-def _parts(name: str) -> list[str]:
+def _name_endings(name: str) -> list[str]:
     """Endings of a name that begin after a dot or a slash, and the name itself, longest first."""
     return [name, *(name[place.end() :] for place in re.finditer(r"[./]+(?=[^./])", name) if place.start())]
 
 
-def _folder(name: str, names: Names) -> str:
+def _time_folder(name: str, names: Names) -> str:
     """The folder in which a field is the time, '' where it is none."""
-    for part in _parts(name)[1:]:
+    for part in _name_endings(name)[1:]:
         meaning = names.read(part)
         if meaning is not None and meaning.channel == "t":
             return name[: len(name) - len(part)]
     return ""
 
 
-def _inside(plain: Mapping[str, Meaning], fields: tuple[str, ...], names: Names, folder: str) -> dict[str, Meaning]:
+def _meanings_in_folder(
+    plain: Mapping[str, Meaning], fields: tuple[str, ...], names: Names, folder: str
+) -> dict[str, Meaning]:
     """Meanings with those of a folder read without its name; they hide the same channels outside of it."""
     found: dict[str, Meaning] = {}
-    if not LABELS.isdisjoint(tokens_of(folder)):  # the folder of one joint
+    if not LABELS.isdisjoint(split_tokens(folder)):  # the folder of one joint
         return dict(plain)
     for entry in fields:
         whole = plain.get(entry)

@@ -18,8 +18,8 @@ _TURN = {"rad": 1.0, "deg": math.pi / 180.0, "m": 1.0, "mm": 1e-3}
 FACTORS: Mapping[str, Mapping[str, float]] = {
     "t": {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9},
     "q": _TURN,
-    "v": {**{f"{unit}/s": factor for unit, factor in _TURN.items()}, "rpm": math.pi / 30.0},
-    "a": {f"{unit}/s^2": factor for unit, factor in _TURN.items()},
+    "v": {**{f"{unit}/s": si_factor for unit, si_factor in _TURN.items()}, "rpm": math.pi / 30.0},
+    "a": {f"{unit}/s^2": si_factor for unit, si_factor in _TURN.items()},
     "tau": {"Nm": 1.0, "Nmm": 1e-3, "mNm": 1e-3, "kNm": 1e3, "N": 1.0, "kN": 1e3, "A": 1.0, "mA": 1e-3},
     "reaction": {"N": 1.0, "Nm": 1.0},
 }
@@ -73,7 +73,7 @@ def split_unit(name: str) -> tuple[str, str | None]:
     return name, None
 
 
-def factor(log: str, channel: str, unit: str, column: str | None = None) -> float:
+def si_factor(log: str, channel: str, unit: str, column: str | None = None) -> float:
     """Return what a channel in this unit is multiplied with to be in SI."""
     found = find_unit(unit) if isinstance(unit, str) else None
     if found is None or found not in FACTORS[channel]:
@@ -85,7 +85,7 @@ def factor(log: str, channel: str, unit: str, column: str | None = None) -> floa
     return FACTORS[channel][found]
 
 
-def asked_units(
+def check_units(
     log: str, units: Mapping[str, object] | None, robot: Robot, motor_side: bool
 ) -> dict[str, tuple[str, ...]]:
     """Return the units per channel and joint that the user gave, checked; an angle is no unit of a sliding joint."""
@@ -104,7 +104,7 @@ def asked_units(
                 channel=channel, given=len(several), n=count,
             )  # fmt: skip
         for unit in several:
-            factor(log, channel, unit)  # type: ignore[arg-type]
+            si_factor(log, channel, unit)  # type: ignore[arg-type]
         asked[channel] = tuple(find_unit(str(unit)) or "" for unit in several)
         if channel in ("q", "v", "a") and not motor_side:
             _check_kinds(log, channel, asked[channel], robot)
@@ -161,13 +161,13 @@ class Meaning:
     is_current: bool = False
 
 
-def tokens_of(name: str) -> tuple[str, ...]:
+def split_tokens(name: str) -> tuple[str, ...]:
     """Split a name into lower-case words and numbers: `/js/Position/joint1` is js, position, joint, 1."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
     return tuple(re.findall(r"[^\W\d_]+|\d+", spaced.lower()))
 
 
-def _find(tokens: tuple[str, ...], part: tuple[str, ...]) -> int:
+def _find_tokens(tokens: tuple[str, ...], part: tuple[str, ...]) -> int:
     return next((k for k in range(len(tokens) - len(part) + 1) if tokens[k : k + len(part)] == part), -1)
 
 
@@ -177,7 +177,7 @@ class Names:
     def __init__(self, robot: Robot, *, motor_side: bool = False) -> None:
         parts: dict[tuple[str, ...], int] = {}
         for place, joint in enumerate(robot.joint_names):
-            whole = tokens_of(joint)
+            whole = split_tokens(joint)
             short = tuple(word for word in whole if word not in LABELS)
             if not joint.isdigit():
                 parts[whole] = place
@@ -194,7 +194,7 @@ class Names:
         lower = name.lower()
         if "joint_states" in lower:
             name = name[lower.rfind("joint_states") + len("joint_states") :]
-        tokens = tokens_of(name)
+        tokens = split_tokens(name)
         plate = _read_plate(field, tokens, unit)
         if plate is not None:
             return plate
@@ -202,7 +202,7 @@ class Names:
         if len(words) == 1 and words[0] in TIMES:
             return Meaning(field, "t", words=tuple(word for word in tokens if word not in words), unit=unit)
         for part, place in self._parts.items():
-            start = _find(tokens, part)
+            start = _find_tokens(tokens, part)
             if start >= 0:
                 named = self._read_rest(field, tokens[:start] + tokens[start + len(part) :], place, unit)
                 if named is not None:
@@ -232,7 +232,7 @@ class Names:
 def _take_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
     """Take the word of the channel out; a letter before a number is a joint's label where another word is there."""
     for dotted, channel in ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a")):
-        start = _find(tokens, dotted)
+        start = _find_tokens(tokens, dotted)
         if start >= 0:
             rest = tokens[:start] + tokens[start + len(dotted) :]
             return (rest, channel, "q") if not any(word in WORDS for word in rest) else (tokens, "", "")

@@ -36,11 +36,11 @@ def choose_joints(
     named = [m for m in columns if m.joint is not None]
     numbered = [m for m in columns if m.number is not None and not m.words and not (named and m.label)]
     found = [(m.joint, m) for m in named if m.joint is not None]
-    found += _count(log, channel, numbered, robot, notes)
+    found += _places_by_number(log, channel, numbered, robot, notes)
     if robot.n == 1 and not found:
         found = [(0, m) for m in columns if m.number is None and not m.words]
     if not found:
-        found = _labelled(log, channel, columns, robot, notes)
+        found = _places_by_label(log, channel, columns, robot, notes)
     slots: dict[int, str] = {}
     for place, meaning in found:
         if place in taken:
@@ -62,7 +62,7 @@ def choose_joints(
     return Choice(slots, tuple(notes))
 
 
-def _count(
+def _places_by_number(
     log: str, channel: str, numbered: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
     """Places of bare numbers: they count the robot's joints from 1, or from 0 where there is a 0."""
@@ -89,7 +89,7 @@ def _count(
     return [(m.number - first, m) for m in numbered if m.number is not None and m.number in counted]
 
 
-def _labelled(
+def _places_by_label(
     log: str, channel: str, columns: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
     """Places of names like `fer_joint1`, whose label is not the robot's: the one label that counts all joints."""
@@ -113,7 +113,7 @@ def _labelled(
             "joints_taken_by_number", "the joints of {channel} are taken by their numbers: '{column}', ...",
             channel=channel, column=group[0].field,
         ))  # fmt: skip
-        return _count(log, channel, group, robot, notes)
+        return _places_by_number(log, channel, group, robot, notes)
     return []
 
 
@@ -177,7 +177,7 @@ class _Matching:
         self.nanoseconds: str | None = None
 
     def plan(self) -> Plan:
-        t = self._time()
+        t = self._time_place()
         length = self._length(t)
         channels: dict[str, tuple[Place, ...]] = {}
         for channel in CHANNELS:
@@ -185,13 +185,17 @@ class _Matching:
             if places:
                 channels[channel] = places
         if "q" not in channels:
-            useless = [self.fields[m.field] for m in self._of("q") if not m.words and self.fields[m.field].problem]
+            useless = [
+                self.fields[m.field]
+                for m in self._meanings_of_channel("q")
+                if not m.words and self.fields[m.field].problem
+            ]
             if useless:
                 raise LogError(
                     self.log, "missing_positions", "there are no positions: '{column}' {reason}",
                     column=useless[0].name, reason=useless[0].problem,
                 )  # fmt: skip
-            columns = [m for m in self._of("q") if self.fields[m.field].is_column]
+            columns = [m for m in self._meanings_of_channel("q") if self.fields[m.field].is_column]
             strange = [m.field for m in columns if m.words or m.number is not None]
             if strange:
                 raise LogError(
@@ -205,41 +209,43 @@ class _Matching:
                 "name them with {columns}", joints=self.robot.joint_names, found=list(self.fields),
                 columns=Option("columns", {"q": ANYTHING}),
             )  # fmt: skip
-        reaction = self._reaction(length)
+        reaction = self._reaction_places(length)
         if reaction:
             channels["reaction"] = reaction
         for places in channels.values():
             for place in places:
-                self._check(place, length)
-        units = {name: tuple(self._unit(place) for place in places) for name, places in channels.items()}
+                self._check_place(place, length)
+        units = {name: tuple(self._unit_at(place) for place in places) for name, places in channels.items()}
         current = any(self._is_current(place) for place in channels.get("tau", ()))
         notes = tuple(dict.fromkeys(self.notes))
-        return Plan(t, self._unit(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes)
+        return Plan(t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes)
 
-    def _fail(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
+    def _raise_channel_error(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
         option = Option("columns", {channel: ANYTHING})
         return LogError(self.log, code, what, "say which with {columns}", channel=channel, columns=option, **facts)
 
-    def _of(self, channel: str) -> list[Meaning]:
+    def _meanings_of_channel(self, channel: str) -> list[Meaning]:
         return [meaning for meaning in self.meanings.values() if meaning.channel == channel]
 
-    def _unit(self, place: Place) -> str | None:
+    def _unit_at(self, place: Place) -> str | None:
         return self.fields[place.field].unit or split_unit(place.field)[1]
 
     def _is_current(self, place: Place) -> bool:
         meaning = self.meanings.get(place.field)
         return meaning is not None and (meaning.is_current or meaning.unit in ("A", "mA"))
 
-    def _time(self) -> Place:
+    def _time_place(self) -> Place:
         given = self.mapped.whole.get("t")
         if given is not None:
             return Place(given) if isinstance(given, str) else given[0]
-        found = self._of("t")
+        found = self._meanings_of_channel("t")
         if len(found) > 1:
             bare = [meaning for meaning in found if not meaning.words]
             if len(bare) != 1:
                 names = [meaning.field for meaning in found]
-                raise self._fail("t", "ambiguous_column", "the time could be any of {found:20}", found=names)
+                raise self._raise_channel_error(
+                    "t", "ambiguous_column", "the time could be any of {found:20}", found=names
+                )
             self.notes.append(Message("time_column_chosen", "the time is '{column}'", column=bare[0].field))
             found = bare
         pairs = [] if found else self._stamps()
@@ -271,7 +277,7 @@ class _Matching:
         entry = self.fields[t.field]
         self._check_numbers(entry)
         if len(entry.shape) == 2 and t.column is None:
-            raise self._fail(
+            raise self._raise_channel_error(
                 "t", "column_not_single", "the time '{column}' has shape {shape!s}", column=t.field, shape=entry.shape
             )
         if len(entry.shape) == 2 and entry.shape[0] < entry.shape[1]:
@@ -285,15 +291,15 @@ class _Matching:
         n = self.robot.n
         single = {place: where for (name, place), where in self.mapped.single.items() if name == channel}
         if isinstance(given, str):
-            return self._spread(given, n, length, channel)
+            return self._matrix_places(given, n, length, channel)
         if given is not None:
             if len(given) != n:
                 what = "{channel} needs {needed} columns, got {given}"
-                raise self._fail(channel, "column_count_mismatch", what, needed=n, given=len(given))
+                raise self._raise_channel_error(channel, "column_count_mismatch", what, needed=n, given=len(given))
             return given
         if len(single) == n:
             return tuple(single[place] for place in range(n))
-        candidates = [m for m in self._of(channel) if not self.fields[m.field].problem]
+        candidates = [m for m in self._meanings_of_channel(channel) if not self.fields[m.field].problem]
         columns = [m for m in candidates if self.fields[m.field].is_column]
         arrays = [
             m.field for m in candidates if not self.fields[m.field].is_column and m.number is None and not m.words
@@ -302,15 +308,17 @@ class _Matching:
         self.notes += choice.notes
         if len(arrays) > 1 or (arrays and (choice.fields or single)):
             names = [*arrays, *choice.fields.values()]
-            raise self._fail(channel, "ambiguous_column", "{channel} could be any of {found:20}", found=names)
+            raise self._raise_channel_error(
+                channel, "ambiguous_column", "{channel} could be any of {found:20}", found=names
+            )
         if arrays:
-            return self._spread(arrays[0], n, length, channel)
-        return self._slots(channel, choice, single)
+            return self._matrix_places(arrays[0], n, length, channel)
+        return self._joint_places(channel, choice, single)
 
-    def _slots(self, channel: str, choice: Choice, single: Mapping[int, Place]) -> tuple[Place, ...]:
+    def _joint_places(self, channel: str, choice: Choice, single: Mapping[int, Place]) -> tuple[Place, ...]:
         found = {**{place: Place(entry) for place, entry in choice.fields.items()}, **single}
         if not found:
-            alike = [meaning.field for meaning in self._of(channel)]
+            alike = [meaning.field for meaning in self._meanings_of_channel(channel)]
             if alike:
                 self.notes.append(Message(
                     "channel_not_found", "no {channel} was found, though these look alike: {found:5}",
@@ -336,14 +344,14 @@ class _Matching:
             )  # fmt: skip
         return tuple(found[place] for place in range(self.robot.n))
 
-    def _spread(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:
+    def _matrix_places(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:
         """One place per column of a matrix, turned where the samples run along its second axis."""
         shape = self.fields[name].shape
         if len(shape) < 2:
             if count == 1:
                 return (Place(name),)
             what = "{channel} needs {needed} columns, '{column}' is one"
-            raise self._fail(channel, "column_count_mismatch", what, needed=count, column=name)
+            raise self._raise_channel_error(channel, "column_count_mismatch", what, needed=count, column=name)
         if len(shape) == 2 and shape[0] != length and shape[1] == length:
             self.turned.add(name)
             self.notes.append(Message(
@@ -352,7 +360,7 @@ class _Matching:
             ))  # fmt: skip
             shape = (shape[1], shape[0])
         if len(shape) != 2 or shape[0] != length:
-            raise self._fail(
+            raise self._raise_channel_error(
                 channel, "sample_count_mismatch", "'{column}' has shape {shape!s}, the time has {samples} samples",
                 column=name, shape=self.fields[name].shape, samples=length,
             )  # fmt: skip
@@ -382,17 +390,17 @@ class _Matching:
                 return columns
         return None
 
-    def _reaction(self, length: int | None) -> tuple[Place, ...]:
+    def _reaction_places(self, length: int | None) -> tuple[Place, ...]:
         if "reaction" in self.mapped.absent:
             return ()
         wanted = reaction_channels(self.robot)
         given = self.mapped.whole.get("reaction")
         if given is not None:
-            return self._spread(given, len(wanted), length, "reaction") if isinstance(given, str) else given
+            return self._matrix_places(given, len(wanted), length, "reaction") if isinstance(given, str) else given
         found: dict[int, str] = {}
-        for meaning in self._of("reaction"):
+        for meaning in self._meanings_of_channel("reaction"):
             if meaning.number in found:
-                raise self._fail(
+                raise self._raise_channel_error(
                     "reaction", "ambiguous_column", "{component} of the force plate could be any of {found:20}",
                     component=REACTION[meaning.number], found=[found[meaning.number], meaning.field],
                 )  # fmt: skip
@@ -409,7 +417,7 @@ class _Matching:
         if entry.problem:
             raise LogError(self.log, "column_unusable", "'{column}' {reason}", column=entry.name, reason=entry.problem)
 
-    def _check(self, place: Place, length: int | None) -> None:
+    def _check_place(self, place: Place, length: int | None) -> None:
         """The field of a place holds numbers, as many as the time has samples."""
         entry = self.fields[place.field]
         self._check_numbers(entry)

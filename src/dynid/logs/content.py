@@ -81,18 +81,18 @@ class Marking:
             return
         measured = samples.reaction if samples.tau is None else samples.tau
         values = tuple(np.ascontiguousarray(x).view(np.uint64) for x in (samples.q, measured) if x is not None)
-        rows = _Rows(_hash_some(values), samples.t, values)
+        rows = _Rows(_hash_some_columns(values), samples.t, values)
         before = rows.keys[:1] + np.uint64(1) if self._held is None else self._held.keys[-1:]
         fresh = np.flatnonzero(np.diff(rows.keys, prepend=before))
         rows = rows if len(fresh) == len(samples) else rows.take(fresh)
         if self._held is not None:
             edge = self._held.then(rows.take(slice(0, RUN - 1)))
-            self._mark(edge)
+            self._mark_runs(edge)
             rows = rows if len(rows.keys) >= RUN else edge
-        self._mark(rows)
+        self._mark_runs(rows)
         self._held = rows.take(slice(-RUN + 1, None))
 
-    def _mark(self, rows: _Rows, run: int = RUN) -> None:
+    def _mark_runs(self, rows: _Rows, run: int = RUN) -> None:
         """Mark the runs that are complete."""
         keys = rows.keys[: max(0, len(rows.keys) - run + 1)]
         some = np.flatnonzero(keys <= (self._content.bound | _LOWER))
@@ -101,30 +101,30 @@ class Marking:
         if not len(some):
             return
         windows = [x[some[:, None] + np.arange(run)].reshape(len(some), -1) for x in rows.values]
-        marks = (keys[some] & ~_LOWER) | (_hash(np.concatenate(windows, axis=1)) >> _HALF)
+        marks = (keys[some] & ~_LOWER) | (_hash_rows(np.concatenate(windows, axis=1)) >> _HALF)
         together, first = np.unique(np.concatenate([self._content.marks, marks]), return_index=True)
         self._content = Content(together[:KEPT], np.concatenate([self._content.times, rows.t[some]])[first[:KEPT]])
 
     def content(self) -> Content:
         """What was marked; of a recording that is shorter than a run, one mark."""
         if self._held is not None and not len(self._content.marks):
-            self._mark(self._held, len(self._held.keys))
+            self._mark_runs(self._held, len(self._held.keys))
         return self._content
 
 
-def _mixed(x: Marks) -> Marks:
+def _mix_bits(x: Marks) -> Marks:
     x = (x ^ (x >> _HALF)) * _FACTOR
     return np.asarray(x ^ (x >> np.uint64(29)))
 
 
-def _hash(rows: Marks) -> Marks:
-    return _mixed(np.asarray(np.einsum("ij,j->i", rows, np.resize(_WEIGHTS, rows.shape[1]))))
+def _hash_rows(rows: Marks) -> Marks:
+    return _mix_bits(np.asarray(np.einsum("ij,j->i", rows, np.resize(_WEIGHTS, rows.shape[1]))))
 
 
-def _hash_some(values: tuple[Marks, ...]) -> Marks:
+def _hash_some_columns(values: tuple[Marks, ...]) -> Marks:
     """A hash (N,) of every row by three columns of each channel, which is three times faster than by all."""
     total = np.zeros(len(values[0]), dtype=np.uint64)
     for k, x in enumerate(values):
         for j in (0, x.shape[1] // 2, x.shape[1] - 1):
             total += x[:, j] * _WEIGHTS[31 * k + j]
-    return _mixed(total)
+    return _mix_bits(total)

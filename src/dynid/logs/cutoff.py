@@ -103,18 +103,18 @@ def choose_cutoff(seen: Survey) -> Choice:
     if _is_random(x):
         given = x.v is not None and x.a is not None
         reason = "rows are postures in no order of time: nothing can be filtered"
-        return Choice(_rounded(rate / 5.0), reason, given, series=False)
+        return Choice(_round_to_two_digits(rate / 5.0), reason, given, series=False)
     highest = rate / 5.0
     if len(x) < FEWEST:
         reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
-        return Choice(_rounded(highest), reason, _is_clean(x, highest / LEAST, rate))
+        return Choice(_round_to_two_digits(highest), reason, _is_clean(x, highest / LEAST, rate))
     spectra = [None if y is None else spectrum(x.t, y, rate) for y in (x.q, x.v, x.a)]
     assert spectra[0] is not None
     f, S = spectra[0]
-    floor = _floor(f, S)
-    band = _fastest(f, S, floor)
+    floor = _noise_floor(f, S)
+    band = _motion_bandwidth(f, S, floor)
     wanted = min(HARMONICS * band, highest)
-    derivative, noise = (4, floor) if spectra[1] is None else (2, _floor(*spectra[1]))
+    derivative, noise = (4, floor) if spectra[1] is None else (2, _noise_floor(*spectra[1]))
     bound = _noise_bound(f, S, floor, band, derivative, noise)
     cutoff = max(min(LEAST * band, highest), min(wanted, bound))
     reason = f"99 % of the velocity's power lies below {band:.2g} Hz"
@@ -128,9 +128,9 @@ def choose_cutoff(seen: Survey) -> Choice:
     clean = _is_clean(x, band, rate)
     sigma = None if clean else _white_noise(x, rate, spectra)
     return Choice(
-        _rounded(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
+        _round_to_two_digits(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
         order=derivative + 1, sigma=sigma,
-        unsure=UNSURE if sigma is None else _unsure(sigma, spectra, cutoff, rate, len(x)),
+        unsure=UNSURE if sigma is None else _noise_uncertainty(sigma, spectra, cutoff, rate, len(x)),
     )  # fmt: skip
 
 
@@ -158,7 +158,7 @@ def _is_random(x: Samples) -> bool:
     jumps = (np.diff(x.q, axis=0) ** 2).mean(axis=0)[moving] / (2.0 * spread[moving])  # 1 - autocorrelation at lag 1
     if np.median(jumps) < 0.5:
         return False
-    return x.v is None or bool(np.median(_disagreement(x.t, x.q, x.v, 1)[moving]) > 0.5)
+    return x.v is None or bool(np.median(_derivative_disagreement(x.t, x.q, x.v, 1)[moving]) > 0.5)
 
 
 def _is_clean(x: Samples, band: float, rate: float) -> bool:
@@ -169,11 +169,11 @@ def _is_clean(x: Samples, band: float, rate: float) -> bool:
     if len(x) < 2 * stride + 1:
         return False
     error = (2.0 * np.pi * band * stride / rate) ** 4 / 90.0  # of Simpson's rule, for what is twice the mean square
-    worst = max(_disagreement(x.t, *pair, stride).max() for pair in ((x.q, x.v), (x.v, x.a)))
+    worst = max(_derivative_disagreement(x.t, *pair, stride).max() for pair in ((x.q, x.v), (x.v, x.a)))
     return bool(worst <= max(CLEAN, min(error, 0.05)))
 
 
-def _disagreement(t: Array, x: Array, slope: Array, stride: int) -> Array:
+def _derivative_disagreement(t: Array, x: Array, slope: Array, stride: int) -> Array:
     """How much integrals of the slope differ from differences of x, as a share (n,), over twice `stride` samples.
 
     By the 80 % quantile: a few jumps of the slope are allowed. Simpson's rule for unequal steps.
@@ -192,7 +192,7 @@ def _disagreement(t: Array, x: Array, slope: Array, stride: int) -> Array:
     return share
 
 
-def _rounded(cutoff: float) -> float:
+def _round_to_two_digits(cutoff: float) -> float:
     """Two digits are enough."""
     return float(f"{cutoff:.2g}")
 
@@ -208,13 +208,13 @@ def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
     length = int(8.0 * seen.rate / cutoff)
     if x.tau is None or len(x) < FEWEST_PIECES * length:
         return None
-    q, tau = (_transforms(_even(x.t, y, seen.rate), length) for y in (x.q, x.tau))
+    q, tau = (_transforms(_resample_evenly(x.t, y, seen.rate), length) for y in (x.q, x.tau))
     f = np.asarray(np.fft.rfftfreq(length, 1.0 / seen.rate), dtype=np.float64)
     unit = 2.0 / (seen.rate * (np.hanning(length) ** 2).sum())
     power, positions = (unit * (np.abs(y) ** 2).mean(axis=0) for y in (tau, q))
     chance = 1.3 / len(q)  # coherence of signals that have nothing to do with one another
     shared = (unit * np.abs((q.conj() * tau).mean(axis=0))) ** 2 / np.maximum(power * positions, 1e-300)
-    floor = _floor(f, np.asarray(positions, dtype=np.float64))
+    floor = _noise_floor(f, np.asarray(positions, dtype=np.float64))
     above = f > cutoff
     w, step = 2.0 * np.pi * f[above, None], f[1] - f[0]
     shared = np.clip((shared[above] - chance) / (1.0 - chance), 0.0, 1.0)
@@ -226,13 +226,13 @@ def spectrum(t: Array, x: Array, rate: float) -> tuple[Array, Array]:
     """Power density (frequencies, joints) of samples on a regular grid."""
     from scipy.signal import welch
 
-    even = _even(t, x, rate)
+    even = _resample_evenly(t, x, rate)
     length = min(len(even), max(16, int(8.0 * rate)))
     f, S = welch(even, rate, nperseg=length, axis=0, detrend="linear")  # type: ignore[call-overload]  # scipy-stubs forget it
     return np.asarray(f, dtype=np.float64), np.asarray(S, dtype=np.float64)
 
 
-def _even(t: Array, x: Array, rate: float) -> Array:
+def _resample_evenly(t: Array, x: Array, rate: float) -> Array:
     """Samples at regular instants."""
     grid = np.linspace(t[0], t[-1], min(len(t), max(2, int((t[-1] - t[0]) * rate) + 1)))
     return np.column_stack([np.interp(grid, t, column) for column in x.T])
@@ -246,7 +246,7 @@ def _transforms(x: Array, length: int) -> NDArray[np.complex128]:
     return np.asarray(np.fft.rfft(detrend(pieces) * np.hanning(length), axis=-1)).swapaxes(1, 2)
 
 
-def _floor(f: Array, S: Array) -> Array:
+def _noise_floor(f: Array, S: Array) -> Array:
     """Noise level of every joint: the median of the upper half of the band."""
     return np.asarray(np.median(S[f >= 0.5 * f[-1]], axis=0))
 
@@ -270,7 +270,7 @@ def _white_noise(x: Samples, rate: float, spectra: Sequence[tuple[Array, Array] 
     return sigma
 
 
-def _unsure(
+def _noise_uncertainty(
     sigma: Array, spectra: Sequence[tuple[Array, Array] | None], cutoff: float, rate: float, count: int
 ) -> float:
     """How far noise between the cut-off and the upper half of the band is from white noise of deviations sigma (3, n).
@@ -289,7 +289,7 @@ def _unsure(
     return float(np.clip(np.sqrt(max((off**2).mean() - 2.0 * chance, 0.0)), SUREST, UNSURE))
 
 
-def _fastest(f: Array, S: Array, floor: Array) -> float:
+def _motion_bandwidth(f: Array, S: Array, floor: Array) -> float:
     """Frequency below which the fastest joint has 99 % of its velocity's power, noise taken off."""
     power = np.maximum(S - 2.0 * floor, 0.0) * (2.0 * np.pi * f[:, None]) ** 2
     for j in range(S.shape[1]):

@@ -104,7 +104,7 @@ class Lowpass:
         return out
 
 
-def extend(x: Array, before: int, after: int) -> Array:
+def extend_by_reflection(x: Array, before: int, after: int) -> Array:
     """Continue samples beyond both ends by odd reflection: linear in x, so both sides of an equation may have it."""
     if before == 0 and after == 0:
         return x
@@ -226,31 +226,31 @@ class Prepared:
     measured: Array
 
 
-def prepare(window: Window, treatment: Treatment, measured: Array) -> Prepared:
+def prepare_window(window: Window, treatment: Treatment, measured: Array) -> Prepared:
     """Filter a window's motion and complete it; `measured` (N, channels) goes along, shifted by the delay."""
-    first, x, measured = _thinned(window, treatment, _shifted(measured, treatment))
+    first, x, measured = _downsample(window, treatment, _undo_delay(measured, treatment))
     filter_ = treatment.motion_filter
     if filter_ is None:
         assert x.v is not None
         assert x.a is not None
-        return _with_torques(window, treatment, first, Motion(x.t, x.q, x.v, x.a), measured)
+        return _with_measured_channels(window, treatment, first, Motion(x.t, x.q, x.v, x.a), measured)
     half = filter_.half
     before, after = (half if window.starts else 0), (half if window.ends else 0)
-    q = extend(x.q, before, after)
-    v = None if x.v is None else extend(x.v, before, after)
+    q = extend_by_reflection(x.q, before, after)
+    v = None if x.v is None else extend_by_reflection(x.v, before, after)
     smooth = filter_.smooth(q)
     velocity = filter_.differentiate(q) if v is None else filter_.smooth(v)
     if x.a is not None:
-        acceleration = filter_.smooth(extend(x.a, before, after))
+        acceleration = filter_.smooth(extend_by_reflection(x.a, before, after))
     else:
         acceleration = filter_.differentiate_twice(q) if v is None else filter_.differentiate(v)
     skip = half - before
     inside = slice(skip, skip + len(smooth))
     motion = Motion(x.t[inside], smooth, velocity, acceleration)
-    return _with_torques(window, treatment, first + skip, motion, measured[inside])
+    return _with_measured_channels(window, treatment, first + skip, motion, measured[inside])
 
 
-def _thinned(window: Window, treatment: Treatment, measured: Array) -> tuple[int, Samples, Array]:
+def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[int, Samples, Array]:
     """All signals at the thinned rate, and the segment's thinned index of the first instant.
 
     The segment is continued by odd reflection beyond its ends.
@@ -267,7 +267,7 @@ def _thinned(window: Window, treatment: Treatment, measured: Array) -> tuple[int
     together = np.concatenate(signals, axis=1)
     begin, end = places.start - half, places.start + (len(x.t[places]) - 1) * step + half + 1
     before, after = max(0, -begin), max(0, end - len(together))
-    thin = filter_.decimate(extend(together, before, after)[begin + before : end + before], step)
+    thin = filter_.decimate(extend_by_reflection(together, before, after)[begin + before : end + before], step)
     parts = iter(np.split(thin, np.cumsum([y.shape[1] for y in signals])[:-1], axis=1))
     q, v, a, rest = (None if y is None else next(parts) for y in (x.q, x.v, x.a, measured))
     assert q is not None
@@ -275,7 +275,9 @@ def _thinned(window: Window, treatment: Treatment, measured: Array) -> tuple[int
     return first, Samples(x.t[places], q, v, a), rest
 
 
-def _with_torques(window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array) -> Prepared:
+def _with_measured_channels(
+    window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array
+) -> Prepared:
     """Leave out the samples at the segment's end (its start, for a negative delay) that have no torque."""
     lag = -(-treatment.lag // treatment.thinning)
     start = lag if window.starts and treatment.delay < 0.0 else 0
@@ -285,7 +287,7 @@ def _with_torques(window: Window, treatment: Treatment, first: int, motion: Moti
     return Prepared(first + start, motion[start:stop], measured[start:stop])
 
 
-def _shifted(measured: Array, treatment: Treatment) -> Array:
+def _undo_delay(measured: Array, treatment: Treatment) -> Array:
     """Channels as they would have been recorded without the delay, by linear interpolation."""
     shift = treatment.delay * treatment.rate
     if shift == 0.0:
@@ -296,7 +298,9 @@ def _shifted(measured: Array, treatment: Treatment) -> Array:
     return np.asarray(measured[low] * (1.0 - share) + measured[low + 1] * share)
 
 
-def decimated(rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, bool], treatment: Treatment) -> Array:
+def filter_and_decimate_rows(
+    rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, bool], treatment: Treatment
+) -> Array:
     """Filtered wide rows at the segment's thinned indices of `kept_indices(core)`.
 
     rows begin at thinned index `first` of the segment; ends says whether the segment starts and ends with them.
@@ -311,7 +315,7 @@ def decimated(rows: Array, first: int, core: tuple[int, int], ends: tuple[bool, 
     start, stop = int(wanted[0]) - half - first, int(wanted[-1]) + half + 1 - first
     before, after = (max(0, -start) if ends[0] else 0), (max(0, stop - len(rows)) if ends[1] else 0)
     if before or after:
-        rows = extend(rows, before, after)
+        rows = extend_by_reflection(rows, before, after)
     return filter_.decimate(rows[start + before : stop + before], step)
 
 

@@ -34,7 +34,7 @@ class Places:
         """How many rows and where, for a message."""
         more = ", ..." if self.count > len(self.first) else ""
         where = f" ({self.text}{more})" if self.text else ""
-        rows = _counted(self.count)
+        rows = _count_facts(self.count)
         return rows | {"rows": f"{rows['rows']}{where}", "first": self.first}
 
 
@@ -108,20 +108,20 @@ class Findings:
             (
                 self.repeated_times, "repeated_rows",
                 "{rows} with the time stamp and positions of the row before: left out",
-                _counted(self.repeated_times),
+                _count_facts(self.repeated_times),
             ),
             (
                 self.spread_times, "repeated_time_stamps", "{rows} with the time stamp of the row before but other "
                 "positions (a rounded clock): spread evenly up to the next stamp",
-                _counted(self.spread_times),
+                _count_facts(self.spread_times),
             ),
             (
                 self.out_of_order, "rows_out_of_order", "{rows} out of order: sorted by time",
-                _counted(self.out_of_order),
+                _count_facts(self.out_of_order),
             ),
             (
                 self.late, "rows_too_late", "{rows} out of order by too much to be sorted: left out",
-                _counted(self.late),
+                _count_facts(self.late),
             ),
             (
                 self.restarts, "clock_set_back", "the clock is set back {times}: split there",
@@ -137,7 +137,7 @@ class Findings:
             ),
             (
                 self.saturated, "saturated_torque", "{rows} with a torque at its limit (saturation): left out",
-                _counted(self.saturated),
+                _count_facts(self.saturated),
             ),
             (
                 self.unwrapped, "positions_wrapped",
@@ -146,11 +146,11 @@ class Findings:
             ),
             (
                 self.gaps, "gaps", "{gaps}, the longest of {longest:.3g} s: the log is split there",
-                _counted(self.gaps, "gap") | {"longest": self.longest_gap},
+                _count_facts(self.gaps, "gap") | {"longest": self.longest_gap},
             ),
             (
                 self.short_segments, "short_pieces", "{pieces} shorter than the filter: left out",
-                _counted(self.short_segments, "piece"),
+                _count_facts(self.short_segments, "piece"),
             ),
             (
                 repeated > 1.0, "repeated_positions",
@@ -165,6 +165,6 @@ class Findings:
         return (*self.notes, *(Message(code, what, **facts) for seen, code, what, facts in reports if seen))
 
 
-def _counted(count: int, thing: str = "row") -> dict[str, Any]:
+def _count_facts(count: int, thing: str = "row") -> dict[str, Any]:
     """Facts on a number of things: 3, and 3 rows."""
     return {"count": count, f"{thing}s": f"1 {thing}" if count == 1 else f"{count} {thing}s"}

@@ -24,7 +24,7 @@ T = TypeVar("T")
 CHUNKS = 4
 
 
-def read_ahead(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
+def prefetch(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
     """Yield the same items in order; at most `most` of them wait. Errors arrive where they would have."""
     waiting: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(most)
     enough = threading.Event()
@@ -170,9 +170,12 @@ class Log:
         name: str = "log",
     ) -> None:
         samples = Samples(
-            _checked(name, "t", t, None, 1),
-            _checked(name, "q", q, len(t), 2),
-            *(_optional(name, key, x, len(t)) for key, x in (("v", v), ("a", a), ("tau", tau), ("reaction", reaction))),
+            _check_array(name, "t", t, None, 1),
+            _check_array(name, "q", q, len(t), 2),
+            *(
+                _check_optional_array(name, key, x, len(t))
+                for key, x in (("v", v), ("a", a), ("tau", tau), ("reaction", reaction))
+            ),
         )
         for key in ("v", "a", "tau"):
             value = getattr(samples, key)
@@ -181,16 +184,16 @@ class Log:
                     name, "wrong_shape", "{channel} has shape {shape!s}, q has {q_shape!s}", channel=key,
                     shape=value.shape, q_shape=samples.q.shape,
                 )  # fmt: skip
-        self._fill(ArraySource(name, samples), None, ())
+        self._set_source(ArraySource(name, samples), None, ())
 
     @classmethod
     def of(cls, source: Source, *, coupling: Array | None = None, notes: tuple[Message, ...] = ()) -> Log:
         """Return a log that reads from a source."""
         log = cls.__new__(cls)
-        log._fill(source, coupling, notes)
+        log._set_source(source, coupling, notes)
         return log
 
-    def _fill(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
+    def _set_source(self, source: Source, coupling: Array | None, notes: tuple[Message, ...]) -> None:
         self.source, self.coupling, self.notes = source, coupling, notes
         self._memory: list[Samples] | None = None
 
@@ -205,9 +208,9 @@ class Log:
         Filters and friction states of a part go on from what was recorded before it.
         """
         if not isinstance(self.source, _Part):
-            yield from self._remembered(self.source)
+            yield from self._chunks_kept_in_memory(self.source)
             return
-        for samples in self._remembered(self.source.whole):
+        for samples in self._chunks_kept_in_memory(self.source.whole):
             yield samples
             t = samples.t[np.isfinite(samples.t)]
             if len(t) and t.min() > self.source.stop + AFTER:
@@ -226,25 +229,25 @@ class Log:
     @property
     def unused(self) -> tuple[str, ...]:
         """What else is in the file of the log, for messages."""
-        return tuple(getattr(self._whole, "unused", ()))
+        return tuple(getattr(self._whole_source, "unused", ()))
 
     @property
-    def _whole(self) -> Source:
+    def _whole_source(self) -> Source:
         return self.source.whole if isinstance(self.source, _Part) else self.source
 
     @property
     def left_out(self) -> tuple[Message, ...]:
         """What the reader of the file left out, as far as it was read."""
-        return tuple(getattr(self._whole, "left_out", ()))
+        return tuple(getattr(self._whole_source, "left_out", ()))
 
     def check_unchanged(self) -> None:
         """Raise where the file of the log is not the one that was opened."""
-        if check := getattr(self._whole, "check_unchanged", None):
+        if check := getattr(self._whole_source, "check_unchanged", None):
             check()
 
     def places(self, rows: Sequence[int]) -> str:
         """Where rows of the recording, counted from 0, are: 'line 7, 12' of a text file, else 'row 6, 11'."""
-        lines = getattr(self._whole, "lines", None)
+        lines = getattr(self._whole_source, "lines", None)
         if not rows or lines is None:
             return f"row {', '.join(str(row + 1) for row in rows)}" if rows else ""
         return str(lines(rows))
@@ -253,7 +256,7 @@ class Log:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""
         return self.source.chunks(rows)
 
-    def _remembered(self, source: Source) -> Iterator[Samples]:
+    def _chunks_kept_in_memory(self, source: Source) -> Iterator[Samples]:
         """Chunks of a source; a file is read ahead, and a small one only once."""
         if isinstance(source, ArraySource):
             yield from source.chunks(CHUNK)
@@ -262,14 +265,14 @@ class Log:
             yield from self._memory
             return
         seen: list[Samples] | None = []
-        for samples in read_ahead(source.chunks(CHUNK)):
+        for samples in prefetch(source.chunks(CHUNK)):
             if seen is not None:
                 seen = [*seen, samples] if sum(map(len, seen)) + len(samples) <= SMALL else None
             yield samples
         self._memory = seen
 
     @cached_property
-    def _all(self) -> Samples:
+    def _all_samples(self) -> Samples:
         if isinstance(self.source, ArraySource):
             return self.source.samples
         pieces = list(self.chunks())
@@ -281,35 +284,35 @@ class Log:
     @property
     def t(self) -> Array:
         """Time (N,) in s."""
-        return self._all.t
+        return self._all_samples.t
 
     @property
     def q(self) -> Array:
         """Positions (N, n)."""
-        return self._all.q
+        return self._all_samples.q
 
     @property
     def v(self) -> Array | None:
         """Velocities (N, n)."""
-        return self._all.v
+        return self._all_samples.v
 
     @property
     def a(self) -> Array | None:
         """Accelerations (N, n)."""
-        return self._all.a
+        return self._all_samples.a
 
     @property
     def tau(self) -> Array | None:
         """Joint torques or forces (N, n)."""
-        return self._all.tau
+        return self._all_samples.tau
 
     @property
     def reaction(self) -> Array | None:
         """Forces and moments on the base (N, 6)."""
-        return self._all.reaction
+        return self._all_samples.reaction
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._all_samples)
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -333,7 +336,7 @@ class Log:
                 "lasts {last:.6g} s", begin=begin - first, finish=finish - first, last=last - first,
             )  # fmt: skip
         origin = self.source.origin if isinstance(self.source, _Part) else first
-        return Log.of(_Part(self._whole, begin, finish, origin), coupling=self.coupling, notes=self.notes)
+        return Log.of(_Part(self._whole_source, begin, finish, origin), coupling=self.coupling, notes=self.notes)
 
     def part(self, start: float = 0.0, stop: float = 1.0) -> Log:
         """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two."""
@@ -342,7 +345,7 @@ class Log:
         return self.between(start * length if start > 0.0 else None, stop * length if stop < 1.0 else None)
 
 
-def _checked(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:
+def _check_array(name: str, key: str, value: Array, length: int | None, dimensions: int) -> Array:
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -359,5 +362,5 @@ def _checked(name: str, key: str, value: Array, length: int | None, dimensions: 
     return array
 
 
-def _optional(name: str, key: str, value: Array | None, length: int) -> Array | None:
-    return None if value is None else _checked(name, key, value, length, 2)
+def _check_optional_array(name: str, key: str, value: Array | None, length: int) -> Array | None:
+    return None if value is None else _check_array(name, key, value, length, 2)

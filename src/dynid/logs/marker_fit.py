@@ -128,7 +128,7 @@ def marker_rows(carried: Carried, q: Array, x: Array, offsets: Array) -> Rows:
     return Rows(e, J, R, x, seen)
 
 
-def damped(A: Array) -> Array:
+def make_invertible(A: Array) -> Array:
     """Information matrices that can be inverted: directions that a frame does not show get a little."""
     size = np.einsum("nii->ni", A)
     floor = DAMPING * np.maximum(size.max(axis=1, keepdims=True), 1e-300)
@@ -172,7 +172,7 @@ def solve_frames(carried: Carried, q: Array, x: Array, offsets: Array, tolerance
     moving = np.arange(len(q))
     for _ in range(STEPS):
         rows = marker_rows(carried, q[moving], x[moving], offsets)
-        dq = np.linalg.solve(damped(rows.information), rows.gradient[..., None])[..., 0] * carried.free
+        dq = np.linalg.solve(make_invertible(rows.information), rows.gradient[..., None])[..., 0] * carried.free
         size = np.abs(dq).max(axis=1)
         q[moving] += dq * np.minimum(1.0, 0.5 / np.maximum(size, 1e-300))[:, None]
         moving = moving[size > tolerance]
@@ -181,15 +181,15 @@ def solve_frames(carried: Carried, q: Array, x: Array, offsets: Array, tolerance
     return q
 
 
-def follow(carried: Carried, x: Array, offsets: Array, start: Array, first: int) -> Array:
+def follow_frames(carried: Carried, x: Array, offsets: Array, start: Array, first: int) -> Array:
     """Positions (N, n) of all frames, each started from one nearby, forwards and backwards from the known posture."""
     q = np.empty((len(x), len(start)))
-    q[first:] = _follow(carried, x[first:], offsets, start)
-    q[: first + 1] = _follow(carried, x[: first + 1][::-1], offsets, start)[::-1]
+    q[first:] = _follow_forwards(carried, x[first:], offsets, start)
+    q[: first + 1] = _follow_forwards(carried, x[: first + 1][::-1], offsets, start)[::-1]
     return q
 
 
-def _follow(carried: Carried, x: Array, offsets: Array, start: Array) -> Array:
+def _follow_forwards(carried: Carried, x: Array, offsets: Array, start: Array) -> Array:
     turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
     q = np.empty((len(x), len(start)))
     done, size = 0, 32
@@ -205,7 +205,7 @@ def _follow(carried: Carried, x: Array, offsets: Array, start: Array) -> Array:
     return q
 
 
-def adjust(carried: Carried, q: Array, x: Array, held: NDArray[np.bool_], shared: Shared) -> Shared:
+def adjust_shared(carried: Carried, q: Array, x: Array, held: NDArray[np.bool_], shared: Shared) -> Shared:
     """Adjust offsets, camera and the joint positions of some frames together, those of held frames kept.
 
     Gauss-Newton with the joints of every frame eliminated first (an arrow matrix), steps halved where they overshoot.
@@ -218,18 +218,18 @@ def adjust(carried: Carried, q: Array, x: Array, held: NDArray[np.bool_], shared
         cost = float((rows.e**2).sum())
         if step is not None and cost > best * (1.0 + 1e-9) + 1e-26:
             dq, ds = (-0.5 * part for part in step)  # back by half of the last step
-            q, offsets, turn, shift = _stepped(shared, q + dq, offsets, turn, shift, ds)
+            q, offsets, turn, shift = _apply_shared_step(shared, q + dq, offsets, turn, shift, ds)
             step = (-dq, -ds)
             continue
         best = cost
-        normal = _Arrow.of(carried, rows, held, shared)
+        normal = _ReducedNormalEquations.of(carried, rows, held, shared)
         dq, ds = normal.step()
-        q, offsets, turn, shift = _stepped(shared, q + dq, offsets, turn, shift, ds)
+        q, offsets, turn, shift = _apply_shared_step(shared, q + dq, offsets, turn, shift, ds)
         step = (dq, ds)
         if max(np.abs(dq).max(initial=0.0), np.abs(ds).max(initial=0.0)) < 1e-12:
             break
     rows = marker_rows(carried, q, x @ turn.T + shift, offsets)
-    normal = _Arrow.of(carried, rows, held, shared)
+    normal = _ReducedNormalEquations.of(carried, rows, held, shared)
     normal.refuse_open_zeros(carried)
     freedom = 3 * int(rows.seen.sum()) - int(carried.free.sum()) * int((~held).sum()) - normal.rank
     variance = float((rows.e**2).sum()) / freedom if freedom > 0 else np.nan
@@ -237,7 +237,7 @@ def adjust(carried: Carried, q: Array, x: Array, held: NDArray[np.bool_], shared
     return Shared(offsets, turn, shift, shared.unknown, shared.camera, normal.covariance, variance, misfit)
 
 
-def _stepped(
+def _apply_shared_step(
     shared: Shared, q: Array, offsets: Array, turn: Array, shift: Array, ds: Array
 ) -> tuple[Array, Array, Array, Array]:
     offsets = offsets.copy()
@@ -250,7 +250,7 @@ def _stepped(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Arrow:
+class _ReducedNormalEquations:
     """Normal equations with the frames' own unknowns eliminated: S ds = s, dq = own - back ds."""
 
     S: Array
@@ -259,19 +259,19 @@ class _Arrow:
     back: Array
 
     @staticmethod
-    def of(carried: Carried, rows: Rows, held: NDArray[np.bool_], shared: Shared) -> _Arrow:
+    def of(carried: Carried, rows: Rows, held: NDArray[np.bool_], shared: Shared) -> _ReducedNormalEquations:
         A, g, H = rows.information, rows.gradient, rows.shared(shared.unknown, shared.camera)
         J = rows.J.reshape(len(H), -1, A.shape[1])
         e = rows.e.reshape(len(H), -1)
         free = carried.free[None, :] & ~held[:, None]
         B = J.transpose(0, 2, 1) @ H
-        both = np.linalg.solve(damped(A), np.concatenate([g[..., None], B], axis=2)) * free[..., None]
+        both = np.linalg.solve(make_invertible(A), np.concatenate([g[..., None], B], axis=2)) * free[..., None]
         own, back = both[..., 0], both[..., 1:]
         S = np.einsum("nrs,nrt->st", H, H, optimize=True) - np.einsum("njs,njt->st", B, back, optimize=True)
         s = np.einsum("nrs,nr->s", H, e) - np.einsum("njs,nj->s", B, own)
-        return _Arrow(0.5 * (S + S.T), s, own, back)
+        return _ReducedNormalEquations(0.5 * (S + S.T), s, own, back)
 
-    def _modes(self) -> tuple[Array, Array, NDArray[np.bool_]]:
+    def _scaled_eigenmodes(self) -> tuple[Array, Array, NDArray[np.bool_]]:
         scale = 1.0 / np.sqrt(np.maximum(np.diag(self.S), 1e-300))
         values, vectors = np.linalg.eigh(self.S * np.outer(scale, scale))
         return values, vectors * scale[:, None], values > UNSEEN * values.max(initial=0.0)
@@ -279,12 +279,12 @@ class _Arrow:
     @property
     def rank(self) -> int:
         """How many shared unknowns the frames determine."""
-        return int(self._modes()[2].sum())
+        return int(self._scaled_eigenmodes()[2].sum())
 
     @property
     def covariance(self) -> Array:
         """Covariance of the shared unknowns per unit variance; what changes nothing that is seen stays as it is."""
-        values, V, shown = self._modes()
+        values, V, shown = self._scaled_eigenmodes()
         return np.asarray((V[:, shown] / values[shown]) @ V[:, shown].T)
 
     def step(self) -> tuple[Array, Array]:
@@ -294,7 +294,7 @@ class _Arrow:
 
     def refuse_open_zeros(self, carried: Carried) -> None:
         """Raise where joint positions can shift together with what the frames share."""
-        _, V, shown = self._modes()
+        _, V, shown = self._scaled_eigenmodes()
         open_ways = V[:, ~shown] / np.maximum(np.linalg.norm(V[:, ~shown], axis=0), 1e-300)
         moved = np.abs(self.back @ open_ways).max(axis=(0, 2), initial=0.0) > 1e-3
         if moved.any():
@@ -305,6 +305,6 @@ class _Arrow:
             )  # fmt: skip
 
 
-def chunks(count: int) -> Iterator[slice]:
+def frame_slices(count: int) -> Iterator[slice]:
     """Slices of bounded length over all frames."""
     return (slice(k, min(k + CHUNK, count)) for k in range(0, count, CHUNK))

@@ -18,11 +18,11 @@ from dynid.logs.marker_fit import (
     Carried,
     Rows,
     Shared,
-    adjust,
-    chunks,
-    damped,
-    follow,
+    adjust_shared,
+    follow_frames,
+    frame_slices,
     local_positions,
+    make_invertible,
     marker_rows,
     names_of,
     solve_frames,
@@ -148,26 +148,26 @@ def angles_from_markers(
     of the measuring frame in frame 0, the same frame where missing; refine_camera adjusts it too, from a pose that is
     right within some degrees. Open trees only.
     """
-    times, seen, x, posture, known = _checked(robot, t, markers, links, start, offsets)
-    carried = Carried.of(robot, _carriers(robot, links))
-    held = _frames(at, len(x))
+    times, seen, x, posture, known = _check_arguments(robot, t, markers, links, start, offsets)
+    carried = Carried.of(robot, _find_carriers(robot, links))
+    held = _frame_mask(at, len(x))
     pose = camera or Transform.identity()
     first = int(np.flatnonzero(held)[0])
     shared = Shared(known, pose.rotation, pose.translation, ~visible(known), refine_camera,
                     np.zeros((0, 0)), np.nan, 0.0)  # fmt: skip
     in_base = x @ shared.turn.T + shared.shift
     guess = _first_offsets(carried, posture, in_base, held, known, links)
-    q = follow(carried, in_base, guess, posture, first)
+    q = follow_frames(carried, in_base, guess, posture, first)
     guess = _late_offsets(carried, q, in_base, guess)
     shared = replace(shared, offsets=guess)
     if shared.unknown.any() or refine_camera:
         some = _adjusted_frames(held, seen)
         start_q = np.where(held[some, None], posture, q[some])
-        shared = adjust(carried, start_q, x[some], held[some], shared)
-    return _all_frames(carried, times, x, q, shared)
+        shared = adjust_shared(carried, start_q, x[some], held[some], shared)
+    return _fit_every_frame(carried, times, x, q, shared)
 
 
-def _checked(
+def _check_arguments(
     robot: Robot, t: ArrayLike, markers: ArrayLike, links: Sequence[str], start: ArrayLike, offsets: ArrayLike | None
 ) -> tuple[Array, NDArray[np.bool_], Array, Array, Array]:
     if robot.floating or robot.couplings or robot.closures:
@@ -175,7 +175,7 @@ def _checked(
             "needs_open_fixed_robot", "'{robot}' floats or has loops; markers are fitted to open trees on a fixed base",
             robot=robot.name,
         )  # fmt: skip
-    times, x = _numbers("t", t), _numbers("markers", markers)
+    times, x = _to_array("t", t), _to_array("markers", markers)
     if x.ndim != 3 or x.shape[2] != 3 or times.shape != x.shape[:1] or not len(x):
         raise DynidError(
             "wrong_shape", "markers must have shape (N, m, 3) with t (N,), got {shape!s} and {time_shape!s}",
@@ -186,7 +186,7 @@ def _checked(
             "marker_links_mismatch", "links must name the link of each of the {markers} markers, got {links!r:.80}",
             markers=x.shape[1], links=links,
         )  # fmt: skip
-    posture = _numbers("start", start)
+    posture = _to_array("start", start)
     if posture.shape != (robot.n,) or not np.isfinite(posture).all():
         raise DynidError(
             "joint_count_mismatch", "start must be the {n} joint positions of '{robot}' in a known posture", n=robot.n,
@@ -194,7 +194,7 @@ def _checked(
         )  # fmt: skip
     if np.isinf(x).any():
         raise DynidError("markers_not_finite", "markers must be finite, or NaN where hidden")
-    known = np.full((x.shape[1], 3), np.nan) if offsets is None else _numbers("offsets", offsets)
+    known = np.full((x.shape[1], 3), np.nan) if offsets is None else _to_array("offsets", offsets)
     if known.shape != (x.shape[1], 3):
         raise DynidError(
             "wrong_shape", "offsets must have shape ({markers}, 3), NaN where unknown, got {shape!s}",
@@ -204,7 +204,7 @@ def _checked(
     return times, np.isfinite(x[..., 0]), x, posture, known
 
 
-def _numbers(name: str, values: ArrayLike) -> Array:
+def _to_array(name: str, values: ArrayLike) -> Array:
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -213,7 +213,7 @@ def _numbers(name: str, values: ArrayLike) -> Array:
         ) from error  # fmt: skip
 
 
-def _carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
+def _find_carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
     places = {BASE: -1} | {link.joint: k for k, link in enumerate(robot.links)}
     places |= {link.name: k for k, link in enumerate(robot.links)}
     strangers = [str(name) for name in links if str(name) not in places]
@@ -225,7 +225,7 @@ def _carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
     return tuple(places[str(name)] for name in links)
 
 
-def _frames(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_]:
+def _frame_mask(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_]:
     held = np.zeros(count, dtype=np.bool_)
     try:
         held[at if isinstance(at, int | slice) else list(at)] = True
@@ -272,7 +272,7 @@ def _late_offsets(carried: Carried, q: Array, x: Array, guess: Array) -> Array:
             "zero stays open", "choose other frames in `at`, or give offsets", joints=names_of(carried, blind),
         )  # fmt: skip
     total, count = np.zeros_like(guess), np.zeros(len(guess))
-    for part in chunks(len(x)):
+    for part in frame_slices(len(x)):
         local = local_positions(carried, q[part], x[part])
         there = visible(local)
         total += np.where(there[..., None], local, 0.0).sum(axis=0)
@@ -289,12 +289,12 @@ def _adjusted_frames(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArra
     return np.sort(np.concatenate([fixed, others[spread]]))
 
 
-def _all_frames(carried: Carried, t: Array, x: Array, q: Array, shared: Shared) -> MarkerFit:
+def _fit_every_frame(carried: Carried, t: Array, x: Array, q: Array, shared: Shared) -> MarkerFit:
     """Every frame by itself with what is shared held, and the deviations of both."""
     q, sigma = q.copy(), np.empty_like(q)
     squares, counts = np.zeros(x.shape[1]), np.zeros(x.shape[1])
     hidden = np.zeros(q.shape, dtype=np.bool_)
-    for part in chunks(len(x)):
+    for part in frame_slices(len(x)):
         in_base = x[part] @ shared.turn.T + shared.shift
         q[part] = solve_frames(carried, q[part], in_base, shared.offsets)
         rows = marker_rows(carried, q[part], in_base, shared.offsets)
@@ -321,7 +321,7 @@ def _deviations(carried: Carried, rows: Rows, shared: Shared) -> tuple[Array, ND
     values, V = np.linalg.eigh(A / largest[:, None] / largest)
     lost = values < UNSEEN * np.maximum(values[:, -1:], 1e-300)
     hidden = ((V**2 * lost[:, None]).sum(axis=2) > 1e-6) & carried.free
-    inverse = np.linalg.inv(damped(A) + np.where(carried.free, 0.0, 1.0) * np.eye(len(carried.free)))
+    inverse = np.linalg.inv(make_invertible(A) + np.where(carried.free, 0.0, 1.0) * np.eye(len(carried.free)))
     variance = np.einsum("nii->ni", inverse)
     if shared.covariance.size:
         B = rows.J.reshape(len(A), -1, A.shape[1]).transpose(0, 2, 1) @ rows.shared(shared.unknown, shared.camera)

@@ -23,8 +23,8 @@ def in_order(
     """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s."""
     queue = _Queue(step, found)
     restarted = False
-    for samples in without_strays(chunks, step, found):
-        for restart, part in split_at_restarts(_unsaturated(samples, saturation, found), queue.newest, step):
+    for samples in drop_stray_times(chunks, step, found):
+        for restart, part in split_at_restarts(_drop_saturated(samples, saturation, found), queue.newest, step):
             if restart:
                 found.restarts += 1
                 ready = queue.flush()
@@ -40,17 +40,17 @@ def in_order(
         yield restarted, ready
 
 
-def finite(samples: Samples) -> NDArray[np.bool_]:
+def finite_rows(samples: Samples) -> NDArray[np.bool_]:
     """Which rows have a finite time and nothing but finite values."""
     good = are_times(samples.t)
     with np.errstate(invalid="ignore", over="ignore"):
-        for x in channels(samples):
+        for x in recorded_channels(samples):
             if x is not None and not np.isfinite(x.sum()):  # an infinity or NaN anywhere shows in the sum
                 good &= np.isfinite(x.sum(axis=1))
     return good
 
 
-def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> Iterator[Samples]:
+def drop_stray_times(chunks: Iterator[Samples], step: float, found: Findings) -> Iterator[Samples]:
     """Yield the rows that are finite and whose times belong to the recording; the others are counted."""
     strays = StrayTimes(step)
     held: list[Samples] = []
@@ -59,7 +59,7 @@ def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> I
 
     def decide(final: bool) -> Samples:
         nonlocal held, places
-        samples, rows = join(held), np.concatenate(places)
+        samples, rows = concatenate_samples(held), np.concatenate(places)
         good = strays.find(samples.t, final=final)
         found.strays.add(rows[: len(good)][~good])
         rest = slice(len(good), None)
@@ -67,7 +67,7 @@ def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> I
         return samples.take(slice(0, len(good)) if good.all() else np.flatnonzero(good))
 
     for samples in chunks:
-        good, huge = finite(samples), np.isfinite(samples.t) & ~are_times(samples.t)
+        good, huge = finite_rows(samples), np.isfinite(samples.t) & ~are_times(samples.t)
         found.strays.add(row + np.flatnonzero(huge))
         found.missing.add(row + np.flatnonzero(~good & ~huge & found.counts(samples.t)))
         places.append(row + np.flatnonzero(good))
@@ -80,7 +80,7 @@ def without_strays(chunks: Iterator[Samples], step: float, found: Findings) -> I
         yield decide(True)
 
 
-def _unsaturated(samples: Samples, saturation: Array, found: Findings) -> Samples:
+def _drop_saturated(samples: Samples, saturation: Array, found: Findings) -> Samples:
     if samples.tau is None or not np.isfinite(saturation).any():
         return samples
     good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
@@ -105,9 +105,9 @@ class _Queue:
 
     def __init__(self, step: float, found: Findings) -> None:
         self.step, self.found = step, found
-        self._start()
+        self._reset()
 
-    def _start(self) -> None:
+    def _reset(self) -> None:
         self.held: Samples | None = None
         self.newest = self.given = -np.inf  # time of the last row that came, and that was handed out
         self.position: Array | None = None
@@ -116,7 +116,7 @@ class _Queue:
         """Take the next rows, which are not empty, and return those that are ready."""
         self.found.out_of_order += self.found.count(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
         self.newest = float(part.t[-1])
-        rows = part if self.held is None else join([self.held, part])
+        rows = part if self.held is None else concatenate_samples([self.held, part])
         if np.any(np.diff(rows.t) < 0.0):
             rows = rows.take(np.argsort(rows.t, kind="stable"))
         late = int(np.searchsorted(rows.t, self.given, side="right"))
@@ -126,18 +126,18 @@ class _Queue:
         if len(self.held) > MOST:
             self.found.repeated_times += self.found.count(self.held.t[1:])
             self.held = self.held.take(slice(-1, None))
-        return self._ready(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
+        return self._release_rows(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
 
     def flush(self) -> Samples:
         """Return what was held and begin anew."""
-        rows = _NOTHING if self.held is None else self._ready(self.held, np.inf)
-        self._start()
+        rows = _NOTHING if self.held is None else self._release_rows(self.held, np.inf)
+        self._reset()
         return rows
 
-    def _ready(self, rows: Samples, following: float) -> Samples:
+    def _release_rows(self, rows: Samples, following: float) -> Samples:
         if not len(rows):
             return rows
-        rows = spread(rows, following, self.step, self.found)
+        rows = space_equal_times(rows, following, self.step, self.found)
         self.given = float(rows.t[-1])
         same = np.flatnonzero(rows.q[1:, 0] == rows.q[:-1, 0])  # few, as a rule: the other joints of these only
         repeated = rows.t[same + 1][(rows.q[same + 1] == rows.q[same]).all(axis=1)]
@@ -147,7 +147,7 @@ class _Queue:
         return rows
 
 
-def spread(rows: Samples, following: float, step: float, found: Findings) -> Samples:
+def space_equal_times(rows: Samples, following: float, step: float, found: Findings) -> Samples:
     """Sorted rows with strictly increasing time: a clock that was rounded gives several rows one stamp.
 
     Where positions are the same too, the row is a repetition and left out; else the rows are spread evenly up to
@@ -163,21 +163,21 @@ def spread(rows: Samples, following: float, step: float, found: Findings) -> Sam
     found.spread_times += found.count(rows.t) - found.count(stamps)
     apart = np.minimum(np.diff(stamps, append=following) / counts, step)
     rank = np.arange(len(rows)) - np.repeat(starts, counts)
-    return changed(rows, rows.t + rank * np.repeat(apart, counts), lambda x: x)
+    return map_samples(rows, rows.t + rank * np.repeat(apart, counts), lambda x: x)
 
 
-def channels(samples: Samples) -> tuple[Array | None, ...]:
+def recorded_channels(samples: Samples) -> tuple[Array | None, ...]:
     """All channels but time."""
     return samples.q, samples.v, samples.a, samples.tau, samples.reaction
 
 
-def changed(samples: Samples, t: Array, change: Callable[[Array], Array]) -> Samples:
+def map_samples(samples: Samples, t: Array, change: Callable[[Array], Array]) -> Samples:
     """Samples with another time, and `change` made to every channel."""
     rest = (samples.v, samples.a, samples.tau, samples.reaction)
     return Samples(t, change(samples.q), *(None if x is None else change(x) for x in rest))
 
 
-def join(pieces: list[Samples]) -> Samples:
+def concatenate_samples(pieces: list[Samples]) -> Samples:
     """One run of samples from several."""
     if len(pieces) == 1:
         return pieces[0]
@@ -196,7 +196,7 @@ SLOWEST = 10.0
 """Sampling rate (Hz) below which a joint may really move half a turn between two samples."""
 
 
-class Turns:
+class Unwrapper:
     """Unwraps positions chunk by chunk: a jump of more than half a turn is a turn of the counter."""
 
     def __init__(self, turning: NDArray[np.bool_], rate: float) -> None:

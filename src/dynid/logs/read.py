@@ -11,14 +11,14 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.column_mapping import Place
-from dynid.logs.column_names import asked_units, factor, split_unit
+from dynid.logs.column_names import check_units, si_factor, split_unit
 from dynid.logs.columns import Plan, match_columns
 from dynid.logs.log import CHANNELS, Log, Samples
 from dynid.logs.readers.table import Batch, Numbers, Table
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.storage.files import near
+from dynid.storage.files import suggest_similar_file
 
 # The format of a log file, by its suffix, and what its first bytes say where the two disagree.
 
@@ -48,7 +48,7 @@ def content_hint(path: Path) -> str:
     return next((f"; its content looks like {kind}" for magic, kind in _MAGIC if head.startswith(magic)), "")
 
 
-def _openers() -> dict[str, Callable[[Path], Table]]:
+def _openers_by_suffix() -> dict[str, Callable[[Path], Table]]:
     from dynid.logs.readers.csv_text import open_text
     from dynid.logs.readers.hdf5 import open_hdf5, open_mat
     from dynid.logs.readers.npz import open_npz
@@ -73,7 +73,7 @@ def open_table(path: Path, topic: str | None = None) -> Table:
         if not is_folder and not path.is_file():
             if path.exists():
                 raise LogError(name, "not_a_file", "this is not a file")
-            raise LogError(name, "file_not_found", "there is no such file{near}", near=near(path))
+            raise LogError(name, "file_not_found", "there is no such file{near}", near=suggest_similar_file(path))
         if is_folder:
             if not (path / "metadata.yaml").is_file():
                 raise LogError(
@@ -96,7 +96,7 @@ def open_table(path: Path, topic: str | None = None) -> Table:
             topic=Option("topic"), columns=Option("columns"),
         )  # fmt: skip
     inner = Path(path.stem).suffix.lower()
-    openers = _openers()
+    openers = _openers_by_suffix()
     if suffix not in openers or (suffix == ".gz" and inner not in ("", *TEXT)):
         raise LogError(
             name, "unsupported_suffix", "the suffix '{suffix}' is no known format", "use {formats}",
@@ -142,7 +142,7 @@ class Transmission:
         return motor * np.diag(self.gear) if self.coupling is None else motor @ self.gear
 
 
-def _numbers(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], ...]) -> Array:
+def _check_transmission_array(log: str, key: str, value: object, shapes: tuple[tuple[int, ...], ...]) -> Array:
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -161,11 +161,11 @@ def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmiss
     """Return the transmission of `gear` (number, n ratios or (n, n) matrix) and `gain` (number or n)."""
     ratios, gains = None, None
     if gain is not None:
-        gains = np.broadcast_to(_numbers(log, "gain", gain, ((), (n,))), (n,))
+        gains = np.broadcast_to(_check_transmission_array(log, "gain", gain, ((), (n,))), (n,))
         if not gains.all():
             raise LogError(log, "gain_zero", "gain has a zero", "give Nm per A")
     if gear is not None:
-        value = _numbers(log, "gear", gear, ((), (n,), (n, n)))
+        value = _check_transmission_array(log, "gear", gear, ((), (n,), (n, n)))
         ratios = value if value.ndim == 2 else np.diag(np.broadcast_to(value, (n,)))
         if not np.diag(ratios).all():
             place = int(np.flatnonzero(np.diag(ratios) == 0)[0]) + 1
@@ -193,7 +193,7 @@ Stamp = tuple[tuple[str, int, int, int], ...]
 """Name, inode, size and time of the last change (ns) of the files of a log: another stamp, another content."""
 
 
-def find_stamp(path: Path) -> Stamp:
+def file_stamp(path: Path) -> Stamp:
     """Look at a file, or those in the folder of a bag; nothing where there is none."""
     try:
         inside = (".yaml", ".db3", ".mcap")
@@ -225,7 +225,7 @@ class FileSource:
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
-        now = find_stamp(Path(self.name))
+        now = file_stamp(Path(self.name))
         if now != self.stamp:
             if not now:
                 raise LogError(self.name, "file_gone", "cannot be opened: No such file or directory any more")
@@ -267,18 +267,18 @@ class FileSource:
         self.check_unchanged()
         try:
             for batch in self.table.batches(self.plan.wanted, rows):
-                t = _times(_stamps(batch, self.plan), self.scale.t, self.scale.first)
-                yield Samples(t, *(self._channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
+                t = _times_in_seconds(_sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
+                yield Samples(t, *(self._read_channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
         except LogError:
             self.check_unchanged()
             raise
         self.check_unchanged()
 
-    def _channel(self, batch: Batch, name: str) -> Array | None:
+    def _read_channel(self, batch: Batch, name: str) -> Array | None:
         places = self.plan.channels.get(name)
         if places is None:
             return None
-        block = _block(batch, places)
+        block = _columns_at(batch, places)
         factors = self.scale.channels.get(name)
         if factors is not None:
             block *= factors
@@ -288,9 +288,9 @@ class FileSource:
         return block if name == "reaction" else self.transmission.motion(block)
 
 
-def _stamps(batch: Batch, plan: Plan) -> Numbers:
+def _sample_stamps(batch: Batch, plan: Plan) -> Numbers:
     """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
-    t = _column(batch, plan.t)
+    t = _column_at(batch, plan.t)
     if plan.nanoseconds is None:
         return t
     seconds, fine = np.asarray(t, dtype=np.float64), np.asarray(batch[plan.nanoseconds], dtype=np.float64)
@@ -300,12 +300,12 @@ def _stamps(batch: Batch, plan: Plan) -> Numbers:
     return np.asarray(seconds.astype(np.int64) * 10**9 + fine.astype(np.int64))
 
 
-def _column(batch: Batch, place: Place) -> Numbers:
+def _column_at(batch: Batch, place: Place) -> Numbers:
     values = batch[place.field]
     return values if place.column is None else values[:, place.column]
 
 
-def _block(batch: Batch, places: tuple[Place, ...]) -> Array:
+def _columns_at(batch: Batch, places: tuple[Place, ...]) -> Array:
     """Return the columns side by side as a fresh (rows, n) array; infinite values are NaN."""
     whole = batch[places[0].field]
     if whole.ndim == 2 and places == tuple(Place(places[0].field, k) for k in range(whole.shape[1])):
@@ -313,7 +313,7 @@ def _block(batch: Batch, places: tuple[Place, ...]) -> Array:
     else:
         block = np.empty((len(whole), len(places)))
         for k, place in enumerate(places):
-            block[:, k] = _column(batch, place)
+            block[:, k] = _column_at(batch, place)
     return _finite_or_nan(block)
 
 
@@ -325,17 +325,17 @@ def _finite_or_nan(values: Array) -> Array:
     return values
 
 
-def _times(stamps: Numbers, factor: float, first: int | float | None) -> Array:
+def _times_in_seconds(stamps: Numbers, factor: float, first: int | float | None) -> Array:
     """Return stamps in s; integers are taken from the first one before they become floating."""
     if first is not None:
-        stamps = (_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)) - first
+        stamps = (_signed_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)) - first
     t = _finite_or_nan(np.array(stamps, dtype=np.float64))
     if factor != 1.0:
         t *= factor
     return t
 
 
-def _integers(stamps: Numbers) -> Numbers:
+def _signed_integers(stamps: Numbers) -> Numbers:
     """Integers with a sign, or floating numbers where these are too small for them."""
     if stamps.dtype.kind == "u" and stamps.max(initial=0) > np.iinfo(np.int64).max:
         return stamps.astype(np.float64)
@@ -347,10 +347,10 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, in
 
     The first rows decide, not the first alone, which may be unset or wrong. Raises where there is not one sample.
     """
-    batch = next((batch for batch in table.batches(plan.wanted, PROBE) if len(_column(batch, plan.t))), None)
+    batch = next((batch for batch in table.batches(plan.wanted, PROBE) if len(_column_at(batch, plan.t))), None)
     if batch is None:
         raise LogError(table.name, "no_samples", "there are no samples in it")
-    first = _first(_stamps(batch, plan))
+    first = _first_valid_stamp(_sample_stamps(batch, plan))
     if plan.nanoseconds is not None:
         return "ns", first, ()
     size = abs(float(first))
@@ -367,9 +367,9 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, in
     return unit, first if unit != "s" and size > EPOCHS[-1][1] else None, notes
 
 
-def _first(stamps: Numbers) -> int | float:
+def _first_valid_stamp(stamps: Numbers) -> int | float:
     """The first of some stamps that lies among the others; 0 where there is no finite one."""
-    known = _integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)
+    known = _signed_integers(stamps) if stamps.dtype.kind in "iub" else stamps.astype(np.float64)
     known = known[np.abs(known) < 1e300] if known.dtype.kind == "f" else known
     if not len(known):
         return 0
@@ -409,19 +409,19 @@ def read_log(
     """
     file = Path(fspath(path))
     name = str(file)
-    stamp = find_stamp(file)
+    stamp = file_stamp(file)
     table = open_table(file, topic)
     transmission = read_transmission(name, gear, gain, robot.n)
     motor_side = transmission.gear is not None
-    asked = asked_units(name, units, robot, motor_side)
+    asked = check_units(name, units, robot, motor_side)
     plan = match_columns(name, table.fields, robot, columns, motor_side=motor_side)
     if gain is not None and "tau" not in plan.channels:
         raise LogError(
             name, "gain_without_torques", "gain is given, but there are no torques or currents that it would scale",
         )  # fmt: skip
     unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
-    factors, unit_notes = _factors(name, plan, asked)
-    scale = Scale(factor(name, "t", unit, plan.t.field), factors, first)
+    factors, unit_notes = _si_factors(name, plan, asked)
+    scale = Scale(si_factor(name, "t", unit, plan.t.field), factors, first)
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)
@@ -429,7 +429,7 @@ def read_log(
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 
 
-def _factors(
+def _si_factors(
     name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, Array | None], list[Message]]:
     """Return factors to SI per channel, None where all are 1: units asked for, else those of the header."""
@@ -438,10 +438,10 @@ def _factors(
     for channel, places in plan.channels.items():
         header = plan.units[channel]
         if channel in asked:
-            values = [factor(name, channel, unit) for unit in asked[channel]]
+            values = [si_factor(name, channel, unit) for unit in asked[channel]]
         else:
             values = [
-                1.0 if unit is None else factor(name, channel, unit, place.field)
+                1.0 if unit is None else si_factor(name, channel, unit, place.field)
                 for unit, place in zip(header, places, strict=True)
             ]
             said = list(dict.fromkeys(unit for unit in header if unit is not None))

@@ -11,7 +11,7 @@ import numpy as np
 from dynid.logs.content import Marking
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import Turns, changed, in_order, join
+from dynid.logs.ordering import Unwrapper, concatenate_samples, in_order, map_samples
 from dynid.logs.survey import Survey
 
 SIZE = 4096
@@ -80,7 +80,7 @@ def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: 
         enough = max(done + size + cut.context, cut.shortest)
         if length <= enough:
             continue
-        samples = join(held)
+        samples = concatenate_samples(held)
         while length > enough:  # one more: the last window has something to give
             start, stop = first, done + size
             part = samples.take(slice(start - first, stop + cut.context - first))
@@ -88,18 +88,18 @@ def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: 
             samples = samples.take(slice(max(first, stop - cut.context) - first, None))
             first, done = max(first, stop - cut.context), stop
             enough = done + size + cut.context
-        held = [_own(samples)]
+        held = [_copy_samples(samples)]
     if length < cut.shortest:
         found.short_segments += 1
         return
     found.segments += 1
-    samples = join(held)
+    samples = concatenate_samples(held)
     yield Window(segment, first, slice(done - first, length - first), first == 0, True, samples)
 
 
-def _own(samples: Samples) -> Samples:
+def _copy_samples(samples: Samples) -> Samples:
     """A copy, so that the large arrays of which these are a view can go."""
-    return changed(samples, samples.t.copy(), np.copy)
+    return map_samples(samples, samples.t.copy(), np.copy)
 
 
 def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Iterator[Samples]]:
@@ -122,13 +122,13 @@ def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterat
 def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[tuple[bool, Samples]]:
     """Yield (a new segment begins here, samples as the splitting wants them)."""
     step = 1.0 / seen.rate
-    line: _Line | None = None
+    line: _GridResampler | None = None
     newest = -np.inf
-    turns, marking = Turns(seen.turning, seen.rate), Marking()
+    turns, marking = Unwrapper(seen.turning, seen.rate), Marking()
     begin, end = log.interval
     for restart, recorded in in_order(log.surroundings(), step, seen.saturation, found):
         if restart:
-            turns = Turns(seen.turning, seen.rate)
+            turns = Unwrapper(seen.turning, seen.rate)
         inside = (recorded.t >= begin) & (recorded.t < end)
         marking.add(recorded if inside.all() else recorded.take(np.flatnonzero(inside)))
         samples = replace(recorded, q=turns.unwrap(recorded.q, found, recorded.t))
@@ -145,7 +145,7 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
         for start, stop in itertools.pairwise(sorted({0, *breaks, len(samples)})):
             begins = start in breaks
             if line is None or begins:
-                line = _Line(step, cut, found)
+                line = _GridResampler(step, cut, found)
             piece = line.go_on(samples.take(slice(start, stop)))
             if len(piece):
                 yield begins, piece
@@ -153,7 +153,7 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     found.content = marking.content()
 
 
-class _Line:
+class _GridResampler:
     """One segment on its way to a regular grid: as recorded until a step is irregular, interpolated from there on."""
 
     def __init__(self, step: float, cut: Splitting, found: Findings) -> None:
@@ -164,7 +164,7 @@ class _Line:
 
     def go_on(self, part: Samples) -> Samples:
         """Samples of the segment up to the last one given."""
-        before, self.last = self.last, _own(part.take(slice(-1, None)))
+        before, self.last = self.last, _copy_samples(part.take(slice(-1, None)))
         if not self.cut.regular:
             return part
         if before is None:  # the first sample is where it is
@@ -177,13 +177,15 @@ class _Line:
             return part
         self.found.jitter = max(self.found.jitter, float(off.max()))
         if self.origin is not None:
-            return self._interpolate(self.origin, join([before, part]))
+            return self._interpolate(self.origin, concatenate_samples([before, part]))
         place = int(np.argmax(off > REGULAR * self.step))
         as_recorded = part.take(slice(0, place))
         if place:
             before = part.take(slice(place - 1, place))
         self.origin, self.count = float(before.t[0]), 1
-        return join([as_recorded, self._interpolate(self.origin, join([before, part.take(slice(place, None))]))])
+        return concatenate_samples(
+            [as_recorded, self._interpolate(self.origin, concatenate_samples([before, part.take(slice(place, None))]))]
+        )
 
     def _interpolate(self, origin: float, known: Samples) -> Samples:
         """Values at the instants of the grid that lie between the samples; times count from the origin."""
@@ -195,7 +197,7 @@ class _Line:
         k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
         width = t[k + 1] - t[k]
         share = np.divide(grid - t[k], width, out=np.ones(len(grid)), where=width > 0.0)[:, None]
-        even = changed(known, origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)
+        even = map_samples(known, origin + grid, lambda x: x[k] * (1.0 - share) + x[k + 1] * share)
         if known.tau is None or not self.cut.nearest:
             return even
         return replace(even, tau=known.tau[k + (share[:, 0] > 0.5)])

@@ -63,9 +63,9 @@ def simulate(
         robot = _with_all_rotors(robot, robot.sensor)
         tau += rotor_torques(Stage.of(robot, standard_columns(robot)).scene(motion))
     rng = np.random.default_rng(seed)
-    tau += rng.standard_normal(tau.shape) * _sigma("noise", noise, robot.n)
+    tau += rng.standard_normal(tau.shape) * _check_noise("noise", noise, robot.n)
     reaction = _reactions(robot, motion)
-    reaction += rng.standard_normal(reaction.shape) * _sigma("plate_noise", plate_noise, reaction.shape[1])
+    reaction += rng.standard_normal(reaction.shape) * _check_noise("plate_noise", plate_noise, reaction.shape[1])
     name = f"simulated {robot.name}"
     log = Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, reaction=reaction, name=name)
     log.notes = robot.warnings
@@ -98,7 +98,7 @@ def _nominal_friction(robot: Robot, motion: Motion) -> Array:
     return np.asarray((shapes.values(motion.t, motion.q, motion.v, stops, None) * values).sum(axis=1))
 
 
-def _sigma(name: str, noise: float | Sequence[float] | None, channels: int) -> Array:
+def _check_noise(name: str, noise: float | Sequence[float] | None, channels: int) -> Array:
     try:
         sigma = np.broadcast_to(np.asarray(0.0 if noise is None else noise, dtype=np.float64), (channels,))
     except (TypeError, ValueError) as error:

@@ -67,7 +67,7 @@ class StrayTimes:
         good = np.ones(len(t), dtype=np.bool_)
         start = 0
         while start < len(t):
-            jumps = self._jumps(np.append(t[start] - self.last, np.diff(t[start:])))  # NaN at first: no jump
+            jumps = self._is_jump(np.append(t[start] - self.last, np.diff(t[start:])))  # NaN at first: no jump
             place = start + int(np.argmax(jumps)) if jumps.any() else len(t)
             if place > start:
                 self.last, self.count = t[place - 1], self.count + place - start
@@ -84,15 +84,15 @@ class StrayTimes:
             start = place + away
         return good
 
-    def _jumps(self, steps: Array) -> NDArray[np.bool_]:
+    def _is_jump(self, steps: Array) -> NDArray[np.bool_]:
         return np.asarray((steps > 100.0 * self.step) | (steps < -self.back))
 
     def _length(self, t: Array, *, final: bool) -> int:
         """How many rows after a jump are stray: until the clock returns, or few that are out of order or far off."""
-        returned = ~self._jumps(t - self.last)
+        returned = ~self._is_jump(t - self.last)
         if returned.any():
             return int(np.argmax(returned))
-        apart = self._jumps(np.diff(t))
+        apart = self._is_jump(np.diff(t))
         alone = int(np.argmax(apart)) + 1 if apart.any() else len(t)
         if alone > FEW:
             return 0

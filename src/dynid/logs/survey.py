@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dynid.errors import LogError
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import Turns, finite, join, split_at_restarts, spread
+from dynid.logs.ordering import Unwrapper, concatenate_samples, finite_rows, space_equal_times, split_at_restarts
 from dynid.logs.stray_times import StrayTimes, usual_step
 from dynid.messages import ANYTHING, Message, Option
 from dynid.robot.force_sensor import CHANNELS
@@ -215,7 +215,7 @@ def survey(
     measured: channels that must be there, tau or reaction; joints: those whose torque counts, all where missing.
     """
     first, complete = _first_rows(log, robot, measured)
-    samples = _in_order(log, first)
+    samples = _longest_ordered_run(log, first)
     check_steps(log, samples)
     notes = check_angles(log, robot, samples)
     saturation = np.full(robot.n, np.inf)
@@ -225,14 +225,14 @@ def survey(
     if "tau" in measured:
         assert samples.tau is not None
         _check_torques(log, robot, samples.tau, tuple(range(robot.n)) if joints is None else joints)
-        saturation = np.array([_saturation(samples.tau[:, j], samples.q) for j in range(robot.n)])
+        saturation = np.array([_saturation_level(samples.tau[:, j], samples.q) for j in range(robot.n)])
     turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
-    rate = _rate(samples.t)
-    samples = replace(samples, q=Turns(turning, rate).unwrap(samples.q))
+    rate = _sampling_rate(samples.t)
+    samples = replace(samples, q=Unwrapper(turning, rate).unwrap(samples.q))
     return Survey(rate, samples, saturation, turning, notes, complete)
 
 
-def _rate(t: Array) -> float:
+def _sampling_rate(t: Array) -> float:
     """Samples per second: by the mean of the steps within 1 % of the median one where these are most, else by it."""
     steps = np.diff(t)
     usual = float(np.median(steps))
@@ -263,7 +263,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
                 quantity="joint torques" if missing[0] == "tau" else "forces on the base",
                 columns=Option("columns", {missing[0]: [ANYTHING]}), others=[*others[:20], *more],
             )  # fmt: skip
-        good = finite(samples)
+        good = finite_rows(samples)
         rows += len(samples)
         if good.any():
             pieces.append(samples if good.all() else samples.take(np.flatnonzero(good)))
@@ -272,7 +272,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
         count += int(good.sum())
         if count >= ROWS:
             complete = False
-            if _moves(pieces):
+            if _any_joint_moves(pieces):
                 break
             pieces = pieces[-1:]  # a robot that stands tells nothing: look further
             count = len(pieces[0])
@@ -280,18 +280,18 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
         raise LogError(log.name, "too_few_samples", "there are fewer than two samples in it")
     if not pieces:
         assert empty is not None
-        raise _no_complete_row(log, empty, robot)
-    return join(pieces), complete
+        raise _raise_no_complete_row(log, empty, robot)
+    return concatenate_samples(pieces), complete
 
 
-def _moves(pieces: list[Samples]) -> bool:
+def _any_joint_moves(pieces: list[Samples]) -> bool:
     """Whether any joint has left its place (by more than 0.01 rad or m)."""
     low = np.min([piece.q.min(axis=0) for piece in pieces], axis=0)
     high = np.max([piece.q.max(axis=0) for piece in pieces], axis=0)
     return bool((high - low).max() > 0.01)
 
 
-def _no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError:
+def _raise_no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError:
     """Name the columns that have no value at all."""
     column, facts = "the column that is empty", dict[str, Any]()
     if not np.isfinite(samples.t).any():
@@ -309,7 +309,7 @@ def _no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError:
     return LogError(log.name, "no_complete_row", "every row has a missing value", "leave out " + column, **facts)
 
 
-def _in_order(log: Log, samples: Samples) -> Samples:
+def _longest_ordered_run(log: Log, samples: Samples) -> Samples:
     """Rows with increasing time: the longest run between two restarts of the clock."""
     usual = usual_step(samples.t)
     samples = samples.take(np.flatnonzero(StrayTimes(usual).find(samples.t, final=True)))
@@ -324,7 +324,7 @@ def _in_order(log: Log, samples: Samples) -> Samples:
             log.name, "time_constant", "time is constant ({time:.9g} s)", "name the column of time",
             time=float(longest.t[0]),
         )  # fmt: skip
-    return spread(longest, np.inf, usual, Findings(log.name, 0.0))
+    return space_equal_times(longest, np.inf, usual, Findings(log.name, 0.0))
 
 
 def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
@@ -357,7 +357,7 @@ def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) 
         )  # fmt: skip
 
 
-def _saturation(tau: Array, q: Array) -> float:
+def _saturation_level(tau: Array, q: Array) -> float:
     """Level at which a torque is cut off: a long run of exactly the largest value while the robot moves.
 
     Long: 5 rows, and 10 times the runs before and after it, which are long too where a torque is coarsely rounded.

@@ -20,8 +20,8 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, Solution, solve
 from dynid.messages import Message
 from dynid.payload.gains import Gains
-from dynid.payload.identify_payload import fit_warnings
-from dynid.payload.two_runs import TwoRuns, written
+from dynid.payload.identify_payload import poor_fit_warnings
+from dynid.payload.two_runs import TwoRuns, rewrite_blocks
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
@@ -78,21 +78,21 @@ def first_factors(problem: Bilinear, factors: Factors) -> Array:
     channels, count = len(problem.unknowns.channels), len(problem.load)
     k, clear = np.ones(channels), np.zeros(channels, dtype=np.bool_)
     for c in range(channels):
-        found, deviation = _alone(problem, factors, c)
+        found, deviation = _factor_of_channel(problem, factors, c)
         if abs(found) > CLEAR * deviation and np.isfinite(found):
             k[c], clear[c] = found, True
     if clear.all() or not clear.any():
         return k
     k[~clear] = np.median(np.abs(k[clear]))
-    x, known = _robot_of(problem, factors, k, clear, count)
+    x, known = _robot_from_known_channels(problem, factors, k, clear, count)
     for c in np.flatnonzero(~clear).tolist():
-        found, deviation = _alone(problem, factors, c, x, known)
+        found, deviation = _factor_of_channel(problem, factors, c, x, known)
         if abs(found) > CLEAR * deviation and np.isfinite(found):
             k[c] = found
     return k
 
 
-def _alone(
+def _factor_of_channel(
     problem: Bilinear, factors: Factors, c: int, x: Array | None = None, known: NDArray[np.bool_] | None = None
 ) -> tuple[float, float]:
     """Factor of one channel and its deviation; x: rigid parameters, of which some are known already."""
@@ -122,7 +122,7 @@ def _alone(
     return k, float(np.linalg.norm(y1 - k * z1) / np.sqrt(freedom) / np.linalg.norm(z1))
 
 
-def _robot_of(
+def _robot_from_known_channels(
     problem: Bilinear, factors: Factors, k: Array, clear: NDArray[np.bool_], count: int
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Rigid parameters that channels of known factor tell, and which those are."""
@@ -130,7 +130,7 @@ def _robot_of(
         log: tuple(f if clear[c] else ChannelFactor(np.zeros((0, f.R.shape[1])), 0, 0.0) for c, f in enumerate(of_log))
         for log, of_log in factors.items()
     }
-    solution = robot_given(problem, empty, k)
+    solution = solve_robot_with_factors(problem, empty, k)
     place = problem.unknowns.place[0, :count]
     revealed = np.zeros(len(problem.unknowns), dtype=np.bool_)
     revealed[list(range(len(revealed)) if solution.regrouping is None else solution.regrouping.kept)] = True
@@ -138,7 +138,7 @@ def _robot_of(
     return np.where(known, solution.values[np.maximum(place, 0)], 0.0), known
 
 
-def robot_given(problem: Bilinear, factors: Factors, k: Array) -> Solution:
+def solve_robot_with_factors(problem: Bilinear, factors: Factors, k: Array) -> Solution:
     """Solve for the robot and friction, all factors being given."""
     zero, fixed = np.zeros(len(problem.load)), np.ones(len(k), dtype=np.bool_)
     linear = problem.linear(factors, zero, k, fixed)
@@ -219,7 +219,7 @@ def read_gains(p: Array, solved: Solved) -> Gains:
     """Gains are inverse factors."""
     problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
     runs, solution, k = problem.runs, found.solution, found.k
-    blocks = written(runs.blocks, lambda log, c, R: problem.columns(log, c, R, found.x, k, fixed))
+    blocks = rewrite_blocks(runs.blocks, lambda log, c, R: problem.columns(log, c, R, found.x, k, fixed))
     deviations = jackknife(unknowns, solution, blocks)
     covariance = solution.covariance if deviations is None else deviations.covariance
     kept = range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept
@@ -244,10 +244,10 @@ def read_gains(p: Array, solved: Solved) -> Gains:
     gains = tuple(Parameter(joint, symbol="", kind="gain", unit="1", joint=joint) for joint in joints)
     fit = runs.fit(gains, values, deviations, problem.friction, nrmse)
     warnings = (
-        *_about_gains(runs, values, fit.quantile * sigma),
+        *_gain_warnings(runs, values, fit.quantile * sigma),
         *(() if found.settled else (NOT_SETTLED,)),
         *(repeat.message for repeat in runs.state.repeats),
-        *fit_warnings(nrmse, jackknifed=deviations is not None),
+        *poor_fit_warnings(nrmse, jackknifed=deviations is not None),
     )
     return Gains(
         fit=fit,
@@ -283,7 +283,7 @@ def _errors(problem: Bilinear, found: Found, unknowns: Unknowns, fixed: NDArray[
         return np.asarray(np.sqrt(squares / spread))
 
 
-def _about_gains(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
+def _gain_warnings(runs: TwoRuns, values: Array, half: Array) -> list[Message]:
     """What must be known of the gains."""
     names, warnings = runs.state.equation.channel_names, []
     hidden = [name for name, g in zip(names, values, strict=True) if not np.isfinite(g)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dynid.errors import IdentificationError
 from dynid.messages import Message
-from dynid.payload.payload import Fitted, numbers
+from dynid.payload.payload import Fitted, json_numbers
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
@@ -45,12 +45,12 @@ class Gains(Fitted):
     def facts(self) -> dict[str, object]:
         """Everything for machines; None where a number is not known."""
         return self.fit.facts(self.sigma) | {
-            "payload": numbers(self.payload),
+            "payload": json_numbers(self.payload),
             "parameters": {
                 "names": list(self.parameter_names),
                 "units": list(self.parameter_units),
-                "values": numbers(self.parameters),
-                "sigma": numbers(self.parameter_sigma),
+                "values": json_numbers(self.parameters),
+                "sigma": json_numbers(self.parameter_sigma),
             },
             "warnings": list(self.warnings),
         }

@@ -23,13 +23,13 @@ from dynid.payload.bilinear import (
     factor_names,
     first_factors,
     read_gains,
-    robot_given,
     solve_bilinear,
+    solve_robot_with_factors,
 )
 from dynid.payload.gains import Gains
 from dynid.payload.payload import check_load
 from dynid.payload.regrouping import SMALL
-from dynid.payload.two_runs import TwoRuns, collect_two_runs, widened
+from dynid.payload.two_runs import TwoRuns, add_unknowns, collect_two_runs
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -88,24 +88,24 @@ def identify_gains(
 
 def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool) -> Solved:
     """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
-    problem = _problem(runs, p, friction, offsets_per_log)
+    problem = _build_problem(runs, p, friction, offsets_per_log)
     k = first_factors(problem, factors)
-    start = robot_given(problem, factors, k)
+    start = solve_robot_with_factors(problem, factors, k)
     place = problem.unknowns.place[0, : len(problem.load)]
     x = np.where(place >= 0, start.values[np.maximum(place, 0)], 0.0)
     unknowns = _with_factors(problem)
     constraints = runs.zero_constraints(unknowns)
-    structure = _structure(problem, unknowns, x, k, constraints)
+    structure = _structural_regrouping(problem, unknowns, x, k, constraints)
     reduced = unknowns.without([j for j in range(len(unknowns)) if j not in structure.kept])
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
-    hidden = frozenset(unknowns.names[j] for j in _hidden(structure, len(problem.unknowns)))
+    hidden = frozenset(unknowns.names[j] for j in _hidden_unknowns(structure, len(problem.unknowns)))
     fixed = np.array([len(problem.unknowns) + c not in structure.kept for c in range(len(k))])
     found = solve_bilinear(problem, factors, reduced, (x, k), fixed, constraints)
     return Solved(problem, found, reduced, fixed, hidden)
 
 
-def _problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
+def _build_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
     equation = runs.state.equation
     load = np.zeros(equation.rigid_count)
     load[: equation.base_count] = runs.K @ p
@@ -117,10 +117,10 @@ def _with_factors(problem: Bilinear) -> Unknowns:
     """Unknowns of robot and friction, then one factor per channel."""
     names, logs = factor_names(problem), problem.runs.state.logs
     place = np.tile(np.arange(len(names)), (logs, 1))
-    return widened(problem.unknowns, names, place, [[c] for c in range(len(names))])
+    return add_unknowns(problem.unknowns, names, place, [[c] for c in range(len(names))])
 
 
-def _structure(
+def _structural_regrouping(
     problem: Bilinear, unknowns: Unknowns, x: Array, k: Array, constraints: Constraints | None
 ) -> Regrouping:
     """How robot, friction and factors regroup on any motion of the joints that moved."""
@@ -138,7 +138,7 @@ def _structure(
     return find_by_qr(A).regrouping
 
 
-def _hidden(structure: Regrouping, before: int) -> set[int]:
+def _hidden_unknowns(structure: Regrouping, before: int) -> set[int]:
     """Unknowns that share a direction with a factor that is not revealed."""
     hidden: set[int] = set()
     for k in range(before, structure.matrix.shape[1]):

@@ -18,8 +18,8 @@ from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
 from dynid.payload.payload import Payload
-from dynid.payload.regrouping import composed, read_payload
-from dynid.payload.two_runs import TwoRuns, collect_two_runs, payload_names, widened, written
+from dynid.payload.regrouping import compose_regroupings, read_payload
+from dynid.payload.two_runs import TwoRuns, add_unknowns, collect_two_runs, payload_names, rewrite_blocks
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -57,16 +57,16 @@ def identify_payload(
     options.refuse_idle_offsets(blocks_of_friction)
     unknowns = _with_payload(runs, blocks_of_friction, offsets_per_log)
     constraints = runs.zero_constraints(unknowns)
-    blocks = written(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))
+    blocks = rewrite_blocks(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))
     factors = total_factors(blocks)
-    structure = _structure(runs, unknowns, constraints)
+    structure = _structural_regrouping(runs, unknowns, constraints)
     reduced = unknowns.without([k for k in range(len(unknowns)) if k not in structure.kept])
     if constraints is not None:
         constraints = Constraints(constraints.matrix[:, list(structure.kept)], constraints.right)
     solution = solve(reduced, factors, constraints=constraints)
     deviations = jackknife(reduced, solution, blocks)
     equation = runs.state.equation
-    regrouping = composed(structure, solution.regrouping)
+    regrouping = compose_regroupings(structure, solution.regrouping)
     to_base = np.zeros((equation.base_count, len(unknowns) - 10))
     place = unknowns.place[0, : equation.base_count]
     to_base[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
@@ -75,7 +75,7 @@ def identify_payload(
     chosen = [list(kept)[row] for row in reading.places]
     shifts = gain_shifts(equation, reduced, solution, factors)
     covariance = (solution.covariance if deviations is None else deviations.covariance) + shifts.T @ shifts
-    nrmse = errors(reduced, solution.values, factors)
+    nrmse = nrmse_per_channel(reduced, solution.values, factors)
     fit = runs.fit(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
     return Payload(
         fit=fit,
@@ -86,12 +86,12 @@ def identify_payload(
         channels=equation.channel_names,
         doubts=(
             *(repeat.message for repeat in runs.state.repeats),
-            *fit_warnings(nrmse, jackknifed=deviations is not None),
+            *poor_fit_warnings(nrmse, jackknifed=deviations is not None),
         ),
     )
 
 
-def errors(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
+def nrmse_per_channel(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
     """NRMSE per channel over all logs, NaN where no torque was used."""
     channels = len(unknowns.channels)
     squares, spread = np.zeros(channels), np.zeros(channels)
@@ -103,7 +103,7 @@ def errors(unknowns: Unknowns, values: Array, factors: Factors) -> Array:
         return np.asarray(np.sqrt(squares / spread))
 
 
-def fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
+def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     """Reasons not to believe a result."""
     warnings = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
@@ -122,7 +122,7 @@ def _with_payload(runs: TwoRuns, friction: tuple[str, ...], offsets_per_log: boo
     place = np.full((state.logs, 10), -1, dtype=np.int64)
     place[runs.unloaded :] = np.arange(10)
     names = payload_names(state.equation.robot.links[runs.carrier])
-    return widened(unknowns, names, place, [range(10)] * len(unknowns.channels))
+    return add_unknowns(unknowns, names, place, [range(10)] * len(unknowns.channels))
 
 
 def _payload_columns(runs: TwoRuns, log: int, c: int, R: Array) -> Array:
@@ -133,7 +133,7 @@ def _payload_columns(runs: TwoRuns, log: int, c: int, R: Array) -> Array:
     return np.column_stack([R[:, :-1], own, R[:, -1]])
 
 
-def _structure(runs: TwoRuns, unknowns: Unknowns, constraints: Constraints | None) -> Regrouping:
+def _structural_regrouping(runs: TwoRuns, unknowns: Unknowns, constraints: Constraints | None) -> Regrouping:
     """How the unknowns regroup on any motion of the joints that moved."""
     rows = runs.random_rows(unknowns)
     if rows is None:

@@ -56,12 +56,12 @@ class Fit:
             "robot": self.robot,
             "link": self.link,
             "names": list(self.names),
-            "values": numbers(self.values),
-            "sigma": numbers(sigma),
-            "intervals": [numbers(pair) for pair in self.intervals(sigma)],
+            "values": json_numbers(self.values),
+            "sigma": json_numbers(sigma),
+            "intervals": [json_numbers(pair) for pair in self.intervals(sigma)],
             "friction": list(self.friction),
             "cutoff": self.cutoff,
-            "nrmse": numbers(self.nrmse),
+            "nrmse": json_numbers(self.nrmse),
             "logs": [{"name": name, "findings": list(found)} for name, found in self.findings],
             "notes": list(self.notes),
         }
@@ -137,8 +137,8 @@ class Payload(Fitted):
         if not self.has_mass:
             p = np.where(np.arange(10) == 9, p, np.nan)
             return np.roll(p, 1), np.roll(np.where(np.isnan(p), np.nan, np.sqrt(np.diag(C))), 1)
-        J = np.column_stack([body_of(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])
-        values = body_of(p)
+        J = np.column_stack([body_values(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])
+        values = body_values(p)
         J = np.where(np.isnan(J), 0.0, J)
         sigma = np.sqrt(np.einsum("ij,jk,ik->i", J, C, J))
         return values, np.where(np.isnan(values), np.nan, sigma)
@@ -172,12 +172,12 @@ class Payload(Fitted):
     @property
     def inertia(self) -> Array:
         """Inertia matrix (3, 3) about the centre of mass in kg m^2, NaN where the data do not tell."""
-        return _matrix(self._body[0][4:])
+        return _symmetric_matrix(self._body[0][4:])
 
     @property
     def inertia_sigma(self) -> Array:
         """Deviations (3, 3) of the inertia."""
-        return _matrix(self._body[1][4:])
+        return _symmetric_matrix(self._body[1][4:])
 
     @cached_property
     def warnings(self) -> tuple[Message, ...]:
@@ -216,7 +216,7 @@ class Payload(Fitted):
             ))  # fmt: skip
         if told or not np.isfinite(self.inertia).all():
             return tuple(told)
-        excess, deviation = _triangle(p, self.parameter_covariance)
+        excess, deviation = _triangle_violation(p, self.parameter_covariance)
         if excess + self.quantile * deviation < -CERTAIN:
             told.append(Message(
                 "payload_inertia_impossible", "no body has the payload's inertia: its largest principal moment exceeds "
@@ -239,12 +239,12 @@ class Payload(Fitted):
         return self.fit.facts(self.sigma) | {
             "way": self.method,
             "units": list(self.units),
-            "mass": number(self.mass),
-            "mass_sigma": number(self.mass_sigma),
-            "com": numbers(self.com),
-            "com_sigma": numbers(self.com_sigma),
-            "inertia": [numbers(row) for row in self.inertia],
-            "inertia_sigma": [numbers(row) for row in self.inertia_sigma],
+            "mass": json_number(self.mass),
+            "mass_sigma": json_number(self.mass_sigma),
+            "com": json_numbers(self.com),
+            "com_sigma": json_numbers(self.com_sigma),
+            "inertia": [json_numbers(row) for row in self.inertia],
+            "inertia_sigma": [json_numbers(row) for row in self.inertia_sigma],
             "lost": [{"name": x.name, "seen": x.seen, "remedy": x.remedy} for x in self.unidentifiable],
             "channels": list(self.channels),
             "warnings": list(self.warnings),
@@ -264,7 +264,7 @@ class Payload(Fitted):
         return "\n".join([*lines, *(f"  {text}" for text in self.unknown)])
 
 
-def body_of(p: Array) -> Array:
+def body_values(p: Array) -> Array:
     """Mass, centre of mass (3), inertia about it (6: xx xy xz yy yz zz); NaN stays where it is, complex steps pass."""
     xx, xy, xz, yy, yz, zz, X, Y, Z, M = p
     return np.array(
@@ -274,32 +274,32 @@ def body_of(p: Array) -> Array:
     )  # fmt: skip
 
 
-def units_of(symbol: str) -> str:
+def unit_of_symbol(symbol: str) -> str:
     """Unit of a standard parameter."""
     return UNITS[SYMBOLS.index(symbol)]
 
 
-def numbers(values: Array) -> list[float | None]:
+def json_numbers(values: Array) -> list[float | None]:
     """Floats for JSON."""
-    return [number(x) for x in values]
+    return [json_number(x) for x in values]
 
 
-def number(x: float) -> float | None:
+def json_number(x: float) -> float | None:
     """A float for JSON, None where it is not finite."""
     return float(x) if math.isfinite(x) else None
 
 
-def _matrix(x: Array) -> Array:
+def _symmetric_matrix(x: Array) -> Array:
     return np.array([[x[0], x[1], x[2]], [x[1], x[3], x[4]], [x[2], x[4], x[5]]])
 
 
-def _triangle(p: Array, C: Array) -> tuple[float, float]:
+def _triangle_violation(p: Array, C: Array) -> tuple[float, float]:
     """Smallest eigenvalue of tr(I)/2 - I (about the centre of mass), not negative for a body, and its deviation."""
-    S = _matrix(body_of(p)[4:])
+    S = _symmetric_matrix(body_values(p)[4:])
     w, V = np.linalg.eigh(0.5 * np.trace(S) * np.eye(3) - S)
     v = V[:, 0]
-    J = np.column_stack([body_of(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])[4:]
-    gradient = np.array([0.5 * np.trace(D) - v @ D @ v for D in map(_matrix, J.T)])
+    J = np.column_stack([body_values(p + 1e-30j * unit).imag / 1e-30 for unit in np.eye(10)])[4:]
+    gradient = np.array([0.5 * np.trace(D) - v @ D @ v for D in map(_symmetric_matrix, J.T)])
     return float(w[0]), float(np.sqrt(gradient @ C @ gradient))
 
 
@@ -312,10 +312,10 @@ def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: objec
     mass in kg, com (3,) in m, inertia about the centre of mass in kg m^2: (3, 3), or the six ixx, ixy, ixz, iyy, iyz,
     izz (matrix elements); missing: a point mass.
     """
-    m, c = _numbers("mass", mass, ()), _numbers("com", com, (3,))
+    m, c = _check_numbers("mass", mass, ()), _check_numbers("com", com, (3,))
     J = np.zeros((3, 3))
     if inertia is not None:
-        J = _numbers("inertia", inertia, (3, 3), (6,))
+        J = _check_numbers("inertia", inertia, (3, 3), (6,))
         J = inertia_matrix(J) if J.ndim == 1 else J
         if not np.allclose(J, J.T, rtol=1e-9, atol=1e-12):
             raise IdentificationError("inertia_not_symmetric", "the inertia of the payload must be a symmetric matrix")
@@ -324,7 +324,7 @@ def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: objec
 
 def check_load(parameters: object) -> Array:
     """Ten standard parameters that a body can have."""
-    p = _numbers("parameters", parameters, (10,))
+    p = _check_numbers("parameters", parameters, (10,))
     if p[9] <= 0.0:
         raise IdentificationError(
             "payload_mass_not_positive", "the mass of the payload must be positive, got {mass:.6g} kg",
@@ -339,7 +339,7 @@ def check_load(parameters: object) -> Array:
     return p
 
 
-def _numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
+def _check_numbers(what: str, value: object, *shapes: tuple[int, ...]) -> Array:
     try:
         x = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):

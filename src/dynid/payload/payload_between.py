@@ -12,7 +12,7 @@ from dynid.identifiability.numeric import find_by_qr
 from dynid.messages import Message, Wording
 from dynid.payload.payload import Fit, Payload
 from dynid.payload.regrouping import read_payload
-from dynid.payload.two_runs import find_carrier, payload_names, zeros_of
+from dynid.payload.two_runs import find_carrier, known_zeros_of_link, payload_names
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
@@ -29,7 +29,7 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     both results at once: both must come from one plate. Friction is each result's own.
     """
     robot = unloaded.robot
-    _check_same(loaded.robot, robot)
+    _check_same_robot(loaded.robot, robot)
     logs = {file.sha256 for file in unloaded.origin.inputs}
     if loaded.origin.inputs and logs.issuperset(file.sha256 for file in loaded.origin.inputs):
         raise IdentificationError(
@@ -37,13 +37,13 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
             "use a run with the payload and one without",
         )  # fmt: skip
     carrier = find_carrier(robot, link)
-    zeros = [name.symbol for name in zeros_of(robot, carrier)]
+    zeros = [name.symbol for name in known_zeros_of_link(robot, carrier)]
     E = np.zeros((len(robot.parameter_names), 10))
     for k, symbol in enumerate(SYMBOLS):
         if symbol not in zeros:
             E[robot.parameter_names.index(robot.links[carrier].parameter(symbol)), k] = 1.0
     rows, weights, values, covariances, shifts = [], [], [], [], []
-    without, with_it = (lost_offsets(result) for result in (unloaded, loaded))
+    without, with_it = (hidden_offsets(result) for result in (unloaded, loaded))
     for result, carries in ((unloaded, False), (loaded, True)):
         chosen, B, C = _regrouping(result)  # a plate's offsets are each run's own
         nothing = np.zeros((len(B), len(without if carries else with_it)))
@@ -113,7 +113,7 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     )
 
 
-def _check_same(one: Robot, other: Robot) -> None:
+def _check_same_robot(one: Robot, other: Robot) -> None:
     """Both results must speak of the same robot."""
     same = one.parameter_names == other.parameter_names and one.known_zeros == other.known_zeros
     same = same and np.allclose(one.gravity, other.gravity, rtol=1e-9, atol=1e-9)
@@ -149,11 +149,11 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
         return np.array([shares.get(result.names[k], 0.0) for k in chosen])
 
     H = np.column_stack([held(name) for name in base.names])
-    C = np.array([held(name) for name in lost_offsets(result)]).reshape(-1, len(chosen)).T
+    C = np.array([held(name) for name in hidden_offsets(result)]).reshape(-1, len(chosen)).T
     return chosen, H @ base.matrix[:, : len(result.robot.parameter_names)], C
 
 
-def lost_offsets(result: Identification) -> tuple[Parameter, ...]:
+def hidden_offsets(result: Identification) -> tuple[Parameter, ...]:
     """Offsets of a force plate (of one of several logs: `OFx@2`) that hide in other parameters."""
     return tuple(name for name in result.joined if name.kind == "offset")
 

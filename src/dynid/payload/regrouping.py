@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, revealing_motion, seen_instead
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_what_is_seen, revealing_motion
 from dynid.estimation.regression.equation import Equation
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
@@ -28,7 +28,7 @@ class Reading:
     lost: tuple[Unidentifiable, ...]
 
 
-def composed(first: Regrouping, second: Regrouping | None) -> Regrouping:
+def compose_regroupings(first: Regrouping, second: Regrouping | None) -> Regrouping:
     """Regroup what was kept once more."""
     if second is None:
         return first
@@ -48,7 +48,7 @@ def read_payload(
     posture (n,): around which motions are tried, to name one that would show what is lost.
     """
     before = len(names) - 10
-    kept, M = regrouping.kept, _clean(regrouping.matrix)
+    kept, M = regrouping.kept, _drop_rounding(regrouping.matrix)
     sums, units, places, lost = [], [], [], []
     for row, k in enumerate(kept):
         if k < before:
@@ -71,19 +71,19 @@ def read_payload(
         direction[k] = 1.0
         direction[list(kept)] -= M[:, k]
         without = to_base @ direction[:before]
-        remedy = _remedy(equation, without + K @ direction[before:], without, posture)
+        remedy = _find_remedy(equation, without + K @ direction[before:], without, posture)
         shares = tuple((name, share) for share, name in terms)
-        lost.append(Unidentifiable(names[k], seen_instead(terms, names[k]), remedy, shares))
+        lost.append(Unidentifiable(names[k], describe_what_is_seen(terms, names[k]), remedy, shares))
     return Reading(tuple(sums), tuple(units), places, tuple(lost))
 
 
-def _clean(matrix: Array) -> Array:
+def _drop_rounding(matrix: Array) -> Array:
     """Leave out shares that are rounding."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
     return np.where(np.abs(matrix) > SMALL * largest, matrix, 0.0)
 
 
-def _remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array | None) -> Message:
+def _find_remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Array | None) -> Message:
     """Name a motion that shows a direction of the base parameters, with the payload or without it."""
     size = max(float(np.abs(loaded).max(initial=0.0)), float(np.abs(unloaded).max(initial=0.0)))
     if size < 1e-9:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import FIX_THE_BASE, IdentificationError, LogError, LoopError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.accumulate.logs import Progress, collect
+from dynid.estimation.accumulate.logs import Progress, collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.identification import NORMAL
@@ -21,7 +21,7 @@ from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_block
 from dynid.estimation.options import Options
 from dynid.estimation.regression.structure import held_rows, standing_joints
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.least_squares import Constraints, constraints_of, solve
+from dynid.estimation.solve.least_squares import Constraints, build_constraints, solve
 from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log
 from dynid.messages import Message, Option
@@ -55,14 +55,14 @@ def find_carrier(robot: Robot, link: str | None) -> int:
     return found[0]
 
 
-def freed(robot: Robot, carrier: int) -> Robot:
+def free_known_zeros(robot: Robot, carrier: int) -> Robot:
     """Return the robot without known zeros at the link that carries: what is zero of a link need not be of a load."""
     links = list(robot.links)
     links[carrier] = replace(links[carrier], zero=links[carrier].zero - set(SYMBOLS))
     return replace(robot, links=tuple(links))
 
 
-def zeros_of(robot: Robot, carrier: int) -> tuple[Parameter, ...]:
+def known_zeros_of_link(robot: Robot, carrier: int) -> tuple[Parameter, ...]:
     """Names of the inertial parameters of a link that are known to be zero."""
     link = robot.links[carrier]
     return tuple(link.parameter(symbol) for symbol in SYMBOLS if symbol in link.zero)
@@ -76,7 +76,7 @@ def payload_names(link: Link) -> tuple[Parameter, ...]:
     )
 
 
-def joining(base: BaseParameters, carrier: int) -> Array:
+def payload_to_base_matrix(base: BaseParameters, carrier: int) -> Array:
     """K (count, 10): a payload p in the frame of a link changes the base parameters by K p."""
     first = base.robot.parameter_names.index(base.robot.links[carrier].parameter(SYMBOLS[0]))
     return np.asarray(base.matrix[:, first : first + 10])
@@ -150,7 +150,7 @@ class TwoRuns:
             return equation.friction
         blocks = tuple(block for block in self.state.blocks if not self.is_loaded(block.log))
         if scale is not None:
-            blocks = tuple(replace(block, factors=_rescaled(block.factors, scale)) for block in blocks)
+            blocks = tuple(replace(block, factors=_rescale_factors(block.factors, scale)) for block in blocks)
         first = Unknowns.of(equation, DEFAULT, self.unloaded, offsets_per_log=offsets_per_log)
         noise = solve(first, total_factors(blocks)).noise
         optional = tuple(name for name in OPTIONAL if name != REFUSED)
@@ -177,7 +177,7 @@ class TwoRuns:
 
     def zero_constraints(self, unknowns: Unknowns) -> Constraints | None:
         """Known zeros of the link that carries, as equations of the unknowns."""
-        return constraints_of(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), (), {})[0]
+        return build_constraints(self.state.equation, unknowns, dict.fromkeys(self.zeros, 0.0), (), {})[0]
 
 
 def collect_two_runs(
@@ -200,7 +200,7 @@ def collect_two_runs(
             robot=robot.name, unknown=list(robot.unknown),
         )  # fmt: skip
     carrier = find_carrier(robot, link)
-    free = freed(robot, carrier)
+    free = free_known_zeros(robot, carrier)
     options = options.resolve(free)
     if REFUSED in (options.blocks or ()):
         raise IdentificationError(
@@ -208,8 +208,8 @@ def collect_two_runs(
             "leave it out here", block=REFUSED,
         )  # fmt: skip
     _check_different(loaded, unloaded)
-    without, carrying = _opened(robot, unloaded, "without"), _opened(robot, loaded, "with")
-    state = collect(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
+    without, carrying = _open_payload_logs(robot, unloaded, "without"), _open_payload_logs(robot, loaded, "with")
+    state = collect_logs(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
         if repeat.of < len(without) <= repeat.log:
             raise IdentificationError(
@@ -217,7 +217,7 @@ def collect_two_runs(
                 "use a run with and one without", log=repeat.name, other=repeat.other,
             )  # fmt: skip
     count = len(without) - sum(repeat.gone and repeat.log < len(without) for repeat in state.repeats)
-    used = _used(state)
+    used = _used_channels(state)
     for log, found in enumerate(state.findings):
         if not used[log].any():
             raise LogError(
@@ -229,11 +229,11 @@ def collect_two_runs(
         replace(block, factors=tuple(f if used[block.log, c] else empty[c] for c, f in enumerate(block.factors)))
         for block in state.blocks
     )
-    K = joining(state.equation.base, carrier)
-    return TwoRuns(state, free, carrier, count, blocks, used, K, zeros_of(robot, carrier))
+    K = payload_to_base_matrix(state.equation.base, carrier)
+    return TwoRuns(state, free, carrier, count, blocks, used, K, known_zeros_of_link(robot, carrier))
 
 
-def written(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]) -> tuple[Block, ...]:
+def rewrite_blocks(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]) -> tuple[Block, ...]:
     """Blocks with other columns: write(log, channel, R) returns the new rows."""
     return tuple(
         replace(
@@ -247,7 +247,7 @@ def written(blocks: tuple[Block, ...], write: Callable[[int, int, Array], Array]
     )
 
 
-def _rescaled(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[ChannelFactor, ...]:
+def _rescale_factors(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[ChannelFactor, ...]:
     """Factors with each channel's measured torque times a number."""
     return tuple(
         ChannelFactor(np.column_stack([f.R[:, :-1], s * f.R[:, -1]]), f.count, float(s * f.total))
@@ -255,7 +255,7 @@ def _rescaled(factors: tuple[ChannelFactor, ...], scale: Array) -> tuple[Channel
     )
 
 
-def widened(
+def add_unknowns(
     unknowns: Unknowns, names: Sequence[Parameter], place: NDArray[np.int64], channels: Sequence[Sequence[int]]
 ) -> Unknowns:
     """Unknowns with further ones; place (logs, new columns): which, -1: none; channels: new columns of each channel."""
@@ -269,7 +269,7 @@ def widened(
     return Unknowns((*unknowns.names, *names), units, np.hstack([unknowns.place, shifted]), own)
 
 
-def _used(state: State) -> NDArray[np.bool_]:
+def _used_channels(state: State) -> NDArray[np.bool_]:
     """Whether a channel's torque counts (logs, channels): not where its joint stands still and has friction."""
     equation = state.equation
     used = np.ones((state.logs, len(equation.channels)), dtype=np.bool_)
@@ -282,7 +282,7 @@ def _used(state: State) -> NDArray[np.bool_]:
     return used
 
 
-def _opened(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
+def _open_payload_logs(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
     if not isinstance(logs, Log | str | Path) and not list(logs):
         raise IdentificationError(
             "missing_payload_run", "there is no log {which} the payload", "give one with and one without it",

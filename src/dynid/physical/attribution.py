@@ -33,7 +33,7 @@ class Shares:
     sigma: Array
 
 
-def shares_of(result: Identification, seen: Seen, problem: Problem) -> Shares:
+def find_shares(result: Identification, seen: Seen, problem: Problem) -> Shares:
     """Linear-Gaussian bookkeeping with the prior's doubt of every parameter by itself.
 
     What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
@@ -96,7 +96,7 @@ def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: Found) ->
         x = values[problem.names.index("XX" + robot.links[k].label) :][:10]
         smallest, w = smallest_share(x, prior.inertia[k])
         if pressure > 1e-6 * total and smallest < 4.0 * MARGIN:
-            reason = _in_words(x, prior.inertia[k], w).about(f"link {robot.links[k].name}")
+            reason = _describe_binding(x, prior.inertia[k], w).about(f"link {robot.links[k].name}")
             several.append(Binding(robot.links[k].name, reason, float(pressure) / total))
     for label, pressure in zip(problem.below.labels, found.row_pressure, strict=True):
         if pressure > 1e-6 * total:
@@ -105,7 +105,7 @@ def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: Found) ->
     return tuple(sorted(several, key=lambda b: -b.share))
 
 
-def _in_words(x: Array, prior: Array, w: Array) -> Message:
+def _describe_binding(x: Array, prior: Array, w: Array) -> Message:
     """What w'Pw -> 0 means: the mass vanishes, or all of it lies in the plane w[:3] . r + w[3] = 0."""
     if x[9] < 1e-2 * prior[9]:
         return Message("mass_not_positive", "the data ask for no mass, or a negative one")

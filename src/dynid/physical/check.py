@@ -14,7 +14,7 @@ from dynid.messages import Message
 from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.constraints import LinearRows
 from dynid.physical.file_bodies import StatedBody, stated_bodies
-from dynid.physical.prior import Prior, bodies_from_sizes, is_massless, prior_of
+from dynid.physical.prior import Prior, bodies_from_sizes, find_prior, is_massless
 from dynid.physical.problem import Problem, link_columns
 from dynid.physical.search import nearest_with_estimate
 from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, pseudo_inertia, to_body
@@ -79,7 +79,10 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
     base = remembered_base_parameters(robot, model="torque", rotor_inertia=True)
     faults: list[Fault] = []
     for body in bodies:
-        faults += [Fault(body.name, text, _matters(robot, base, body)) for text in problems_of(body.inertia)]
+        faults += [
+            Fault(body.name, text, _matters_for_torques(robot, base, body))
+            for text in describe_violations(body.inertia)
+        ]
     for k in robot.active_links:
         link = robot.links[k]
         if link.rotor < 0.0:
@@ -88,8 +91,8 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
     unknown = tuple(body.name for body in bodies if np.isnan(body.inertia).any())
     mended, impossible = None, False
     if faults and not unknown:
-        values = _merged(robot, bodies)
-        mended = mend(robot, base, values)
+        values = _merge_bodies(robot, bodies)
+        mended = find_nearest_bodies(robot, base, values)
         impossible = mended is None
     return Check(robot, tuple(body.name for body in bodies), unknown, tuple(faults), mended, impossible)
 
@@ -99,7 +102,7 @@ def can_exist(x: Array) -> bool:
     return bool(x[9] > 0.0 and np.linalg.eigvalsh(pseudo_inertia(x))[0] > 0.0)
 
 
-def problems_of(x: Array) -> list[Message]:
+def describe_violations(x: Array) -> list[Message]:
     """What no body can have in ten parameters."""
     if np.isnan(x[9]):
         return []
@@ -132,10 +135,10 @@ def problems_of(x: Array) -> list[Message]:
     return []
 
 
-def mend(robot: Robot, base: BaseParameters, values: Array) -> Robot | None:
+def find_nearest_bodies(robot: Robot, base: BaseParameters, values: Array) -> Robot | None:
     """The nearest real bodies with the same base parameters; None where there are none."""
     nominal = robot.with_parameters(values)
-    prior = prior_of(nominal, None)
+    prior = find_prior(nominal, None)
     names, links = robot.parameter_names, tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
     columns, centre = _rotor_columns(nominal, names, prior)
     columns = [c for k in links for c in link_columns(robot, names, k, prior)] + columns
@@ -162,7 +165,7 @@ def _rotor_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[
     return columns, np.array(centre)
 
 
-def _matters(robot: Robot, base: BaseParameters, body: StatedBody) -> bool:
+def _matters_for_torques(robot: Robot, base: BaseParameters, body: StatedBody) -> bool:
     """Whether joint torques feel it: no change of this body that they cannot feel makes it possible."""
     if body.carrier < 0 or np.isnan(body.inertia).any():
         return False
@@ -179,7 +182,7 @@ def _matters(robot: Robot, base: BaseParameters, body: StatedBody) -> bool:
     return nearest_with_estimate(problem) is None
 
 
-def _merged(robot: Robot, bodies: list[StatedBody]) -> Array:
+def _merge_bodies(robot: Robot, bodies: list[StatedBody]) -> Array:
     """Standard parameters of the robot from its stated bodies."""
     inertia = np.zeros((len(robot.links), 10))
     for body in bodies:

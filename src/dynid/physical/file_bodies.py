@@ -44,7 +44,7 @@ class _NotPlainError(Exception):
     """The file has something that only a full reader understands."""
 
 
-def _plain(value: _T | None) -> _T:
+def _require_plain(value: _T | None) -> _T:
     if value is None:
         raise _NotPlainError
     return value
@@ -66,25 +66,25 @@ def written_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
         for world in root.findall("worldbody"):
             for body in world.findall("body"):
                 if body.get("name") in moving or any(b.get("name") in moving for b in body.iter("body")):
-                    _walk(body, -1, Transform.identity(), moving, found)
+                    _collect_bodies(body, -1, Transform.identity(), moving, found)
     except (_NotPlainError, ValueError):
         return None
     return found
 
 
-def _walk(body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]) -> None:
+def _collect_bodies(body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]) -> None:
     name = body.get("name", "")
-    pose = _plain(plain_pose(body))
+    pose = _require_plain(plain_pose(body))
     if any(any(numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
         raise _NotPlainError  # the link's frame is then the joint's
     carrier, T = (moving[name], Transform.identity()) if name in moving else (carrier, T @ pose)
     inertia = stated_inertia(body)
     if body.find("inertial") is not None or name in moving:
-        found.append(StatedBody(name, _plain(inertia), carrier, T))
+        found.append(StatedBody(name, _require_plain(inertia), carrier, T))
     else:
-        _plain(inertia)
+        _require_plain(inertia)
     for child in body.findall("body"):
-        _walk(child, carrier, T, moving, found)
+        _collect_bodies(child, carrier, T, moving, found)
 
 
 def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
@@ -114,18 +114,18 @@ def carried_links(path: Path, robot: Robot) -> list[tuple[Element, int, Transfor
     """Every <link> of a URDF with the index of the moving link that has it (-1: the base), and T_carrier_link."""
     root = read_xml(path, "robot", "is this a URDF?")
     moving = {link.name: k for k, link in enumerate(robot.links)}
-    above = {_link(joint, "child"): joint for joint in root.findall("joint")}
+    above = {_linked_name(joint, "child"): joint for joint in root.findall("joint")}
     found = []
     for element in root.findall("link"):
         T, place = Transform.identity(), element.get("name", "")
         while place not in moving and place in above:
             T = pose_of(above[place]) @ T
-            place = _link(above[place], "parent")
+            place = _linked_name(above[place], "parent")
         found.append((element, moving.get(place, -1), T))
     return found
 
 
-def _link(joint: Element, tag: str) -> str:
+def _linked_name(joint: Element, tag: str) -> str:
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 

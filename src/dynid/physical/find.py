@@ -13,13 +13,13 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, messages_in
-from dynid.physical.attribution import Binding, find_bindings, shares_of
+from dynid.physical.attribution import Binding, find_bindings, find_shares
 from dynid.physical.cone import smallest_share
 from dynid.physical.constraints import Demands, Ellipsoid, Interval, link_ellipsoids
 from dynid.physical.parameters import PhysicalParameters
-from dynid.physical.prior import Prior, prior_of
-from dynid.physical.problem import Problem, problem_of, rotors_are_free, seen_by, suited
-from dynid.physical.search import MARGIN, search
+from dynid.physical.prior import Prior, find_prior
+from dynid.physical.problem import Problem, build_problem, identified_combinations, rotors_are_free, scale_prior_to_data
+from dynid.physical.search import MARGIN, search_bodies
 from dynid.robot.load import load_robot
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
@@ -60,29 +60,29 @@ def physical_parameters(
     if not result.factors:
         raise PhysicalError("result_lacks_factors", "this result holds no factors of its data", "identify again")
     given = None if prior is None else prior if isinstance(prior, Robot) else load_robot(prior)
-    seen = seen_by(result)
-    believed = suited(result, seen, prior_of(result.robot, given))
+    seen = identified_combinations(result)
+    believed = scale_prior_to_data(result, seen, find_prior(result.robot, given))
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot)
     demands = Demands(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
-    problem = problem_of(result, seen, believed, demands)
-    found = search(problem)
-    values = _clean(result, problem.values(found.x), problem.names)
+    problem = build_problem(result, seen, believed, demands)
+    found = search_bodies(problem)
+    values = _clean_rounding(result, problem.values(found.x), problem.names)
     fitted = np.array(result.values)
     cost = 0.0
     if found.fit is not None:
         fitted = fitted + problem.seen @ found.fit - problem.estimate
         cost = problem.cost(found.fit)
     bindings = find_bindings(result.robot, problem, believed, found)
-    shares = shares_of(result, seen, problem)
+    shares = find_shares(result, seen, problem)
     before, after = _nrmse(result, np.asarray(result.values)), _nrmse(result, fitted)
-    chance = _chance(result, fitted)
+    chance = _step_probability(result, fitted)
     return PhysicalParameters(
         identification=result,
         names=problem.names,
-        units=_units(result, problem),
+        units=_parameter_units(result, problem),
         values=values,
         prior=problem.values(problem.centre),
-        prior_source=_sources(believed, given),
+        prior_source=_prior_sources(believed, given),
         structural=shares.structural,
         from_data=shares.from_data,
         sigma=shares.sigma,
@@ -92,14 +92,14 @@ def physical_parameters(
         cost=cost,
         chance=chance,
         margin=MARGIN,
-        eigenvalues=np.array([_eigenvalue(result.robot, k, values, problem, believed) for k in problem.links]),
+        eigenvalues=np.array([_smallest_eigenvalue(result.robot, k, values, problem, believed) for k in problem.links]),
         bindings=bindings,
-        notes=(*believed.notes, *shape_notes, *_notes(result)),
+        notes=(*believed.notes, *shape_notes, *_friction_notes(result)),
         warnings=_warnings(result, bindings, before, after, chance),
     )
 
 
-def _clean(result: Identification, values: Array, names: tuple[Parameter, ...]) -> Array:
+def _clean_rounding(result: Identification, values: Array, names: tuple[Parameter, ...]) -> Array:
     """Known zeros as zeros, and no negative zeros of rounding in what cannot be negative."""
     zeros = set(result.robot.known_zeros)
     plain = set(result.friction) <= set(PLAIN)
@@ -112,7 +112,7 @@ def _clean(result: Identification, values: Array, names: tuple[Parameter, ...]) 
     return tidy
 
 
-def _eigenvalue(robot: Robot, k: int, values: Array, problem: Problem, prior: Prior) -> float:
+def _smallest_eigenvalue(robot: Robot, k: int, values: Array, problem: Problem, prior: Prior) -> float:
     first = problem.names.index("XX" + robot.links[k].label)
     return smallest_share(values[first : first + 10], prior.inertia[k])[0]
 
@@ -132,7 +132,7 @@ def _nrmse(result: Identification, values: Array) -> Array:
     return np.asarray(np.sqrt(squares / counts) / np.where(spread > 0.0, spread, np.nan))
 
 
-def _chance(result: Identification, fitted: Array) -> float:
+def _step_probability(result: Identification, fitted: Array) -> float:
     """Probability of so large a step from the estimate to the bodies, if the deviations are as stated."""
     step = fitted - result.values
     if not step.any():
@@ -145,17 +145,17 @@ def _chance(result: Identification, fitted: Array) -> float:
     return float(chi2.sf(float((along**2 / values[keep]).sum()), int(keep.sum())))
 
 
-def _units(result: Identification, problem: Problem) -> tuple[str, ...]:
+def _parameter_units(result: Identification, problem: Problem) -> tuple[str, ...]:
     return tuple(name.unit for name in problem.names)
 
 
-def _sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
+def _prior_sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
     """Where the prior of every link comes from."""
     nominal = "nominal values" if given is None else f"the prior '{given.name}'"
     return tuple("its size" if sized else nominal for sized in prior.from_sizes)
 
 
-def _notes(result: Identification) -> tuple[Message, ...]:
+def _friction_notes(result: Identification) -> tuple[Message, ...]:
     notes = []
     if not set(result.friction) <= set(PLAIN):
         notes.append(Message(

@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification, StoredIdentification
-from dynid.estimation.records import Known, check_shape, names_and_units
+from dynid.estimation.records import Known, check_shape, split_parameter_rows
 from dynid.messages import Message
 from dynid.physical.attribution import DETERMINED, Binding
 from dynid.robot.inertia import pseudo_inertia
@@ -64,7 +64,7 @@ class PhysicalParameters:
         bodies = robot.with_parameters(self.values[: len(robot.parameter_names)])
         links = list(bodies.links)
         for k in robot.active_links:
-            friction = self._friction(links[k].label) if self.holds_friction else ()
+            friction = self._plain_friction(links[k].label) if self.holds_friction else ()
             links[k] = replace(links[k], friction=friction)
         return replace(bodies, links=tuple(links))
 
@@ -120,7 +120,7 @@ class PhysicalParameters:
         found: PhysicalParameters = load(StoredPhysical, Path(path), remedy, PhysicalError)
         return found
 
-    def _friction(self, label: str) -> tuple[tuple[str, float], ...]:
+    def _plain_friction(self, label: str) -> tuple[tuple[str, float], ...]:
         found = []
         for block, symbol in zip(PLAIN, ("Fv", "Fc", "Fo"), strict=True):
             own = [v for n, v in zip(self.names, self.values, strict=True) if n.of_all_logs == symbol + label]
@@ -146,12 +146,12 @@ class BodyRow:
     from_data: float
 
 
-def _write(x: PhysicalParameters, data: Data) -> Data:
+def _write_layout(x: PhysicalParameters, data: Data) -> Data:
     rows = zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
     return {"parameters": dump(tuple[BodyRow, ...], tuple(BodyRow(*row) for row in rows)), **data}
 
 
-def _check(x: PhysicalParameters) -> PhysicalParameters:
+def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
     """What a file states must be about its robot and its identification, and the bodies must be some."""
     robot, result, p = x.identification.robot, x.identification, len(x.names)
     standard = robot.parameter_names
@@ -178,5 +178,7 @@ def _check(x: PhysicalParameters) -> PhysicalParameters:
 
 StoredPhysical = Annotated[
     PhysicalParameters,
-    Form((FORMAT, 1), read=lambda data: names_and_units(data, BodyRow), write=_write, check=_check),
+    Form(
+        (FORMAT, 1), read=lambda data: split_parameter_rows(data, BodyRow), write=_write_layout, check=_check_contents
+    ),
 ]

@@ -47,7 +47,7 @@ class Prior:
         return replace(self, inertia=self.inertia * by[:, None], rotor_scale=self.rotor_scale * by)
 
 
-def prior_of(robot: Robot, given: Robot | None) -> Prior:
+def find_prior(robot: Robot, given: Robot | None) -> Prior:
     """Prior of a robot; `given` is one the user believes in: there an impossible link is an error."""
     if given is not None:
         refuse_other_robot(robot, given, "the prior")
@@ -60,7 +60,7 @@ def prior_of(robot: Robot, given: Robot | None) -> Prior:
         if np.isnan(x).any() or is_massless(robot.links[k]):
             inertia.append(_with_mass(sized[k], x[9]))
             from_sizes.append(not x[9] > 0.0)
-        elif _can_be(x):
+        elif _is_possible(x):
             inertia.append(_thickened(x))
             from_sizes.append(False)
         else:
@@ -71,7 +71,7 @@ def prior_of(robot: Robot, given: Robot | None) -> Prior:
             inertia.append(sized[k])
             from_sizes.append(True)
     X = np.array([_keeping_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
-    about = np.array([_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
+    about = np.array([_inertia_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
     nominal = np.array([link.rotor for link in believed.links])
     rotor = np.where(np.isnan(nominal), ROTOR_SHARE * about, nominal)
     heaviest = HEAVIEST * np.maximum(X[:, 9], [body[9] for body in sized])
@@ -107,9 +107,9 @@ def bodies_from_sizes(robot: Robot) -> list[Array]:
 def refuse_impossible(robot: Robot) -> None:
     """Raise where links of a robot are no bodies, naming all of them."""
     bad = [
-        f"{link.name} ({_why(link.inertia)})"
+        f"{link.name} ({_describe_impossible(link.inertia)})"
         for link in robot.links
-        if not np.isnan(link.inertia).any() and not is_massless(link) and not _can_be(link.inertia)
+        if not np.isnan(link.inertia).any() and not is_massless(link) and not _is_possible(link.inertia)
     ]
     bad += [f"{link.name} ({ROTOR} = {link.rotor:.3g})" for link in robot.links if link.rotor < 0.0]
     if bad:
@@ -125,7 +125,8 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
         raise PhysicalError(
             "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': its "
             "parameters are {parameters}, those of the result {expected}", subject=what, other_robot=other.name,
-            robot=robot.name, parameters=_first(other.parameter_names), expected=_first(robot.parameter_names),
+            robot=robot.name, parameters=_range_text(other.parameter_names),
+            expected=_range_text(robot.parameter_names),
         )  # fmt: skip
     for mine, its in zip(robot.links, other.links, strict=True):
         apart = max(
@@ -141,7 +142,7 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
             )  # fmt: skip
 
 
-def _first(names: Sequence[str]) -> str:
+def _range_text(names: Sequence[str]) -> str:
     return f"{names[0]} .. {names[-1]} ({len(names)})"
 
 
@@ -149,18 +150,20 @@ def _zero_mask(link: Link) -> Array:
     return np.array([symbol in link.zero for symbol in SYMBOLS])
 
 
-def _can_be(x: Array) -> bool:
+def _is_possible(x: Array) -> bool:
     """Whether a body can have ten parameters; flat ones and thin rods, on the border, count."""
-    return bool(x[9] > 0.0) and bool(np.linalg.eigvalsh(_spread(x)).min() >= -1e-6 * max(np.trace(_spread(x)), 0.0))
+    return bool(x[9] > 0.0) and bool(
+        np.linalg.eigvalsh(_mass_covariance(x)).min() >= -1e-6 * max(np.trace(_mass_covariance(x)), 0.0)
+    )
 
 
-def _spread(x: Array) -> Array:
+def _mass_covariance(x: Array) -> Array:
     """Covariance (3, 3) of the mass about its centre, m^2."""
     P, m = pseudo_inertia(x), x[9]
     return np.asarray(P[:3, :3] / m - np.outer(P[:3, 3], P[:3, 3]) / m**2)
 
 
-def _why(x: Array) -> str:
+def _describe_impossible(x: Array) -> str:
     if not x[9] > 0.0:
         return f"its mass is {x[9]:.3g} kg"
     J = np.linalg.eigvalsh(to_body(x).inertia)
@@ -169,7 +172,7 @@ def _why(x: Array) -> str:
 
 def _thickened(x: Array) -> Array:
     """The same mass and centre, with some thickness where the body is flat."""
-    values, V = np.linalg.eigh(_spread(x))
+    values, V = np.linalg.eigh(_mass_covariance(x))
     floor = max(THINNEST * float(values[-1]), 1e-8)
     if values[0] >= floor:
         return np.array(x)
@@ -191,13 +194,13 @@ def _keeping_zeros(x: Array, link: Link) -> Array:
         body = to_body(x)
         centre = np.where(zero[6:9], 0.0, body.com) * shrink
         tried = np.where(zero, 0.0, from_body(Body(body.mass, centre, body.inertia)))
-        if _can_be(tried):
+        if _is_possible(tried):
             return _thickened(tried) if not zero[:6].any() else tried
-    S = np.diag(np.linalg.eigvalsh(_spread(x)).mean() * np.ones(3))
+    S = np.diag(np.linalg.eigvalsh(_mass_covariance(x)).mean() * np.ones(3))
     return from_body(Body(float(x[9]), np.zeros(3), x[9] * (np.trace(S) * np.eye(3) - S)))
 
 
-def _about_axis(x: Array, link: Link) -> float:
+def _inertia_about_axis(x: Array, link: Link) -> float:
     """Inertia about the joint's axis, or mass for sliding joints."""
     if link.kind != "revolute":
         return float(x[9])

@@ -46,13 +46,13 @@ class Seen:
     doubt: Array
 
 
-def seen_by(result: Identification) -> Seen:
+def identified_combinations(result: Identification) -> Seen:
     """Take a result's parameters apart."""
     base, standard = result.equation.base, result.robot.parameter_names
     own = dict(zip(base.names, base.matrix, strict=True))
     place = {name: k for k, name in enumerate(result.names)}
     others = tuple(k for k, name in enumerate(result.names) if name not in own)
-    hidden = _hidden(result, set(own))
+    hidden = _hidden_columns(result, set(own))
     names = (*standard, *(result.names[k] for k in others), *hidden)
     matrix = np.zeros((len(place), len(names)))
     for name, k in place.items():
@@ -77,7 +77,7 @@ def seen_by(result: Identification) -> Seen:
     return Seen(names, matrix, others, np.array(sizes), centre, doubt)
 
 
-def _hidden(result: Identification, base: set[Parameter]) -> dict[Parameter, dict[Parameter, float]]:
+def _hidden_columns(result: Identification, base: set[Parameter]) -> dict[Parameter, dict[Parameter, float]]:
     """Columns of no link that are in the sums of others: lost in these data, or the same on every motion."""
     found = {name: dict(shares) for name, shares in result.joined.items() if name not in base and shares}
     logs, equation = len(result.factors), result.equation
@@ -141,7 +141,7 @@ class Problem:
         return float(((self.data @ (self.seen @ x - self.estimate)) ** 2).sum()) / self.unit**2
 
 
-def problem_of(result: Identification, seen: Seen, prior: Prior, demands: Demands) -> Problem:
+def build_problem(result: Identification, seen: Seen, prior: Prior, demands: Demands) -> Problem:
     """Write down a result's problem."""
     robot, estimate = result.robot, np.asarray(result.values)
     names = seen.names
@@ -153,7 +153,7 @@ def problem_of(result: Identification, seen: Seen, prior: Prior, demands: Demand
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
     problem = Problem(
         names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen.matrix, estimate,
-        unit * A, unit, _squares(result), equal, below,
+        unit * A, unit, _residual_squares(result), equal, below,
     )  # fmt: skip
     return _in_coordinates(result, seen, problem, prior)
 
@@ -167,7 +167,7 @@ def weighted_rows(result: Identification) -> Array:
     return np.asarray(np.linalg.qr(np.concatenate(rows), mode="r"))
 
 
-def _squares(result: Identification) -> float:
+def _residual_squares(result: Identification) -> float:
     """Sum of squares that the estimate leaves, in the noise's variance."""
     left = 0.0
     for of_log in result.factors:
@@ -176,7 +176,7 @@ def _squares(result: Identification) -> float:
     return left
 
 
-def suited(result: Identification, seen: Seen, prior: Prior) -> Prior:
+def scale_prior_to_data(result: Identification, seen: Seen, prior: Prior) -> Prior:
     """The prior with the links from sizes so heavy as the data want all of them together."""
     if not any(prior.from_sizes):
         return prior
@@ -227,7 +227,7 @@ def _in_coordinates(result: Identification, seen: Seen, problem: Problem, prior:
     for k in robot.active_links:
         row = place[robot.links[k].parameter(ROTOR)]
         if ROTOR in robot.links[k].zero or not free or names[row] in robot.declared_rotors:
-            constant[row] = 0.0 if ROTOR in robot.links[k].zero else _rotor_beside(result, robot, k)
+            constant[row] = 0.0 if ROTOR in robot.links[k].zero else _assumed_rotor_inertia(result, robot, k)
             continue
         column = np.zeros(len(names))
         column[row] = prior.rotor_scale[k]
@@ -252,7 +252,7 @@ def _in_coordinates(result: Identification, seen: Seen, problem: Problem, prior:
     )  # fmt: skip
 
 
-def _rotor_beside(result: Identification, robot: Robot, k: int) -> float:
+def _assumed_rotor_inertia(result: Identification, robot: Robot, k: int) -> float:
     """Rotor inertia that the data do not know: the declared one; none where links hold it, else the nominal one."""
     nominal = robot.links[k].rotor
     if ROTOR + robot.links[k].label in robot.declared_rotors:

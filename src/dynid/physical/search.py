@@ -43,18 +43,18 @@ class Found:
     row_pressure: Array
 
 
-def search(problem: Problem) -> Found:
+def search_bodies(problem: Problem) -> Found:
     """Find the bodies; raise PhysicalError where demands exclude one another."""
     links, rows = len(problem.links), len(problem.below.right)
     x = nearest_with_estimate(problem)
     if x is not None:
-        return Found(_checked(problem, x), None, np.zeros(links), np.zeros(rows))
+        return Found(_check_solution(problem, x), None, np.zeros(links), np.zeros(rows))
     first = best_fit(problem, TIE)
     distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
     squares = (problem.squares + problem.cost(first.x)) * problem.unit**2
     weight = TOLERATED * squares / max(distance, 1e-300)
     found = best_fit(problem, weight) if weight > TIE else first
-    return replace(found, x=_checked(problem, found.x))
+    return replace(found, x=_check_solution(problem, found.x))
 
 
 def best_fit(problem: Problem, weight: float) -> Found:
@@ -69,12 +69,16 @@ def best_fit(problem: Problem, weight: float) -> Found:
     b = problem.data @ problem.estimate - A @ x0
     rows = [
         Rows("equal", sparse.hstack([sparse.csc_matrix(A @ Z), -sparse.eye(residuals)]), b),
-        Rows("below", _wide(problem.below.matrix @ Z, residuals), problem.below.right - problem.below.matrix @ x0),
-        _bodies(problem, x0, Z, MARGIN, residuals),
+        Rows(
+            "below",
+            _append_zero_columns(problem.below.matrix @ Z, residuals),
+            problem.below.right - problem.below.matrix @ x0,
+        ),
+        _body_cones(problem, x0, Z, MARGIN, residuals),
     ]
     answer = minimise(hessian, gradient, rows)
     if answer.status == "infeasible":
-        broken = _conflict(problem)
+        broken = _find_conflict(problem)
         if broken or problem.unit < 1e-12 * SOFTER:
             raise PhysicalError(
                 "constraints_infeasible", "no real bodies satisfy all that is asked for; in the way: {constraints}",
@@ -96,31 +100,35 @@ def best_fit(problem: Problem, weight: float) -> Found:
 
 def nearest_with_estimate(problem: Problem) -> Array | None:
     """Bodies nearest to the prior among those that have the estimate exactly; None where there are none."""
-    start, N = _with_estimate(problem), _hidden(problem)
+    start, N = _nearest_point_with_estimate(problem), _hidden_directions(problem)
     if start is None:
         return None
     if not N.shape[1]:
-        return start if _smallest(problem, start) >= MARGIN and _excess(problem, start) <= SLACK else None
+        return (
+            start
+            if _smallest_eigenvalue(problem, start) >= MARGIN and _largest_violation(problem, start) <= SLACK
+            else None
+        )
     D = problem.doubt[:, None] * N
     away = problem.doubt * (start - problem.centre)
     rows = [
         Rows("below", problem.below.matrix @ N, problem.below.right - problem.below.matrix @ start + SLACK),
-        _bodies(problem, start, N, MARGIN, 0),
+        _body_cones(problem, start, N, MARGIN, 0),
     ]
     answer = minimise(D.T @ D, D.T @ away, rows)
     if answer.status != "solved":
         return None
     x = start + N @ answer.v
-    return x if _smallest(problem, x) > 0.9 * MARGIN and _excess(problem, x) < 1e-6 else None
+    return x if _smallest_eigenvalue(problem, x) > 0.9 * MARGIN and _largest_violation(problem, x) < 1e-6 else None
 
 
-def _bodies(problem: Problem, x0: Array, Z: Array, margin: float, more: int) -> Rows:
+def _body_cones(problem: Problem, x0: Array, Z: Array, margin: float, more: int) -> Rows:
     """Svec of S - margin for every link, S being those of x0 + Z v."""
     size = 10 * len(problem.links)
-    return Rows("psd", _wide(-Z[:size], more), x0[:size] - margin * np.tile(UNIT, len(problem.links)))
+    return Rows("psd", _append_zero_columns(-Z[:size], more), x0[:size] - margin * np.tile(UNIT, len(problem.links)))
 
 
-def _wide(matrix: Array, more: int) -> Matrix:
+def _append_zero_columns(matrix: Array, more: int) -> Matrix:
     return sparse.hstack([sparse.csc_matrix(matrix), sparse.csc_matrix((len(matrix), more))])
 
 
@@ -138,7 +146,7 @@ def _equations(problem: Problem) -> tuple[Array, Array]:
     return np.asarray(x0), _null_space(E)
 
 
-def _with_estimate(problem: Problem) -> Array | None:
+def _nearest_point_with_estimate(problem: Problem) -> Array | None:
     """The point nearest to the prior that has the estimate and satisfies the equations, bodies or not."""
     C = np.concatenate([problem.seen, problem.equal.matrix])
     d = np.concatenate([problem.estimate, problem.equal.right])
@@ -150,7 +158,7 @@ def _with_estimate(problem: Problem) -> Array | None:
     return x if np.abs(C @ x - d).max() < 1e-9 * (1.0 + np.abs(d).max()) else None
 
 
-def _hidden(problem: Problem) -> Array:
+def _hidden_directions(problem: Problem) -> Array:
     """Directions that leave identified parameters and equations as they are."""
     C = np.concatenate([problem.seen, problem.equal.matrix])
     return _null_space(C / np.maximum(np.linalg.norm(C, axis=1), 1e-300)[:, None])
@@ -162,21 +170,21 @@ def _null_space(C: Array) -> Array:
     return np.asarray(Vt[rank:].T)
 
 
-def _smallest(problem: Problem, x: Array) -> float:
+def _smallest_eigenvalue(problem: Problem, x: Array) -> float:
     """Smallest eigenvalue of S over all links."""
     return min(float(np.linalg.eigvalsh(smat(x[10 * i : 10 * i + 10]))[0]) for i in range(len(problem.links)))
 
 
-def _excess(problem: Problem, x: Array) -> float:
+def _largest_violation(problem: Problem, x: Array) -> float:
     """How far rows are violated at most, over their size."""
     over = problem.below.matrix @ x - problem.below.right
     off = problem.equal.matrix @ x - problem.equal.right
     return float(np.max([0.0, *over, *np.abs(off)]))
 
 
-def _checked(problem: Problem, x: Array) -> Array:
+def _check_solution(problem: Problem, x: Array) -> Array:
     """Verify eigenvalues and rows of what is handed out."""
-    smallest, excess = _smallest(problem, x), _excess(problem, x)
+    smallest, excess = _smallest_eigenvalue(problem, x), _largest_violation(problem, x)
     if smallest < 0.5 * MARGIN or excess > 1e-6:
         raise PhysicalError(
             "body_search_outside_bounds", "the search for real bodies ended outside its bounds (eigenvalue "
@@ -186,7 +194,7 @@ def _checked(problem: Problem, x: Array) -> Array:
     return x
 
 
-def _conflict(problem: Problem) -> list[str]:
+def _find_conflict(problem: Problem) -> list[str]:
     """Demands that exclude one another: those that must give way if as few as possible do; none: nothing does."""
     labels = [*problem.equal.labels, *problem.below.labels]
     C = np.concatenate([problem.equal.matrix, problem.below.matrix])
@@ -196,7 +204,7 @@ def _conflict(problem: Problem) -> list[str]:
     both = Rows("below", sparse.hstack([sparse.csc_matrix(C), -eye]), right)
     back = Rows("below", sparse.hstack([sparse.csc_matrix(-C[:e]), -eye.tocsr()[:e]]), -right[:e])
     sign = Rows("below", sparse.hstack([sparse.csc_matrix((k, n)), -eye]), np.zeros(k))
-    bodies = _bodies(problem, np.zeros(n), np.eye(n), 2.0 * MARGIN, k)
+    bodies = _body_cones(problem, np.zeros(n), np.eye(n), 2.0 * MARGIN, k)
     near = sparse.diags(np.concatenate([np.full(n, 1e-6), np.zeros(k)]))
     gradient = np.concatenate([-1e-6 * problem.centre, np.ones(k)])
     answer = minimise(near, gradient, [both, back, sign, bodies])

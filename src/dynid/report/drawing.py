@@ -7,7 +7,7 @@ import numpy as np
 from dynid.dynamics.kernels.geometry import Poses, link_poses
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DynidError
-from dynid.report.elements import Figure, Trace, numbers, plot_text
+from dynid.report.elements import Figure, Trace, plot_text, typed_array
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -38,17 +38,19 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
         return None
     points = {k: p[0] for k, p in poses.position.items()}
     size = max(float(np.ptp(np.array(list(points.values())), axis=0).max()), 0.1)
-    traces = [_links(robot, poses, points)]
-    traces += [_frame(points[-1], np.eye(3), BASE * size, "base")]
+    traces = [_link_traces(robot, poses, points)]
+    traces += [_frame_trace(points[-1], np.eye(3), BASE * size, "base")]
     last = robot.topological_order[-1]
     traces += [
-        _frame(points[last], poses.rotation[last][0], 0.14 * size, f"frame of {plot_text(robot.links[last].name)}")
+        _frame_trace(
+            points[last], poses.rotation[last][0], 0.14 * size, f"frame of {plot_text(robot.links[last].name)}"
+        )
     ]
     for kind, colour in (("revolute", REVOLUTE), ("prismatic", PRISMATIC)):
-        traces += _joints(robot, poses, points, kind, colour, 0.09 * size)
+        traces += _joint_traces(robot, poses, points, kind, colour, 0.09 * size)
     return Figure(
         f"Skeleton of {robot.name} in three dimensions, to be turned with the mouse or a finger",
-        traces, space(np.array(list(points.values()))), 460,
+        traces, space_layout(np.array(list(points.values()))), 460,
         "Drag to turn, scroll or pinch to zoom. Orange: axes of revolute joints; violet: of prismatic ones; "
         "red, green, blue: x, y, z of the base and of the last link.",
     )  # fmt: skip
@@ -65,14 +67,14 @@ def draw_path(robot: Robot, q: Array) -> Figure | None:
         return None
     last = robot.topological_order[-1]
     name = plot_text(robot.links[last].name)
-    path = _line(poses.position[last], PATH, 4, f"path of {name}")
+    path = _line_trace(poses.position[last], PATH, 4, f"path of {name}")
     note = f"Blue: path of the frame of {robot.links[last].name}; the skeleton stands where it begins. {start.note}"
     label = f"Path of the last link of {robot.name} in three dimensions"
-    layout = space(np.concatenate([poses.position[last], [p[0] for p in poses.position.values()]]))
+    layout = space_layout(np.concatenate([poses.position[last], [p[0] for p in poses.position.values()]]))
     return Figure(label, [path, *start.traces], layout, start.height, note)
 
 
-def space(points: Array) -> dict[str, object]:
+def space_layout(points: Array) -> dict[str, object]:
     """Layout of a drawing in space: a cube around points (N, 3) and axes there, so that every robot fits."""
     low, high = points.min(axis=0), points.max(axis=0)
     middle, half = (low + high) / 2.0, (0.5 + BASE) * max(float((high - low).max()), 0.1)
@@ -90,7 +92,7 @@ def space(points: Array) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _links(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
+def _link_traces(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
     """Lines from frame to frame, and to the points at which loops are closed."""
     rows: list[Array] = []
     for k, link in enumerate(robot.links):
@@ -100,10 +102,12 @@ def _links(robot: Robot, poses: Poses, points: dict[int, Array]) -> Trace:
         for name, point in zip(closure.links, closure.points, strict=True):
             k = place.get(name, -1)  # or the base
             rows += [points[k], points[k] + poses.rotation[k][0] @ point, np.full(3, np.nan)]
-    return _line(np.array(rows), LINK, 9, "links")
+    return _line_trace(np.array(rows), LINK, 9, "links")
 
 
-def _joints(robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float) -> list[Trace]:
+def _joint_traces(
+    robot: Robot, poses: Poses, points: dict[int, Array], kind: str, colour: str, half: float
+) -> list[Trace]:
     own = [k for k in robot.tree_joints if robot.links[k].kind == kind]
     if not own:
         return []
@@ -112,20 +116,20 @@ def _joints(robot: Robot, poses: Poses, points: dict[int, Array], kind: str, col
     centres = np.array([points[k] for k in own])
     names = [plot_text(robot.links[k].joint) for k in own]
     marks = {
-        **_line(centres, colour, 1, kind), "mode": "markers", "marker": {"size": 4, "color": colour},
+        **_line_trace(centres, colour, 1, kind), "mode": "markers", "marker": {"size": 4, "color": colour},
         "hovertext": names, "hoverinfo": "text",
     }  # fmt: skip
-    return [_line(np.array(rows), colour, 6, kind), marks]
+    return [_line_trace(np.array(rows), colour, 6, kind), marks]
 
 
-def _frame(origin: Array, rotation: Array, length: float, name: str) -> Trace:
+def _frame_trace(origin: Array, rotation: Array, length: float, name: str) -> Trace:
     rows = [x for k in range(3) for x in (origin, origin + length * rotation[:, k], origin)]
     colours = [colour for colour in AXES for _ in range(3)]
-    return {**_line(np.array(rows), "", 4, name), "line": {"width": 4, "color": colours}}
+    return {**_line_trace(np.array(rows), "", 4, name), "line": {"width": 4, "color": colours}}
 
 
-def _line(rows: Array, colour: str, width: int, name: str) -> Trace:
-    x, y, z = (numbers(column) for column in rows.T)
+def _line_trace(rows: Array, colour: str, width: int, name: str) -> Trace:
+    x, y, z = (typed_array(column) for column in rows.T)
     return {
         "type": "scatter3d", "mode": "lines", "x": x, "y": y, "z": z, "name": name, "hoverinfo": "name",
         "line": {"color": colour, "width": width}, "connectgaps": False,

@@ -33,7 +33,7 @@ STEERING = re.compile(
 """Controls and formats of Unicode (Cc, Cf) but line ends and tabulators: they could make a name read as another."""
 
 
-def number(value: float, digits: int = 4) -> str:
+def number_text(value: float, digits: int = 4) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
     if not math.isfinite(value):
         return "-"
@@ -42,7 +42,7 @@ def number(value: float, digits: int = 4) -> str:
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-", unique=False)
 
 
-def percent(share: float) -> str:
+def percent_text(share: float) -> str:
     """A share in percent, two digits."""
     if not math.isfinite(share):
         return "-"
@@ -56,7 +56,7 @@ def plot_text(text: str) -> str:
     return html.escape("".join(c if c.isprintable() else " " for c in shown), quote=False)
 
 
-def visible(content: str) -> str:
+def escape_control_characters(content: str) -> str:
     """A text without characters that steer how others are shown (directions, joiners, controls): blanks instead."""
     return STEERING.sub(" ", content)
 
@@ -66,7 +66,7 @@ def short_name(text: str) -> str:
     return PurePath(text).name if PurePath(text).is_absolute() else text
 
 
-def unit(text: str) -> str:
+def unit_text(text: str) -> str:
     """A unit with raised exponents, which no line break divides."""
     raised = text.replace("^2", "\N{SUPERSCRIPT TWO}").replace("^3", "\N{SUPERSCRIPT THREE}")
     return raised.replace(" ", "\N{NO-BREAK SPACE}")
@@ -92,7 +92,7 @@ class Figure:
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def numbers(x: Array) -> dict[str, Any]:
+def typed_array(x: Array) -> dict[str, Any]:
     """Numbers as Plotly's typed arrays: single precision is more than a screen shows."""
     data = np.ascontiguousarray(x, dtype="<f4")
     packed: dict[str, Any] = {"dtype": "f4", "bdata": base64.b64encode(data.tobytes()).decode("ascii")}
@@ -103,7 +103,7 @@ def line(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
     """A curve; `name` must have gone through `plot_text` if it comes from a file."""
     width, dash = more.pop("width", 1.4), more.pop("dash", "solid")
     return {
-        "type": "scatter", "mode": "lines", "x": numbers(x), "y": numbers(y), "name": name,
+        "type": "scatter", "mode": "lines", "x": typed_array(x), "y": typed_array(y), "name": name,
         "line": {"color": colour, "width": width, "dash": dash}, **more,
     }  # fmt: skip
 
@@ -123,7 +123,7 @@ def log_axis(title: str, lowest: float, highest: float, **more: Any) -> dict[str
     return axis(title, type="log", **ticks, **more)
 
 
-def named(names: Sequence[str]) -> dict[str, Any]:
+def named_axis(names: Sequence[str]) -> dict[str, Any]:
     """An axis of numbers 0, 1, ... that shows names, which need not differ."""
     return {"tickvals": list(range(len(names))), "ticktext": [plot_text(name) for name in names], "automargin": True}
 

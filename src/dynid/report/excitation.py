@@ -26,11 +26,11 @@ from dynid.report.elements import (
     corner_title,
     line,
     log_axis,
-    number,
-    percent,
+    number_text,
+    percent_text,
     plot_text,
 )
-from dynid.report.elements import unit as raised
+from dynid.report.elements import unit_text as raised
 from dynid.report.page import Section, render_page
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -57,20 +57,20 @@ def draw_search(history: SearchHistory) -> Figure:
     for descent in history.descents:
         if descent.start != history.chosen:
             first = {"showlegend": not traces, "legendgroup": "others", "opacity": 0.55}
-            traces.append(_line(descent, _others(history), OTHERS, width=1.2, **first))
+            traces.append(_descent_trace(descent, _other_starts_label(history), OTHERS, width=1.2, **first))
     best = history.best
     chosen = f"start {best.start + 1}: this motion"
-    traces.append(_line(best, chosen, COLOURS[0], width=2.6))
+    traces.append(_descent_trace(best, chosen, COLOURS[0], width=2.6))
     layout = {
-        "xaxis": axis("iteration", rangemode="tozero"), "yaxis": _upright(history),
+        "xaxis": axis("iteration", rangemode="tozero"), "yaxis": _criterion_axis(history),
         "showlegend": len(traces) > 1, "hovermode": "closest",
     }  # fmt: skip
-    return Figure(f"{name_of(history.criterion).capitalize()} while searching", traces, layout, 360)
+    return Figure(f"{criterion_name(history.criterion).capitalize()} while searching", traces, layout, 360)
 
 
-def _upright(history: SearchHistory) -> dict[str, Any]:
+def _criterion_axis(history: SearchHistory) -> dict[str, Any]:
     """The axis of the criterion; values far above the best are left outside, to show where the lines end."""
-    name = name_of(history.criterion)
+    name = criterion_name(history.criterion)
     lowest = min(float(descent.values.min()) for descent in history.descents)
     highest = max(float(descent.values.max()) for descent in history.descents)
     if lowest <= 0.0:  # a log determinant
@@ -79,16 +79,16 @@ def _upright(history: SearchHistory) -> dict[str, Any]:
     return log_axis(name, lowest, highest, range=[math.log10(0.93 * lowest), math.log10(1.07 * highest)])
 
 
-def name_of(criterion: str) -> str:
+def criterion_name(criterion: str) -> str:
     """A criterion in words."""
     return NAMES.get(criterion, criterion)
 
 
-def tell_search(history: SearchHistory, columns: int) -> str:
+def describe_search(history: SearchHistory, columns: int) -> str:
     """What is seen in the drawing, and what may do better; columns: of the matrix W."""
     best, count = history.best, len(history.descents)
     valid = [descent for descent in history.descents if not descent.refused]
-    near = sum(ratio(descent.end, best.end, history.criterion, columns) <= NEAR for descent in valid)
+    near = sum(criterion_ratio(descent.end, best.end, history.criterion, columns) <= NEAR for descent in valid)
     said = []
     if count > 1:
         said.append(f"{near} of {count} starts ended within 10 % of the best, which is start {best.start + 1}.")
@@ -100,7 +100,7 @@ def tell_search(history: SearchHistory, columns: int) -> str:
         said.append(f"The search was stopped early{ran}; more time (--time-budget) may do better.")
     elif drop > FALLING:
         said.append(
-            f"The best start still fell by {percent(drop)} over the last tenth of its iterations; "
+            f"The best start still fell by {percent_text(drop)} over the last tenth of its iterations; "
             f"a search with more starts (--starts {2 * history.planned}) may do better."
         )
     elif 2 * near < count or count == 1:
@@ -117,22 +117,27 @@ def last_drop(descent: Descent, criterion: str, columns: int) -> float:
     if len(values) < 2:
         return 0.0
     before = values[iterations <= LAST_PART * iterations[-1]]
-    return 1.0 - 1.0 / max(ratio(float(before[-1]), float(values[-1]), criterion, columns), 1.0) if len(before) else 0.0
+    return (
+        1.0 - 1.0 / max(criterion_ratio(float(before[-1]), float(values[-1]), criterion, columns), 1.0)
+        if len(before)
+        else 0.0
+    )
 
 
-def ratio(value: float, best: float, criterion: str, columns: int) -> float:
+def criterion_ratio(value: float, best: float, criterion: str, columns: int) -> float:
     """How many times larger a criterion is; a log determinant counts as the geometric mean of the variances."""
     if criterion == "d":
         return math.exp((value - best) / columns)
     return value / best
 
 
-def _others(history: SearchHistory) -> str:
+def _other_starts_label(history: SearchHistory) -> str:
     return "other starts" if len(history.descents) > 2 else "the other start"
 
 
-def _line(descent: Descent, name: str, colour: str, **more: Any) -> Trace:
-    hover = f"start {descent.start + 1} ({number(descent.seconds, 2)} s)<br>iteration %{{x}}: %{{y:.4g}}<extra></extra>"
+def _descent_trace(descent: Descent, name: str, colour: str, **more: Any) -> Trace:
+    seconds = number_text(descent.seconds, 2)
+    hover = f"start {descent.start + 1} ({seconds} s)<br>iteration %{{x}}: %{{y:.4g}}<extra></extra>"
     return line(descent.iterations.astype(np.float64), descent.values, name, colour, hovertemplate=hover, **more)
 
 
@@ -183,7 +188,7 @@ class MotionSection:
         ]
         head = ("joint", *(quantity for quantity, _, _ in _QUANTITIES), *("effort" for _ in effort))
         table = Table("Use of limits: peak over limit", head, rows)
-        return {"warnings": e.warnings, "table": table, "figures": [_curves(subject, *q) for q in _QUANTITIES]}
+        return {"warnings": e.warnings, "table": table, "figures": [_joint_curves(subject, *q) for q in _QUANTITIES]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,7 @@ class SearchSection:
         history = subject.excitation.history
         if history is None:
             return None
-        told = tell_search(history, len(subject.excitation.rows.names))
+        told = describe_search(history, len(subject.excitation.rows.names))
         continued = isinstance(subject.excitation.shape, PointsShape)
         return {"drawing": draw_search(history), "told": told, "continued": continued}
 
@@ -235,8 +240,8 @@ class ProgressSection:
             "showlegend": False,
         }
         return {
-            "criterion": e.criterion, "first": number(e.first_value, 4), "value": number(e.value, 4),
-            "condition": number(e.condition, 4), "scaling": number(e.scaling, 4),
+            "criterion": e.criterion, "first": number_text(e.first_value, 4), "value": number_text(e.value, 4),
+            "condition": number_text(e.condition, 4), "scaling": number_text(e.scaling, 4),
             "drawing": Figure("Condition number over the motion", traces, layout, 300),
         }  # fmt: skip
 
@@ -256,12 +261,14 @@ class ExpectedSection:
         for (name, error), unit in zip(errors.items(), e.rows.units, strict=True):
             value = values.get(name, math.nan)
             share = error / abs(value) if value else math.inf
-            known = [cell(value, number(value, 4)), cell(share, percent(share))] if values else []
+            known = [cell(value, number_text(value, 4)), cell(share, percent_text(share))] if values else []
             order = share if math.isfinite(share) else -1.0
-            rows.append((order, [Cell(name), Cell(raised(unit), mark="soft"), cell(error, number(error, 3)), *known]))
+            rows.append(
+                (order, [Cell(name), Cell(raised(unit), mark="soft"), cell(error, number_text(error, 3)), *known])
+            )
         head = ("parameter", "unit", "deviation", *(("nominal", "relative") if values else ()))
         ranked = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
-        return {"table": Table("Expected standard deviations", head, ranked, 2), "noise": _noise(subject)}
+        return {"table": Table("Expected standard deviations", head, ranked, 2), "noise": _noise_text(subject)}
 
 
 def nominal_values(excitation: Excitation) -> dict[str, float]:
@@ -272,14 +279,14 @@ def nominal_values(excitation: Excitation) -> dict[str, float]:
     return {name: float(x) for name, x in zip(base.names, values, strict=True) if np.isfinite(x) and x != 0.0}
 
 
-def _noise(subject: Design) -> str:
+def _noise_text(subject: Design) -> str:
     """The noise that is assumed, with its unit; of each channel where they differ."""
     sigma = subject.noise[:1] if (subject.noise == subject.noise[0]).all() else subject.noise
-    unit = " or ".join(_units(subject.excitation.robot, *_UNITS[subject.excitation.rows.model]))
-    return f"{', '.join(number(float(s), 4) for s in sigma)} {unit}".replace(" ", _SPACE)
+    unit = " or ".join(_joint_units(subject.excitation.robot, *_UNITS[subject.excitation.rows.model]))
+    return f"{', '.join(number_text(float(s), 4) for s in sigma)} {unit}".replace(" ", _SPACE)
 
 
-def _units(robot: Robot, turning: str, sliding: str) -> list[str]:
+def _joint_units(robot: Robot, turning: str, sliding: str) -> list[str]:
     """Those of a robot's joints: of revolute ones, prismatic ones, or both."""
     kinds = {robot.links[k].kind for k in robot.active_links}
     used = [unit for kind, unit in (("revolute", turning), ("prismatic", sliding)) if kind in kinds]
@@ -299,21 +306,21 @@ def condition_so_far(W: Array) -> tuple[Array, Array]:
     return ends / len(W), np.array(found)
 
 
-def _curves(subject: Design, quantity: str, letter: str, per: str) -> Figure:
+def _joint_curves(subject: Design, quantity: str, letter: str, per: str) -> Figure:
     e, motion = subject.excitation, subject.motion
-    unit = ", ".join(_units(e.robot, f"rad{per}", f"m{per}"))
+    unit = ", ".join(_joint_units(e.robot, f"rad{per}", f"m{per}"))
     traces: list[Trace] = []
     for j, name in enumerate(e.robot.joint_names):
         colour, own = COLOURS[j % len(COLOURS)], plot_text(name)
         traces.append(line(motion.t, getattr(motion, letter)[:, j], own, colour, legendgroup=own))
         ends = motion.t[[0, -1]]
         hidden = {"legendgroup": own, "showlegend": False, "hoverinfo": "skip", "dash": "dash", "width": 1}
-        traces += [line(ends, np.full(2, bound), own, colour, **hidden) for bound in _bounds(e, quantity, j)]
+        traces += [line(ends, np.full(2, bound), own, colour, **hidden) for bound in _finite_bounds(e, quantity, j)]
     layout = {"title": corner_title(f"{quantity} [{raised(unit)}]"), "xaxis": axis("t [s]"), "yaxis": axis("")}
     return Figure(f"{quantity.capitalize()} of all joints with their limits", traces, layout, 360)
 
 
-def _bounds(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
+def _finite_bounds(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
     limits = excitation.limits
     if quantity == "position":
         bounds = tuple(float(x) for x in limits.position[j])

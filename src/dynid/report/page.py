@@ -8,10 +8,10 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from dynid.concurrency import after_fork
+from dynid.concurrency import run_after_fork
 from dynid.estimation.identification import Identification, Origin
 from dynid.messages import Message
-from dynid.report.elements import visible
+from dynid.report.elements import escape_control_characters
 from dynid.report.replay import Replay
 from dynid.robot.transform import Array
 
@@ -47,12 +47,17 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
     for section in sections:
         filled = section.fill(subject)
         if filled is not None:
-            body = visible(environment().get_template(f"{section.name}.html").render(**filled))
+            body = escape_control_characters(environment().get_template(f"{section.name}.html").render(**filled))
             parts.append({"name": section.name, "title": section.title, "body": Markup(body)})  # escaped: autoescape
     return (
         environment()
         .get_template("page.html")
-        .render(title=visible(title), lead=visible(lead), parts=parts, plotly=plotly_script())
+        .render(
+            title=escape_control_characters(title),
+            lead=escape_control_characters(lead),
+            parts=parts,
+            plotly=plotly_script(),
+        )
     )
 
 
@@ -67,7 +72,7 @@ def environment() -> Environment:
     )  # fmt: skip
 
 
-after_fork(environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
+run_after_fork(environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
 
 
 @cache

@@ -44,14 +44,14 @@ def find_spectrum(seen: Survey, has_torques: bool) -> Spectrum:
     f, S = spectrum(x.t, x.q, seen.rate)
     velocity = S * (2.0 * np.pi * f[:, None]) ** 2
     torque = spectrum(x.t, x.tau, seen.rate)[1] if has_torques and x.tau is not None else None
-    bounds = _bounds(len(f))
+    bounds = _bin_starts(len(f))
     middle = np.array([f[start] for start in bounds])
     thin = [None if y is None else np.maximum.reduceat(y, bounds, axis=0) for y in (velocity, torque)]
     assert thin[0] is not None
     return Spectrum(middle, thin[0], thin[1])
 
 
-def _bounds(count: int) -> list[int]:
+def _bin_starts(count: int) -> list[int]:
     """Starts of bins that grow with frequency; the constant part is left out."""
     edges = np.unique(np.geomspace(1, max(count - 1, 1), SPECTRUM_POINTS).astype(int))
     return [int(k) for k in edges if k < count] or [0]
@@ -181,7 +181,7 @@ def replay_logs(
     on_progress: Callable[[str, float], None] | None = None,
 ) -> tuple[Replay, ...]:
     """Read logs again; fitted: they are those of the result, in its order; pages: how many logs share the page."""
-    return tuple(_replay(result, log, k if fitted else 0, pages, on_progress) for k, log in enumerate(logs))
+    return tuple(_replay_log(result, log, k if fitted else 0, pages, on_progress) for k, log in enumerate(logs))
 
 
 def column_values(result: Identification, log: int) -> Array:
@@ -211,7 +211,7 @@ def _treatment(result: Identification, log: Log, seen: Survey) -> Treatment:
     return treat_like(seen, result.cutoff, result.delay)
 
 
-def _replay(
+def _replay_log(
     result: Identification, log: Log, number: int, pages: int, on_progress: Callable[[str, float], None] | None
 ) -> Replay:
     equation = result.equation
@@ -220,7 +220,7 @@ def _replay(
     found = Findings(log.name, seen.rate, notes=list(log.notes))
     C = len(equation.channels)
     curves = Envelope(3 * C, int(np.clip(POINTS / (C * max(1, pages)), 100, 500)))
-    gauge = _Gauge(equation, column_values(result, min(number, len(result.factors) - 1)))
+    gauge = _ReplaySums(equation, column_values(result, min(number, len(result.factors) - 1)))
     for rows in rows_of(equation, log, number=number, seen=seen, treatment=treatment, found=found):
         measured, predicted = gauge.add(rows)
         curves.add(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
@@ -235,7 +235,7 @@ def _replay(
     return Replay(log.name, found, curves, clouds, find_spectrum(seen, equation.options.has_torques), rmse, nrmse)
 
 
-class _Gauge:
+class _ReplaySums:
     """Sums and clouds under way."""
 
     def __init__(self, equation: Equation, values: Array) -> None:
@@ -243,7 +243,9 @@ class _Gauge:
         self.equation, self.values = equation, values
         self.count, self.squares, self.mean, self.power = 0, np.zeros(C), np.zeros(C), np.zeros(C)
         friction = equation.is_direct and equation.options.model in ("torque", "torque+reaction") and equation.friction
-        self.shared = [_of_velocity(equation, channel) for channel in equation.torque_channels] if friction else []
+        self.shared = (
+            [_velocity_friction_columns(equation, channel) for channel in equation.torque_channels] if friction else []
+        )
         self.clouds = [Cloud(CLOUD) for _ in self.shared]
 
     @property
@@ -275,7 +277,7 @@ class _Gauge:
         self.mean += shift * len(y) / self.count
 
 
-def _of_velocity(equation: Equation, channel: ChannelColumns) -> NDArray[np.bool_]:
+def _velocity_friction_columns(equation: Equation, channel: ChannelColumns) -> NDArray[np.bool_]:
     """Which of a channel's columns are friction that is a curve over the velocity."""
     blocks = [columns for name, columns in equation.blocks_of.items() if is_of_velocity(name)]
     return np.isin(channel.columns, np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64))

@@ -24,11 +24,11 @@ from dynid.report.elements import (
     Table,
     axis,
     cell,
-    named,
-    number,
-    numbers,
-    percent,
+    named_axis,
+    number_text,
+    percent_text,
     plot_text,
+    typed_array,
 )
 from dynid.report.page import Section, StandardValues, Subject, render_page
 from dynid.report.replay import replay_logs
@@ -142,8 +142,8 @@ class OverviewSection:
             rows.append([
                 Cell(name), Cell(r.verdict.level, mark=mark), Cell(r.robot.name), Cell(r.model), Cell(r.estimator),
                 Cell(", ".join(r.friction) or "none"),
-                cell(r.validation.mean, percent(r.validation.mean)), cell(r.fit.mean, percent(r.fit.mean)),
-                cell(r.rank, str(r.rank)), cell(r.condition, number(r.condition, 3)),
+                cell(r.validation.mean, percent_text(r.validation.mean)), cell(r.fit.mean, percent_text(r.fit.mean)),
+                cell(r.rank, str(r.rank)), cell(r.condition, number_text(r.condition, 3)),
                 cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
                 cell(len(set(r.warnings)), str(len(set(r.warnings)))),
             ])  # fmt: skip
@@ -170,12 +170,13 @@ class ErrorsSection:
         traces = [
             {
                 "type": "bar", "name": plot_text(name), "x": [channels.index(c) for c in r.channels],
-                "y": numbers(100.0 * np.nan_to_num(r.validation.nrmse)), "marker": {"color": COLOURS[k % len(COLOURS)]},
+                "y": typed_array(100.0 * np.nan_to_num(r.validation.nrmse)),
+                "marker": {"color": COLOURS[k % len(COLOURS)]},
             }
             for k, (name, r) in enumerate(zip(subject.names, subject.results, strict=True))
         ]  # fmt: skip
         layout = {
-            "xaxis": {**named(channels), "showgrid": False},
+            "xaxis": {**named_axis(channels), "showgrid": False},
             "yaxis": axis("NRMSE on validation data [%]"),
             "barmode": "group",
         }
@@ -195,31 +196,35 @@ class IntervalsSection:
         dispute = {name: subject.dispute(name) for name in subject.parameters} if subject.same_robot else {}
         ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
         head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
-        rows = [[Cell(name), *_cells(subject, name), *_apart(dispute, name)] for name in subject.parameters]
+        rows = [
+            [Cell(name), *_value_cells(subject, name), *_dispute_cells(dispute, name)] for name in subject.parameters
+        ]
         return {
             "table": Table(f"Values {PLUS_MINUS} half width of the 95 % interval", head, rows),
-            "drawing": _chart(subject, ranked[:READABLE]) if ranked else None,
+            "drawing": _interval_chart(subject, ranked[:READABLE]) if ranked else None,
             "same": subject.same_robot,
             "shown": min(len(ranked), READABLE),
         }
 
 
-def _cells(subject: Compared, name: str) -> list[Cell]:
+def _value_cells(subject: Compared, name: str) -> list[Cell]:
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.estimate(k, name)
-        cells.append(cell(value, f"{number(value, 4)} {PLUS_MINUS} {number(half, 2)}" if np.isfinite(value) else "-"))
+        cells.append(
+            cell(value, f"{number_text(value, 4)} {PLUS_MINUS} {number_text(half, 2)}" if np.isfinite(value) else "-")
+        )
     return cells
 
 
-def _apart(dispute: Mapping[str, float], name: str) -> list[Cell]:
+def _dispute_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
     if not dispute:
         return []
     d = dispute[name]
     return [cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
 
 
-def _chart(subject: Compared, names: Sequence[str]) -> Figure:
+def _interval_chart(subject: Compared, names: Sequence[str]) -> Figure:
     """Differences from the first result over the widest half width; parameters of any size share one scale."""
     traces = []
     count = len(subject.results)
@@ -236,14 +241,14 @@ def _chart(subject: Compared, names: Sequence[str]) -> Figure:
                 half.append(own / scale)
                 y.append(row + 0.7 * ((k + 0.5) / count - 0.5))
         traces.append({
-            "type": "scatter", "mode": "markers", "name": plot_text(subject.names[k]), "x": numbers(np.array(x)),
-            "y": numbers(np.array(y)),
-            "error_x": {"type": "data", "array": numbers(np.array(half)), "thickness": 1.2, "width": 2},
+            "type": "scatter", "mode": "markers", "name": plot_text(subject.names[k]), "x": typed_array(np.array(x)),
+            "y": typed_array(np.array(y)),
+            "error_x": {"type": "data", "array": typed_array(np.array(half)), "thickness": 1.2, "width": 2},
             "marker": {"color": COLOURS[k % len(COLOURS)], "size": 6},
         })  # fmt: skip
     layout = {
         "xaxis": axis("difference / widest half width"), "hovermode": "closest",
-        "yaxis": {**named(names), "autorange": "reversed", "zeroline": False},
+        "yaxis": {**named_axis(names), "autorange": "reversed", "zeroline": False},
     }  # fmt: skip
     return Figure(
         "Parameters with intervals, relative to the first result", traces, layout, 90 + 22 * max(4, len(names))
@@ -305,20 +310,20 @@ def write_report(
                 "option_not_applicable", "logs, physical parameters and warnings go with a single result; a "
                 "comparison draws no curves",
             )  # fmt: skip
-        doubts = tuple(dict.fromkeys(said for one in results for said in _changed(one)))
+        doubts = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
         compared = replace(Compared.of(results, names, find_origin((), command, files)), doubts=doubts)
         page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
         if names is not None:
             raise DynidError("option_not_applicable", "names go with several results")
-        used, held_out = _opened(result, logs), _opened(result, validate)
+        used, held_out = _open_logs(result, logs), _open_logs(result, validate)
         if len(used) > len(result.factors):
             raise DynidError(
                 "log_count_mismatch", "the result was made from {logs} logs, {given} were given", "others are given "
                 "with {option}", logs=len(result.factors), given=len(used), option=Option("validate"),
             )  # fmt: skip
         count = min(len(used), 4) + min(len(held_out), 4)
-        doubts = (*_changed(result), *_foreign(result, used))
+        doubts = (*_find_changed_files(result), *_find_other_logs(result, used))
         subject = Subject(
             result,
             find_origin((*used, *held_out), command, files),
@@ -328,12 +333,12 @@ def write_report(
             doubts,
             tuple(warnings),
         )
-        page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=lead(result))
+        page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=summary_sentence(result))
     write_text(Path(path), page)
     return doubts
 
 
-def _foreign(result: Identification, used: Sequence[Log]) -> tuple[Message, ...]:
+def _find_other_logs(result: Identification, used: Sequence[Log]) -> tuple[Message, ...]:
     """Logs that are said to be those of the result, and whose files have other contents."""
     known = {file.sha256 for file in result.origin.inputs}
     if not known:
@@ -349,7 +354,7 @@ def _foreign(result: Identification, used: Sequence[Log]) -> tuple[Message, ...]
     )
 
 
-def _changed(result: Identification) -> tuple[Message, ...]:
+def _find_changed_files(result: Identification) -> tuple[Message, ...]:
     """Files of the robot that are still where they were, with other contents."""
     what = "{file}: the robot's file has changed since the identification; the page shows the robot as it was then"
     return tuple(
@@ -359,7 +364,7 @@ def _changed(result: Identification) -> tuple[Message, ...]:
     )
 
 
-def lead(result: Identification) -> str:
+def summary_sentence(result: Identification) -> str:
     """What was done, in one sentence."""
     source = SOURCES[result.model].format(len(result.joints))
     count = len(result.findings)
@@ -367,6 +372,6 @@ def lead(result: Identification) -> str:
     return f"Identified from the {source} in {logs} ({result.estimator}), by dynid {result.version}."
 
 
-def _opened(result: Identification, logs: Log | str | Path | Logs) -> tuple[Log, ...]:
+def _open_logs(result: Identification, logs: Log | str | Path | Logs) -> tuple[Log, ...]:
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     return tuple(log if isinstance(log, Log) else read_log(log, result.robot) for log in several)

@@ -79,7 +79,7 @@ def evaluate(text: str, symbols: Mapping[str, float]) -> float:
             unknown=unknown, symbols=list(symbols) or "none",
         )  # fmt: skip
     try:
-        value = _value(tree, symbols)
+        value = _evaluate_node(tree, symbols)
     except (ArithmeticError, TypeError, RecursionError) as error:
         raise ExpressionError(text, "expression_not_finite", "it has no finite real value") from error
     if isinstance(value, complex) or not math.isfinite(value):
@@ -87,17 +87,17 @@ def evaluate(text: str, symbols: Mapping[str, float]) -> float:
     return value
 
 
-def _value(node: ast.expr, symbols: Mapping[str, float]) -> float:
+def _evaluate_node(node: ast.expr, symbols: Mapping[str, float]) -> float:
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value)
         case ast.Name(id=name):
             return float(symbols[name])
         case ast.UnaryOp(op=op, operand=operand):
-            value = _value(operand, symbols)
+            value = _evaluate_node(operand, symbols)
             return -value if isinstance(op, ast.USub) else value
         case ast.BinOp(left=left, op=op, right=right):
-            x, y = _value(left, symbols), _value(right, symbols)
+            x, y = _evaluate_node(left, symbols), _evaluate_node(right, symbols)
             match op:
                 case ast.Add():
                     return x + y

@@ -38,7 +38,7 @@ class Rotor:
     axis: Vector = field(default_factory=lambda: freeze([0.0, 0.0, 1.0]))
 
     def __post_init__(self) -> None:
-        axis = _numbers(self.axis, 3, f"axis of the rotor of joint '{self.joint}'")
+        axis = _check_numbers(self.axis, 3, f"axis of the rotor of joint '{self.joint}'")
         if not np.linalg.norm(axis) > 0.0 or not np.isfinite(self.ratio) or self.ratio == 0.0:
             raise DynidError(
                 "invalid_rotor_geometry", "the rotor of joint '{joint}' needs an axis of some length and a finite "
@@ -85,7 +85,7 @@ class ForceSensor:
 
     def __post_init__(self) -> None:
         for name in ("position", "reference", "com"):
-            object.__setattr__(self, name, freeze(_numbers(getattr(self, name), 3, name)))
+            object.__setattr__(self, name, freeze(_check_numbers(getattr(self, name), 3, name)))
         R = np.array(self.rotation, dtype=np.float64)
         if R.shape != (3, 3) or np.abs(R @ R.T - np.eye(3)).max() > 1e-9 or np.linalg.det(R) < 0.0:
             raise DynidError("not_a_rotation", "rotation of the force sensor must be a rotation matrix (3, 3)")
@@ -127,7 +127,7 @@ class ForceSensor:
                 if name == "sensitivity_sigma" and np.ndim(given) == 0
                 else given
             )
-            values = _numbers(given, len(self.channels), name)
+            values = _check_numbers(given, len(self.channels), name)
             if (values < lowest).any():
                 raise DynidError(
                     "sensor_value_too_small", "{key} of the force sensor must be {condition}", key=name,
@@ -203,7 +203,7 @@ def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _numbers(values: object, count: int, name: str) -> Array:
+def _check_numbers(values: object, count: int, name: str) -> Array:
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -36,7 +36,7 @@ def inertia_matrix(x: Array) -> Array:
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
-def _elements(J: Array) -> Array:
+def _six_elements(J: Array) -> Array:
     return np.array([J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
 
 
@@ -44,7 +44,7 @@ def from_body(body: Body) -> Array:
     """Ten standard parameters of a body (parallel axes: J = Jc - m [c][c])."""
     C = skew(np.asarray(body.com))
     J = np.asarray(body.inertia) - body.mass * C @ C
-    return np.concatenate([_elements(J), body.mass * np.asarray(body.com), [body.mass]])
+    return np.concatenate([_six_elements(J), body.mass * np.asarray(body.com), [body.mass]])
 
 
 def to_body(x: Array) -> Body:
@@ -73,7 +73,7 @@ def pseudo_inertia(x: Array) -> Array:
 def from_pseudo_inertia(P: Array) -> Array:
     """Ten standard parameters from the pseudo-inertia matrix."""
     S = P[:3, :3]
-    return np.concatenate([_elements(np.trace(S) * np.eye(3) - S), P[:3, 3], [P[3, 3]]])
+    return np.concatenate([_six_elements(np.trace(S) * np.eye(3) - S), P[:3, 3], [P[3, 3]]])
 
 
 def change_of_frame(T: Transform) -> Array:

@@ -15,7 +15,7 @@ from dynid.errors import DynidError, RobotFileError, UnknownRobotError
 from dynid.robot.locking import lock_joints
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Transform, freeze
-from dynid.storage.files import hash_file, near
+from dynid.storage.files import hash_file, suggest_similar_file
 
 _LARGEST_FILE = 64 * 1024 * 1024
 
@@ -39,13 +39,13 @@ def load_robot(
     `gravity` (3,) in m/s^2 replaces the file's; `floating_base` frees the base; `lock` holds joints at a
     position (rad or m); `snap=False` keeps angles that are almost multiples of 90 degrees.
     """
-    robot = _read(Path(source), str(source), floating_base, lock or {}, snap)
+    robot = _find_and_load(Path(source), str(source), floating_base, lock or {}, snap)
     if gravity is not None:
         robot = replace(robot, gravity=gravity)
     return robot
 
 
-def _read(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+def _find_and_load(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
     if not path.is_file():
         if source not in bundled_robots():
             if path.is_dir():
@@ -53,20 +53,20 @@ def _read(path: Path, source: str, floating_base: bool, lock: Mapping[str, float
                     "path_is_folder", "'{source}' is a folder", "name the .urdf, .xml or .toml file in it",
                     source=source,
                 )  # fmt: skip
-            raise UnknownRobotError(source, bundled_robots(), near(path))
+            raise UnknownRobotError(source, bundled_robots(), suggest_similar_file(path))
         with resources.as_file(resources.files("dynid.robot") / "library" / f"{source}.toml") as file:
             own = hash_file(file, f"{source}.toml (bundled)")
-            return replace(_from_table(file, floating_base, lock, snap), files=(own,))
+            return replace(_load_table(file, floating_base, lock, snap), files=(own,))
     if path.stat().st_size > _LARGEST_FILE:
         raise RobotFileError(source, "file_too_large", "larger than 64 MiB; this is not a robot description")
-    robot = _from_file(path, source, floating_base, lock, snap)
+    robot = _load_file(path, source, floating_base, lock, snap)
     return replace(robot, files=(hash_file(path),))
 
 
-def _from_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+def _load_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
     match path.suffix.lower():
         case ".toml":
-            return _from_table(path, floating_base, lock, snap)
+            return _load_table(path, floating_base, lock, snap)
         case ".urdf" | ".xml":
             from dynid.robot.io.mjcf import read_mjcf
             from dynid.robot.io.urdf import read_urdf
@@ -83,7 +83,7 @@ def _from_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, 
     )  # fmt: skip
 
 
-def _from_table(path: Path, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+def _load_table(path: Path, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
     from dynid.robot.io.toml_table import read_table
 
     robot = lock_joints(read_table(path, snap=snap), lock)

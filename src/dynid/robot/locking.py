@@ -35,9 +35,9 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
                 "or m", joint=name, position=value,
             )  # fmt: skip
     held = dict(lock)
-    couplings = _reduced(robot.couplings, held)
+    couplings = _reduce_couplings(robot.couplings, held)
     closures = tuple(_check_closure(robot, closure, held) for closure in robot.closures)
-    links = tuple(_locked(link, held[link.joint]) if link.joint in held else link for link in robot.links)
+    links = tuple(_lock_link(link, held[link.joint]) if link.joint in held else link for link in robot.links)
     if not any(link.moves for link in links):
         raise DynidError(
             "no_moving_joint", "locking {locked} leaves '{robot}' without a moving joint", locked=list(held),
@@ -47,13 +47,13 @@ def lock_joints(robot: Robot, lock: Mapping[str, float]) -> Robot:
     sensor = robot.sensor
     if sensor is not None:
         sensor = replace(sensor, rotors=tuple(rotor for rotor in sensor.rotors if rotor.joint not in held))
-    notes = (*robot.notes, *_outside(robot, lock))
+    notes = (*robot.notes, *_describe_outside_limits(robot, lock))
     return replace(
         robot, links=links, couplings=couplings, closures=closures, columns=columns, sensor=sensor, notes=notes
     )
 
 
-def _outside(robot: Robot, lock: Mapping[str, float]) -> list[Message]:
+def _describe_outside_limits(robot: Robot, lock: Mapping[str, float]) -> list[Message]:
     """Notes on joints that are held where they cannot be: the position may be in degrees."""
     notes = []
     for link in robot.links:
@@ -68,7 +68,7 @@ def _outside(robot: Robot, lock: Mapping[str, float]) -> list[Message]:
     return notes
 
 
-def _reduced(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[Coupling, ...]:
+def _reduce_couplings(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[Coupling, ...]:
     """Couplings of what still moves; a joint whose leaders are all held is added to held."""
     left: list[Coupling] = []
     for coupling in couplings:
@@ -81,7 +81,7 @@ def _reduced(couplings: tuple[Coupling, ...], held: dict[str, float]) -> tuple[C
     if not settled:
         return tuple(left)
     held.update(settled)
-    return _reduced(tuple(left), held)
+    return _reduce_couplings(tuple(left), held)
 
 
 def _check_closure(robot: Robot, closure: Closure, held: Mapping[str, float]) -> Closure:
@@ -97,7 +97,7 @@ def _check_closure(robot: Robot, closure: Closure, held: Mapping[str, float]) ->
     return replace(closure, at=freeze(at))
 
 
-def _locked(link: Link, position: float) -> Link:
+def _lock_link(link: Link, position: float) -> Link:
     if link.kind == "revolute":
         motion = Transform(rotation_about(link.axis, position), np.zeros(3))
     else:
@@ -105,11 +105,11 @@ def _locked(link: Link, position: float) -> Link:
     row = link.mdh
     if row is not None and position != 0.0:
         letter = "theta" if link.kind == "revolute" else "r"
-        row = replace(row, **{letter: _added(getattr(row, letter), position)})
+        row = replace(row, **{letter: _add_position(getattr(row, letter), position)})
     return replace(link, kind="fixed", placement=link.placement @ motion, mdh=row, rotor=np.nan)
 
 
-def _added(value: Expression, position: float) -> Expression:
+def _add_position(value: Expression, position: float) -> Expression:
     if value.text is None:
         return Expression(value.value + position)
     shown = math.degrees(position) if value.degrees else position

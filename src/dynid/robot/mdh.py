@@ -59,12 +59,12 @@ def to_mdh(robot: Robot) -> Robot:
     )
     closures = tuple(_move_closure(robot, c, T_link_mdh) for c in robot.closures)
     return replace(
-        robot, links=links, closures=closures, notes=(*robot.notes, *_turned(robot, T_link_mdh)),
-        sensor=_turned_rotors(robot, T_link_mdh),
+        robot, links=links, closures=closures, notes=(*robot.notes, *_describe_turned_axes(robot, T_link_mdh)),
+        sensor=_turn_rotor_axes(robot, T_link_mdh),
     )  # fmt: skip
 
 
-def _turned_rotors(robot: Robot, T_link_mdh: dict[int, Transform]) -> ForceSensor | None:
+def _turn_rotor_axes(robot: Robot, T_link_mdh: dict[int, Transform]) -> ForceSensor | None:
     """The sensor with the axes of its rotors in the new frames of the links that carry them."""
     if robot.sensor is None:
         return None
@@ -73,7 +73,7 @@ def _turned_rotors(robot: Robot, T_link_mdh: dict[int, Transform]) -> ForceSenso
     return replace(robot.sensor, rotors=rotors)
 
 
-def _turned(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[Message]:
+def _describe_turned_axes(robot: Robot, T_link_mdh: dict[int, Transform]) -> list[Message]:
     """Notes on joints whose axis was turned because it is almost parallel to its parent's."""
     notes = []
     for k, T in T_link_mdh.items():
@@ -97,12 +97,12 @@ def _with_row(robot: Robot, k: int, row: MdhRow, T_link_mdh: Transform) -> Link:
         placement=mdh_transform(row),
         axis=Z_AXIS,
         mdh=row,
-        inertia=freeze(transformed(A, link.inertia)),
-        zero=moved_zeros(A, link.zero)[0],
+        inertia=freeze(transform_parameters(A, link.inertia)),
+        zero=transform_known_zeros(A, link.zero)[0],
     )
 
 
-def transformed(A: Array, inertia: Array) -> Array:
+def transform_parameters(A: Array, inertia: Array) -> Array:
     """Parameters A @ x, where an unknown (NaN) one spoils only what depends on it."""
     unknown = np.isnan(inertia)
     moved = np.asarray(A @ np.where(unknown, 0.0, inertia))
@@ -110,7 +110,7 @@ def transformed(A: Array, inertia: Array) -> Array:
     return moved
 
 
-def moved_zeros(A: Array, zero: frozenset[str]) -> tuple[frozenset[str], bool]:
+def transform_known_zeros(A: Array, zero: frozenset[str]) -> tuple[frozenset[str], bool]:
     """Known zeros after a change of frame A, and whether none was lost."""
     free = [i for i, symbol in enumerate(SYMBOLS) if symbol not in zero]
     still = {s for i, s in enumerate(SYMBOLS) if not (np.abs(A[i, free]) > _ROUNDING).any()}
@@ -226,7 +226,7 @@ class Snapped:
     note: Message
 
 
-def tell_snapped(snapped: Sequence[Snapped]) -> list[Message]:
+def describe_snapped(snapped: Sequence[Snapped]) -> list[Message]:
     """Return a note on each, or one on all where they are many."""
     if len(snapped) <= _ONE_BY_ONE:
         return [one.note for one in snapped]

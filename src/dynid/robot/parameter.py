@@ -69,10 +69,10 @@ class Parameter(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes and into copies as it is."""
-        return _made, (str(self.of_all_logs), self._facts, self.log)
+        return _create_parameter, (str(self.of_all_logs), self._fields, self.log)
 
     @property
-    def _facts(self) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         return {key: getattr(self, key) for key in ("symbol", "kind", "unit", "link", "joint")}
 
     @property
@@ -88,14 +88,14 @@ class Parameter(str):
     @property
     def of_all_logs(self) -> Parameter:
         """The parameter without its log."""
-        return self if self.log is None else Parameter(self[: -len(f"@{self.log}")], **self._facts)
+        return self if self.log is None else Parameter(self[: -len(f"@{self.log}")], **self._fields)
 
     def of_log(self, log: int) -> Parameter:
         """Return the one of a log, counted from 1."""
-        return Parameter(str(self.of_all_logs), **self._facts, log=log)
+        return Parameter(str(self.of_all_logs), **self._fields, log=log)
 
 
-def _made(name: str, facts: dict[str, Any], log: int | None) -> Parameter:
+def _create_parameter(name: str, facts: dict[str, Any], log: int | None) -> Parameter:
     return Parameter(name, **facts, log=log)
 
 

@@ -88,10 +88,10 @@ def written_beside(path: Path) -> Iterator[Path]:
             yield name
             if place is not None:
                 if found is not None:
-                    _adopt(name, found)
+                    _copy_owner_and_permissions(name, found)
                 os.replace(name, place)
             else:
-                _pour(name, target)
+                _copy_to_device(name, target)
                 os.unlink(name)
         except BaseException:  # also Ctrl-C: nothing stays behind
             with suppress(FileNotFoundError):
@@ -139,7 +139,7 @@ def find_descriptor(path: Path) -> int | None:
     return None
 
 
-def _adopt(name: Path, old: os.stat_result) -> None:
+def _copy_owner_and_permissions(name: Path, old: os.stat_result) -> None:
     """Give a new file the owner and the permissions of the one whose place it takes."""
     if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):
@@ -147,7 +147,7 @@ def _adopt(name: Path, old: os.stat_result) -> None:
     os.chmod(name, stat.S_IMODE(old.st_mode))
 
 
-def _pour(source: Path, target: Path | int) -> None:
+def _copy_to_device(source: Path, target: Path | int) -> None:
     """Copy into a device, a pipe or a descriptor; a reader that leaves early has what it wanted."""
     end = time.monotonic() + _PATIENCE
     while True:
@@ -166,7 +166,7 @@ def _pour(source: Path, target: Path | int) -> None:
         shutil.copyfileobj(content, sink)
 
 
-def near(path: Path) -> str:
+def suggest_similar_file(path: Path) -> str:
     """What to say after 'there is no such file': a file called alike, or that the folder is missing."""
     try:
         if not path.parent.is_dir():

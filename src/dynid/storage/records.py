@@ -227,7 +227,7 @@ class StoredAs:
 
 
 @cache
-def _adapter(kind: Any) -> Any:
+def _type_adapter(kind: Any) -> Any:
     from pydantic import ConfigDict, TypeAdapter
 
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -235,7 +235,7 @@ def _adapter(kind: Any) -> Any:
 
 def dump(kind: Any, value: object) -> Any:
     """Plain data of a value: objects, lists, numbers and text."""
-    return _adapter(kind).dump_python((value,), warnings=False)[0]
+    return _type_adapter(kind).dump_python((value,), warnings=False)[0]
 
 
 def pick(kind: Any, source: object) -> Data:
@@ -245,7 +245,7 @@ def pick(kind: Any, source: object) -> Data:
 
 def build(kind: Any, data: object) -> Any:
     """Build a value again from plain data, checked; one of DAMAGE where that cannot be done."""
-    return _adapter(kind).validate_python((data,))[0]
+    return _type_adapter(kind).validate_python((data,))[0]
 
 
 def json_text(data: object, indent: int | None = 1) -> str:

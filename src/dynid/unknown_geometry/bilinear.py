@@ -103,7 +103,7 @@ def _without_zeros(row: dict[int, Entry]) -> dict[int, Entry]:
     return {column: entry for column, entry in lean.items() if entry}
 
 
-def in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
+def evaluate_in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
     """B over a finite field in which the known angles are points of the circle."""
     points: list[int] = []
     for angle in form.shape.known_angles:
@@ -122,7 +122,7 @@ def in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
     return [{column: x for column, entry in row.items() if (x := value(entry))} for row in form.entries]
 
 
-def numbers(form: BilinearForm) -> list[dict[int, Fraction]]:
+def evaluate_exactly(form: BilinearForm) -> list[dict[int, Fraction]]:
     """B in rational numbers: exact, or to 60 digits where known angles are no multiples of 90 degrees."""
     points = [Fraction(x) for angle in form.shape.known_angles for x in cosine_sine(angle)]
 
@@ -163,21 +163,21 @@ class Choice:
     functions: tuple[dict[int, Fraction], ...]
 
 
-def choose(form: BilinearForm, *, seed: int = 0) -> Choice:
+def choose_model_parameters(form: BilinearForm, *, seed: int = 0) -> Choice:
     """Choose readable rows: few factors first, then few terms."""
     joints = joint_of(form.generators)
-    order = sorted(range(len(form.motions)), key=lambda k: _key(form, k, joints))
-    found = [_pivots(form, order, p, seed) for p in PRIMES]
+    order = sorted(range(len(form.motions)), key=lambda k: _choice_order(form, k, joints))
+    found = [_find_pivots(form, order, p, seed) for p in PRIMES]
     pivots, columns, pattern = max(found, key=lambda x: len(x[0]))
-    values = numbers(form)
-    functions = _functions(form, values, pivots, columns, pattern)
+    values = evaluate_exactly(form)
+    functions = _solve_functions(form, values, pivots, columns, pattern)
     rows, scaled = [], []
     for row, function in zip((values[k] for k in pivots), functions, strict=True):
         kept = {column: row[column] for column in sorted(row) if abs(row[column]) > _ROUNDING}
         lead = next(iter(kept.values()))
         rows.append({column: x / lead for column, x in kept.items()})
         scaled.append({k: x * lead for k, x in function.items()})
-    levels = [level(form.motions[k], joints) for k in pivots]
+    levels = [product_level(form.motions[k], joints) for k in pivots]
     by_level = sorted(range(len(levels)), key=lambda r: levels[r])
     return Choice(
         tuple(levels[r] for r in by_level), tuple(rows[r] for r in by_level), tuple(scaled[r] for r in by_level)
@@ -193,32 +193,32 @@ def joint_of(names: Generators) -> tuple[int, ...]:
     return tuple(int(name[1:]) for name in names.motion)
 
 
-def level(motion: Exponents, joints: Sequence[int]) -> int:
+def product_level(motion: Exponents, joints: Sequence[int]) -> int:
     """Highest joint in a product."""
     return max(j for j, n in zip(joints, motion, strict=True) if n)
 
 
-def _key(form: BilinearForm, k: int, joints: Sequence[int]) -> tuple[object, ...]:
+def _choice_order(form: BilinearForm, k: int, joints: Sequence[int]) -> tuple[object, ...]:
     """Order of choice: the highest level, then few factors of q, then few terms, then the last joints' velocities."""
     motion = form.motions[k]
     shape = sum(n for name, n in zip(form.generators.motion, motion, strict=True) if name[0] != "v")
     sines = sum(n for name, n in zip(form.generators.motion, motion, strict=True) if name[0] == "s")
     rates = tuple(-j for j, n, name in zip(joints, motion, form.generators.motion, strict=True) if name[0] == "v" and n)
-    return (-level(motion, joints), shape, sines, len(form.entries[k]), rates[::-1], motion)
+    return (-product_level(motion, joints), shape, sines, len(form.entries[k]), rates[::-1], motion)
 
 
-def _pivots(
+def _find_pivots(
     form: BilinearForm, order: Sequence[int], p: int, seed: int
 ) -> tuple[list[int], list[int], list[list[int]]]:
     """First independent rows in order, columns that show it, and per pivot the rows that contain it."""
     from flint import nmod_mat
 
     field = Field.for_angles(form.shape.known_angles, p, random.Random(f"{seed} {p}"))
-    B = in_field(form, field)
+    B = evaluate_in_field(form, field)
     alike: dict[tuple[tuple[int, int], ...], list[int]] = {}
     for k in order:
         if B[k]:
-            alike.setdefault(_direction(B[k], p), []).append(k)
+            alike.setdefault(_normalise_row(B[k], p), []).append(k)
     classes = list(alike.values())
     width, height = len(form.unknowns), len(classes)
     dense = [0] * (width * height)
@@ -235,14 +235,14 @@ def _pivots(
     return pivots, columns, [[k for i in where for k in classes[i]] for where in pattern]
 
 
-def _direction(row: dict[int, int], p: int) -> tuple[tuple[int, int], ...]:
+def _normalise_row(row: dict[int, int], p: int) -> tuple[tuple[int, int], ...]:
     """A row without its size: most rows of B are multiples of a few."""
     first = min(row)
     scale = pow(row[first], -1, p)
     return tuple(sorted((column, x * scale % p) for column, x in row.items()))
 
 
-def _functions(
+def _solve_functions(
     form: BilinearForm,
     values: list[dict[int, Fraction]],
     pivots: list[int],

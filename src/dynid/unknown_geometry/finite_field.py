@@ -156,14 +156,14 @@ class _Evaluation:
 
     def columns(self, sample: _Sample, geometries: list[_Geometry], first: int) -> Numbers:
         """What the joints from `first` (0 to n - 1) on change in L, (N, columns of all geometries)."""
-        held = _held(sample, first)
+        held = _hold_joints(sample, first)
         parts = []
         for geometry in geometries:
             values = self._lagrangian(sample, geometry.C) - self._lagrangian(held, geometry.C)
-            parts.append(self._mixed(values[:-1] % self.p, geometry.mix))
+            parts.append(self._mix_columns(values[:-1] % self.p, geometry.mix))
         return np.concatenate(parts, axis=1)
 
-    def _mixed(self, values: Numbers, mix: Numbers) -> Numbers:
+    def _mix_columns(self, values: Numbers, mix: Numbers) -> Numbers:
         total = np.zeros((len(values), mix.shape[1]), dtype=np.int64)
         for k in range(len(mix)):
             if mix[k].any():
@@ -225,7 +225,7 @@ class _Evaluation:
         for letter, axis in (("gamma", 2), ("b", 2), ("alpha", 0), ("d", 0), ("theta", 2), ("r", 2)):
             step = _identity(1)
             if letter in ANGLES:
-                z = self._point(getattr(row, letter), angles)
+                z = self._circle_point(getattr(row, letter), angles)
                 c, s = self._circle(np.array([z], dtype=np.int64))
                 a, b = (axis + 1) % 3, (axis + 2) % 3
                 step[0, a, a] = step[0, b, b] = c[0]
@@ -235,7 +235,7 @@ class _Evaluation:
             T = self._times(T, step)
         return np.asarray(T[0])
 
-    def _point(self, angle: Turning, angles: dict[str, int]) -> int:
+    def _circle_point(self, angle: Turning, angles: dict[str, int]) -> int:
         z = self.field.circle(angle.known, Fraction(1))
         for name, k in angle.unknown:
             z = z * pow(angles[name], k, self.p) % self.p
@@ -263,7 +263,7 @@ class _Evaluation:
         return self.field.random(N).astype(np.int64)
 
 
-def _held(sample: _Sample, first: int) -> _Sample:
+def _hold_joints(sample: _Sample, first: int) -> _Sample:
     """Return the same motions with the joints from `first` on at rest in one pose, that of the last motion."""
 
     def still(x: Numbers) -> Numbers:

@@ -109,7 +109,7 @@ def _length(
 ) -> Length:
     if name in entries:
         return Length(((((name, 1),), Fraction(1)),))
-    tree = _tree_with(value, symbols)
+    tree = _syntax_tree_with_unknowns(value, symbols)
     if tree is None:
         exact = Fraction(read_length(value.value))
         return Length((((), exact),) if exact else ())
@@ -122,7 +122,7 @@ def _angle(
 ) -> Turning:
     if name in entries:
         return Turning(Angle(0), ((name, 1),))
-    tree = _tree_with(value, symbols)
+    tree = _syntax_tree_with_unknowns(value, symbols)
     if tree is None:
         return Turning(read_angle(value.value))
     place = _Place(name, value, symbols, values)
@@ -141,7 +141,7 @@ def _angle(
     return Turning(read_angle(known), tuple(sorted(multiples)))
 
 
-def _tree_with(value: Expression, symbols: frozenset[str]) -> ast.expr | None:
+def _syntax_tree_with_unknowns(value: Expression, symbols: frozenset[str]) -> ast.expr | None:
     """Syntax tree of an expression that has unknown symbols, None for a known one."""
     if value.text is None:
         return None
@@ -179,11 +179,11 @@ def _polynomial(node: ast.expr, place: _Place) -> dict[Powers, Fraction]:
             sign = -1 if isinstance(op, ast.USub) else 1
             return {powers: sign * c for powers, c in _polynomial(operand, place).items()}
         case ast.BinOp(left=left, op=op, right=right):
-            return _combined(_polynomial(left, place), op, _polynomial(right, place), place)
+            return _combine_polynomials(_polynomial(left, place), op, _polynomial(right, place), place)
     raise place.error("is no polynomial in the unknowns")
 
 
-def _combined(
+def _combine_polynomials(
     x: dict[Powers, Fraction], op: ast.operator, y: dict[Powers, Fraction], place: _Place
 ) -> dict[Powers, Fraction]:
     if isinstance(op, ast.Add | ast.Sub):
@@ -226,14 +226,14 @@ _OF_THE_BASE = ("gamma", "alpha")
 """Of a joint on the base they say how frame 0, in which gravity is given, was laid: known unless named as `alpha1`."""
 
 
-def declare(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:
+def declare_unknowns(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:
     """Read a robot with these unknowns.
 
     A word is a symbol of the table (`D3`), a letter (`r`: that of every joint, also where it is 0) or one entry
     (`d3`); a symbol of that name wins. The letters alpha and gamma leave out joints on the base, whose tilt against
     gravity is meant only by `alpha1`. None takes what the table declares, () declares everything known.
     """
-    check_open(robot)
+    check_open_robot(robot)
     entries: set[str] = set()
     symbols: set[str] = set()
     for word in declared_words(robot, unknown):
@@ -244,7 +244,7 @@ def declare(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:
     return with_unknowns(robot, frozenset(entries), frozenset(symbols))
 
 
-def check_open(robot: Robot) -> None:
+def check_open_robot(robot: Robot) -> None:
     """Refuse what has no Lagrangian in its own joints alone."""
     if robot.floating:
         raise UnknownGeometryError(

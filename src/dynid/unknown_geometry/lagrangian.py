@@ -96,17 +96,17 @@ class _Recursion:
     def run(self, rotor_inertia: bool) -> Lagrangian:
         robot = self.shape.robot
         joint = {k: i for i, k in enumerate(robot.tree_joints, 1)}
-        states = {-1: self._ground()}
+        states = {-1: self._base_state()}
         found: dict[int, dict[Parameter, fmpq_mpoly]] = {}
         for k in robot.topological_order:
             link = robot.links[k]
-            state = states[k] = self._moved(states[link.parent], self.shape.rows[k])
+            state = states[k] = self._state_in_row_frame(states[link.parent], self.shape.rows[k])
             if link.kind == "revolute":
-                self._turn(state, 2, self.variable[f"c{joint[k]}"], self.variable[f"s{joint[k]}"])
-                self._spin(state, self.variable[f"v{joint[k]}"])
+                self._rotate_frame(state, 2, self.variable[f"c{joint[k]}"], self.variable[f"s{joint[k]}"])
+                self._add_revolute_velocity(state, self.variable[f"v{joint[k]}"])
             elif link.kind == "prismatic":
-                self._shift(state, 2, self.variable[f"q{joint[k]}"])
-                self._slide(state, self.variable[f"v{joint[k]}"])
+                self._translate_frame(state, 2, self.variable[f"q{joint[k]}"])
+                self._add_prismatic_velocity(state, self.variable[f"v{joint[k]}"])
             terms = zip(SYMBOLS, state.phi, strict=True)
             found[k] = {link.parameter(s): x for s, x in terms if s not in link.zero and x}
             if rotor_inertia and k in joint and ROTOR not in link.zero:
@@ -114,27 +114,27 @@ class _Recursion:
         ordered = {name: x for k in range(len(robot.links)) for name, x in found[k].items()}
         return Lagrangian(self.shape, self.generators, ordered)
 
-    def _ground(self) -> _State:
+    def _base_state(self) -> _State:
         nought = [self._number(Fraction(0)) for _ in range(10)]
         for i, g in enumerate(read_gravity(self.shape.robot.gravity)):
             nought[_MX + i] = self._number(Fraction(g))
         return _State(nought[:3], nought[:3], nought)
 
-    def _moved(self, parent: _State, row: Row) -> _State:
+    def _state_in_row_frame(self, parent: _State, row: Row) -> _State:
         """State in the frame that a row leads to, before the joint moves."""
         state = _State(list(parent.w), list(parent.v), list(parent.phi))
         for letter in _STEPS:
             if letter in ANGLES:
                 angle: Turning = getattr(row, letter)
                 if angle != Turning(Angle(0)):
-                    self._turn(state, _AXES[letter], *self._cos_sin(angle))
+                    self._rotate_frame(state, _AXES[letter], *self._cos_sin(angle))
             else:
                 length: Length = getattr(row, letter)
                 if length.terms:
-                    self._shift(state, _AXES[letter], self._length(length))
+                    self._translate_frame(state, _AXES[letter], self._length(length))
         return state
 
-    def _turn(self, state: _State, axis: int, c: fmpq_mpoly, s: fmpq_mpoly) -> None:
+    def _rotate_frame(self, state: _State, axis: int, c: fmpq_mpoly, s: fmpq_mpoly) -> None:
         """Turn the frame about an axis: J' = R J R', MS' = R MS for what the parent sees."""
         a, b = (axis + 1) % 3, (axis + 2) % 3
         for x in (state.w, state.v):
@@ -150,7 +150,7 @@ class _Recursion:
         ma, mb = _MX + a, _MX + b
         f[ma], f[mb] = c * f[ma] + s * f[mb], c * f[mb] - s * f[ma]
 
-    def _shift(self, state: _State, axis: int, length: fmpq_mpoly) -> None:
+    def _translate_frame(self, state: _State, axis: int, length: fmpq_mpoly) -> None:
         """Move the frame along an axis: MS' = MS + M t, J' by the parallel-axis theorem."""
         a, b = (axis + 1) % 3, (axis + 2) % 3
         w, v, f = state.w, state.v, state.phi
@@ -161,7 +161,7 @@ class _Recursion:
         for other in (a, b):
             f[_MX + other] = f[_MX + other] - length * f[_MIXED[frozenset((axis, other))]]
 
-    def _spin(self, state: _State, rate: fmpq_mpoly) -> None:
+    def _add_revolute_velocity(self, state: _State, rate: fmpq_mpoly) -> None:
         """Add the velocity of a revolute joint about z."""
         w, v, f = state.w, state.v, state.phi
         f[_XZ], f[_YZ] = f[_XZ] + rate * w[0], f[_YZ] + rate * w[1]
@@ -169,7 +169,7 @@ class _Recursion:
         f[_MX], f[_MY] = f[_MX] + rate * v[1], f[_MY] - rate * v[0]
         w[2] = w[2] + rate
 
-    def _slide(self, state: _State, rate: fmpq_mpoly) -> None:
+    def _add_prismatic_velocity(self, state: _State, rate: fmpq_mpoly) -> None:
         """Add the velocity of a prismatic joint along z."""
         w, v, f = state.w, state.v, state.phi
         f[_MX], f[_MY] = f[_MX] - rate * w[1], f[_MY] + rate * w[0]

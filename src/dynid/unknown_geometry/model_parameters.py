@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import UnknownGeometryError
 from dynid.robot.robot import Robot
-from dynid.unknown_geometry.bilinear import bilinear_form, choose
+from dynid.unknown_geometry.bilinear import bilinear_form, choose_model_parameters
 from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, quick_count
-from dynid.unknown_geometry.geometry import PartlyKnown, declare, declared_words, is_right
+from dynid.unknown_geometry.geometry import PartlyKnown, declare_unknowns, declared_words, is_right
 from dynid.unknown_geometry.lagrangian import find_lagrangian
 from dynid.unknown_geometry.parameters import ModelParameters
 
@@ -37,18 +37,18 @@ def model_parameters(
     since drives do).
     """
     words = declared_words(robot, unknown)
-    shape = declare(robot, words)
-    _refuse_hopeless(shape, rotor_inertia)
+    shape = declare_unknowns(robot, words)
+    _refuse_too_many_parameters(shape, rotor_inertia)
     _refuse_long_chains(shape)
     form = bilinear_form(find_lagrangian(shape, rotor_inertia=rotor_inertia))
-    return ModelParameters(robot, words, rotor_inertia, form, choose(form))
+    return ModelParameters(robot, words, rotor_inertia, form, choose_model_parameters(form))
 
 
 def count_model_parameters(
     robot: Robot, *, unknown: Iterable[str] | None = None, rotor_inertia: bool = False, seed: int = 0
 ) -> ModelParameterCount:
     """Count the model parameters over finite fields, without finding them; any number of them, up to about 2000."""
-    return count_parameters(declare(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
+    return count_parameters(declare_unknowns(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
 
 
 def _refuse_long_chains(shape: PartlyKnown) -> None:
@@ -68,7 +68,7 @@ def _refuse_long_chains(shape: PartlyKnown) -> None:
         )  # fmt: skip
 
 
-def _refuse_hopeless(shape: PartlyKnown, rotor_inertia: bool) -> None:
+def _refuse_too_many_parameters(shape: PartlyKnown, rotor_inertia: bool) -> None:
     """Say so before the work where the parameters are too many to be identified."""
     joints = len(shape.robot.tree_joints)
     if not shape.unknown or (joints <= _SMALL and not shape.angles) or joints <= 2:

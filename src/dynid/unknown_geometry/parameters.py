@@ -18,7 +18,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.unknown_geometry.bilinear import BilinearForm, Choice, Exponents, Unknown
 from dynid.unknown_geometry.functions import FunctionTables, function_tables
-from dynid.unknown_geometry.geometry import PartlyKnown, declare
+from dynid.unknown_geometry.geometry import PartlyKnown, declare_unknowns
 from dynid.unknown_geometry.lagrangian import Generators
 
 # Model parameters and their functions in words: `X21 = ZZ2 + ZZ3 + A2**2*(M3 + M4) + 2*A2*MX3`.
@@ -32,36 +32,36 @@ def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[Unknown], na
         groups.setdefault((c, unknown.powers), []).append(unknown.parameter)
     parts = []
     for (c, powers), parameters in sorted(groups.items(), key=lambda item: (sum(item[0][1]), item[0][0] < 0)):
-        factors = _powers(powers, names)
+        factors = _product_text(powers, names)
         if len(parameters) > 1 and (factors or abs(c) != 1):
             factors.append(f"({' + '.join(parameters)})")
             parts.append((c, factors))
         else:
             parts += [(c, [*factors, name]) for name in parameters]
-    return _sum(parts)
+    return _sum_text(parts)
 
 
 def function_text(function: Mapping[int, Fraction], motions: Sequence[Exponents], names: Generators) -> str:
     """Sum of products of the motion."""
-    words = [_word(name) for name in names.motion]
-    return _sum((c, sorted(_powers(motions[k], words), key=_is_rate)) for k, c in function.items())
+    words = [_variable_text(name) for name in names.motion]
+    return _sum_text((c, sorted(_product_text(motions[k], words), key=_is_rate)) for k, c in function.items())
 
 
 def _is_rate(word: str) -> bool:
     return word.startswith("qd")
 
 
-def _word(name: str) -> str:
+def _variable_text(name: str) -> str:
     """Variable of the motion as a person writes it: cos(q2), sin(q2), q3, qd1."""
     letter, joint = name[0], name[1:]
     return {"c": f"cos(q{joint})", "s": f"sin(q{joint})", "q": f"q{joint}", "v": f"qd{joint}"}[letter]
 
 
-def _powers(powers: Exponents, names: Sequence[str]) -> list[str]:
+def _product_text(powers: Exponents, names: Sequence[str]) -> list[str]:
     return [name if n == 1 else f"{name}**{n}" for name, n in zip(names, powers, strict=True) if n]
 
 
-def _sum(parts: Iterable[tuple[Fraction, list[str]]]) -> str:
+def _sum_text(parts: Iterable[tuple[Fraction, list[str]]]) -> str:
     text = ""
     for c, factors in parts:
         size = [] if abs(c) == 1 and factors else [number_text(abs(c))]
@@ -212,7 +212,7 @@ class ModelParameters:
             return self.form.shape
         mine = self.form.shape
         try:
-            shape = declare(robot, self.declared)
+            shape = declare_unknowns(robot, self.declared)
         except UnknownGeometryError:
             shape = None
         if shape is None or shape.rows != mine.rows or shape.robot.parameter_names != mine.robot.parameter_names:

@@ -51,7 +51,7 @@ class Path:
         return np.array([[np.interp(time, self.t, column) for column in self.q.T]])
 
 
-def path_of(robot: Robot, t: Array, q: Array) -> Path:
+def make_path(robot: Robot, t: Array, q: Array) -> Path:
     """Thin the active joints' positions q (N, n) for drawing, and close the loops.
 
     Samples without numbers, and those whose time does not go on, are passed over.
@@ -80,7 +80,7 @@ def tree_positions(q: Array, loop: LoopMap | None) -> Array:
     return np.asarray(loop.solve(q, still, still).q)
 
 
-def rest(robot: Robot) -> Array:
+def rest_positions(robot: Robot) -> Array:
     """Positions (n,) to begin with: where a closed loop is known to close, else zero, brought inside the limits."""
     loop = loop_map(robot)
     if loop is not None and robot.closures:
@@ -153,7 +153,7 @@ class Poser:
 
     def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
         self._scene, self._loop = scene, loop_map(robot)
-        start = rest(robot)
+        start = rest_positions(robot)
         self._note: Any = server.gui.add_markdown(HINT)
         self.sliders: list[Any] = []
         for j, name in enumerate(robot.joint_names):
@@ -191,7 +191,7 @@ INSTALL = "pip install 'dynid[view]'"
 def check_installed() -> None:
     """Say how to install what the viewer needs."""
     try:
-        with _late_interrupt():
+        with _delay_interrupt():
             import trimesh  # noqa: F401
             import viser  # noqa: F401
     except ImportError as error:
@@ -202,7 +202,7 @@ def check_installed() -> None:
 
 
 @contextmanager
-def _late_interrupt() -> Iterator[None]:
+def _delay_interrupt() -> Iterator[None]:
     """Hold Ctrl-C back until the end: trimesh takes it for a missing package while it is imported."""
     alone = threading.current_thread() is not threading.main_thread()
     if alone or signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):  # in the background of a script
@@ -218,7 +218,7 @@ def _late_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def run(
+def run_viewer(
     robot: Robot,
     path: Path | None,
     shapes: Sequence[Shape],
@@ -228,8 +228,8 @@ def run(
     on_start: Callable[[str], None],
 ) -> None:
     """Serve the viewer until Ctrl-C, or for some seconds; `on_start` is told its address."""
-    with_loops = tree_positions(rest(robot)[None, :], loop_map(robot)) if path is None else path.q
-    server = _start(port, robot.name)
+    with_loops = tree_positions(rest_positions(robot)[None, :], loop_map(robot)) if path is None else path.q
+    server = _start_server(port, robot.name)
     try:
         scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
         player = Poser(server, scene, robot) if path is None else Player(server, scene, path)
@@ -246,7 +246,7 @@ def run(
             server.stop()
 
 
-def _start(port: int, label: str) -> ViserServer:
+def _start_server(port: int, label: str) -> ViserServer:
     import viser
 
     if not 0 <= port < 65536:

@@ -32,7 +32,12 @@ def same(left: ChannelFactor, right: ChannelFactor, tolerance: float = 1e-12) ->
 def test_merging_is_associative_and_commutative(sizes: tuple[int, int, int]) -> None:
     a, b, c = (ChannelFactor.of(random_rows(size, 8, seed)) for seed, size in enumerate(sizes))
     whole = ChannelFactor.of(np.concatenate([random_rows(size, 8, seed) for seed, size in enumerate(sizes)]))
-    for factor in (merge([a, b, c]), merge([merge([a, b]), c]), merge([a, merge([b, c])]), merge([c, b, a])):
+    for factor in (
+        merge([a, b, c]),
+        merge([merge([a, b]), c]),
+        merge([a, merge([b, c])]),
+        merge([c, b, a]),
+    ):
         same(factor, whole)
         assert len(factor.R) <= 8 or len(factor.R) <= sum(sizes)
 
@@ -78,14 +83,14 @@ def test_a_hundred_logs_give_the_result_of_one(friction: tuple[str, ...]) -> Non
 
 def test_the_blocks_of_many_logs_stay_few() -> None:
     """Memory is bounded however many logs there are: beyond some number they keep one or two blocks each."""
-    from dynid.estimation.accumulate.logs import collect
+    from dynid.estimation.accumulate.logs import collect_logs
     from dynid.estimation.accumulate.one_pass import MOST_BLOCKS
     from dynid.estimation.options import Options
 
     robot = random_tree(3, joints=2)
     motions = [random_motion(robot, samples=20, seed=seed) for seed in range(100)]
     logs = [log_of(motion, torque(robot, motion)) for motion in motions]  # 20 s each: 2000 blocks of a second
-    state = collect(robot, logs, Options(friction=()))
+    state = collect_logs(robot, logs, Options(friction=()))
     assert len(state.blocks) <= 4 * MOST_BLOCKS
     assert sum(block.factors[0].count for block in state.blocks) == 100 * 20
     assert {block.log for block in state.blocks} == set(range(100))

@@ -17,7 +17,7 @@ from dynid.logs import segments as module
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import join
+from dynid.logs.ordering import concatenate_samples
 from dynid.logs.survey import survey
 from log_makers import arm, log_of, recording
 
@@ -142,7 +142,7 @@ def test_the_end_of_a_segment_is_trimmed_where_the_last_window_is_short(monkeypa
 def test_restarts_and_bad_rows_leave_the_rest_as_it_is() -> None:
     treatment = Treatment(200.0, 8.0)
     one, two = recording(100.0 + np.arange(900) / 200.0), recording(np.arange(800) / 200.0, seed=3)
-    both = rows(log_of(join([one, two]), 333), treatment)
+    both = rows(log_of(concatenate_samples([one, two]), 333), treatment)
     alone = [rows(log_of(x), treatment) for x in (one, two)]
     same(both, {name: np.concatenate([x[name] for x in alone]) for name in NAMES})
 

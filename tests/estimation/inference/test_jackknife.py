@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.stats import t
 
 import dynid
-from dynid.estimation.accumulate.logs import collect
+from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.inference.jackknife import grouped, jackknife
@@ -30,7 +30,7 @@ def case(seed: int = 0, duration: float = 10.0) -> tuple[Robot, Motion, Array]:
 
 
 def solved(robot: Robot, motion: Motion, tau: Array) -> tuple[State, Unknowns, Solution]:
-    state = collect(robot, [log_of(motion, tau)], Options(friction=PLAIN))
+    state = collect_logs(robot, [log_of(motion, tau)], Options(friction=PLAIN))
     unknowns = Unknowns.of(state.equation, PLAIN, 1)
     return state, unknowns, solve(unknowns, total_factors(state.blocks))
 

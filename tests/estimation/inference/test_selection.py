@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.estimation.accumulate.logs import collect
+from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.inference.cross_validation import Folds
 from dynid.estimation.inference.jackknife import grouped
 from dynid.estimation.inference.selection import DEFAULT, GAIN, OPTIONAL, choose_blocks
@@ -32,7 +32,7 @@ def arm() -> tuple[Robot, Motion, Array]:
 def test_held_out_errors_are_those_of_refits() -> None:
     robot, motion, clean = arm()
     tau = clean + np.random.default_rng(0).standard_normal(clean.shape) * [0.1, 1.0, 0.5]
-    state = collect(robot, [log_of(motion, tau)], Options(friction=PLAIN))
+    state = collect_logs(robot, [log_of(motion, tau)], Options(friction=PLAIN))
     noise = np.array([0.1, 1.0, 0.5])
     unknowns = Unknowns.of(state.equation, PLAIN, 1)
     folds = Folds.of(unknowns, state.blocks, noise)

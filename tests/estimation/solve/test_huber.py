@@ -247,7 +247,8 @@ def test_a_delay_is_followed() -> None:
 def test_chunks_do_not_matter(kind: str) -> None:
     log = recorded("rows", kind)
     whole = dynid.identify(robot_of("puma560"), log, friction=PLAIN, estimator="huber")
-    again = dynid.identify(robot_of("puma560"), Log.of(Pieces(log._all, 777)), friction=PLAIN, estimator="huber")
+    pieces = Log.of(Pieces(log._all_samples, 777))
+    again = dynid.identify(robot_of("puma560"), pieces, friction=PLAIN, estimator="huber")
     assert_allclose(again.values, whole.values, rtol=1e-12, atol=1e-12)
     assert again.notes == whole.notes
 
@@ -271,7 +272,7 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("dynid.estimation.solve.robust.KEPT_BYTES", 6_000_000)
     monkeypatch.setattr(_Pieces, "add", watched)
     result = dynid.identify(
-        robot_of("puma560"), Log.of(Counted(log._all, 4096)), friction=PLAIN, validate=others("thinned"),
+        robot_of("puma560"), Log.of(Counted(log._all_samples, 4096)), friction=PLAIN, validate=others("thinned"),
         estimator="huber",
     )  # fmt: skip
     assert reads[0] <= 4

@@ -181,10 +181,10 @@ def test_held_out_errors_are_those_of_refits_under_the_constraints() -> None:
     robot, motion, tau = noisy()
     result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, known={"Fv1": 4.0})
     W = plain_matrix(robot, motion, result.names)
-    from dynid.estimation.accumulate.logs import collect
+    from dynid.estimation.accumulate.logs import collect_logs
     from dynid.estimation.options import Options
 
-    state = collect(robot, [log_of(motion, tau)], Options(friction=PLAIN))
+    state = collect_logs(robot, [log_of(motion, tau)], Options(friction=PLAIN))
     C = np.zeros((1, len(result.names)))
     C[0, result.names.index("Fv1")] = 1.0
     squares = np.zeros(robot.n)

@@ -96,7 +96,7 @@ def test_deviations_are_those_of_the_recursion() -> None:
 def test_leaving_out_a_block_is_a_recursion_without_it() -> None:
     """Shifts of the jackknife against refits from scratch, to 1e-8 of the largest value."""
     from dynid.estimation.regression.structure import structural_columns
-    from dynid.estimation.solve.recursive import find_levels, shifts_of
+    from dynid.estimation.solve.recursive import find_levels, recursion_shifts
 
     robot, log = noisy()
     state = dynid.collect_state(robot, log, friction=PLAIN)
@@ -105,7 +105,7 @@ def test_leaving_out_a_block_is_a_recursion_without_it() -> None:
     unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in kept])
     levels = find_levels(state.equation, unknowns)
     whole = solve_recursively(unknowns, total_factors(state.blocks), levels)
-    shifts, essential = shifts_of(unknowns, whole, levels, [(block,) for block in state.blocks])
+    shifts, essential = recursion_shifts(unknowns, whole, levels, [(block,) for block in state.blocks])
     assert essential == 0
     for k, shift in enumerate(shifts):
         rest = total_factors([block for j, block in enumerate(state.blocks) if j != k])

@@ -38,12 +38,14 @@ def simulate(
 
     inputs = [trajectory, Path(robot), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=recordings.SUFFIXES, keep=inputs)
-    loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
+    loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     motion = recordings.read_motion(trajectory, loaded)
     if rate is not None:
         motion = recordings.resample(motion, rate)
     if not plate and loaded.sensor is None:
-        terminal.refuse_idle({"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate")
+        terminal.refuse_unused_options(
+            {"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate"
+        )
     deviations = terminal.parse_numbers(noise, "--noise", f"one number or {loaded.n}")
     channels = 6 if loaded.sensor is None else len(loaded.sensor.channels)
     forces = terminal.parse_numbers(plate_noise, "--plate-noise", f"one number or {channels}")
@@ -54,7 +56,7 @@ def simulate(
     screen, outputs = terminal.console(json), terminal.Outputs()
     with_plate = loaded if plate or loaded.sensor is not None else None
     outputs.put(out, lambda place: recordings.write_log(place, log, with_plate))
-    outputs.put_json(json, lambda: recordings.facts(log, loaded, deviations, seed, out))
+    outputs.put_json(json, lambda: recordings.json_data(log, loaded, deviations, seed, out))
     terminal.show_notes(loaded, screen)
     recordings.show(log, loaded, screen)
     outputs.show(screen, "nothing was written; --out log.csv keeps the log")
@@ -122,15 +124,17 @@ def identify(
             "--partial": partial,
             "--sensor": sensor,
         }
-        terminal.refuse_idle(beside, "goes with a single result; leave it out with --compare")
+        terminal.refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
     if "reaction" not in model:
-        terminal.refuse_idle({"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate")
-    files = [log_options.file_of(word) for word in (*logs, *(validate or ()))]
+        terminal.refuse_unused_options(
+            {"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate"
+        )
+    files = [log_options.log_file(word) for word in (*logs, *(validate or ()))]
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
     comparison.check_report(report, (out, json), inputs)
-    inertial.check_places(physical, urdf, [path for path in (out, json, report) if path], inputs)
-    loaded = log_options.on_plate(log_options.load(robot, gravity, lock or [], snap), sensor)
+    inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
+    loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.console(json), terminal.Outputs()
     reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
     options: dict[str, Any] = {
@@ -141,9 +145,9 @@ def identify(
     }  # fmt: skip
     held_out, read = log_options.parse_validate(validate or [], reader), [reader.read(word) for word in logs]
     if compare:
-        comparison.run(loaded, read, held_out, options, screen, json=json, every=every)
+        comparison.run_comparison(loaded, read, held_out, options, screen, json=json, every=every)
         return
-    with identification.progress(screen) as tell:
+    with identification.show_progress(screen) as tell:
         result = identified(
             loaded, read, model=model, estimator=estimator, validate=held_out, partial=partial, on_progress=tell,
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
@@ -151,20 +155,20 @@ def identify(
         )  # fmt: skip
     result = comparison.with_command(result)
     outputs.put(out, result.save)
-    bodies = inertial.Bodies(result, outputs, physical, urdf)
+    bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
     bodies.write(terminal.parse_locks(lock or []))
     found: list[Message] = []
-    with identification.progress(screen) as tell:
+    with identification.show_progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
         outputs.put(report, lambda place: found.extend(comparison.report_identified(
             result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
         )))  # fmt: skip
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
-    outputs.put_json(json, lambda: identification.facts(result) | {"warnings": warnings})
+    outputs.put_json(json, lambda: identification.json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     identification.show(result, screen)
     bodies.show(screen)
     outputs.show(screen, "nothing was written")
     if out is None:
-        terminal.line(screen, "--out result.json keeps the result for dynid physical, export and report")
+        terminal.print_line(screen, "--out result.json keeps the result for dynid physical, export and report")
     outputs.finish(warnings)

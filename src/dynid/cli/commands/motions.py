@@ -46,14 +46,14 @@ def excite(
     from dynid.excitation.design import design_excitation
     from dynid.robot.load import load_robot
 
-    terminal.check_place("--out", out, suffixes=(".csv",))
+    terminal.check_output_path("--out", out, suffixes=(".csv",))
     if not 0.0 < rate < float("inf"):
         raise DynidError(
             "rate_not_positive", "--rate {rate:g}:", "give a positive number of samples per second", rate=rate,
         )  # fmt: skip
-    terminal.check_place("--json", json, keep=[Path(robot)])
+    terminal.check_output_path("--json", json, keep=[Path(robot)])
     if out is None:
-        terminal.refuse_idle({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
+        terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
     loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     limits = excitation.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.console(json), terminal.Outputs()
@@ -67,9 +67,9 @@ def excite(
             points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
-    for place, write in excitation.files_of(found, out, rate) if out else ():
+    for place, write in excitation.output_files(found, out, rate) if out else ():
         outputs.put(place, write)
-    outputs.put_json(json, lambda: excitation.facts(found, outputs.written))
+    outputs.put_json(json, lambda: excitation.json_data(found, outputs.written))
     terminal.show_notes(loaded, screen)
     excitation.show(found, screen)
     outputs.show(screen)
@@ -99,28 +99,28 @@ def view(
     from dynid.cli import terminal
     from dynid.cli.output import excitation
     from dynid.robot.load import load_robot
-    from dynid.viewer.server import check_installed, run
+    from dynid.viewer.server import check_installed, run_viewer
 
     check_installed()
-    terminal.check_place("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
+    terminal.check_output_path("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
-        terminal.refuse_idle({"--column": column}, "says how a log is read, and there is none")
+        terminal.refuse_unused_options({"--column": column}, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
     path = None if trajectory is None else excitation.read_path(trajectory, loaded, column or ())
-    shapes, notes = excitation.read_shapes_of(robot, loaded, locks)
+    shapes, notes = excitation.read_urdf_shapes(robot, loaded, locks)
     screen = terminal.console(json)
     terminal.show_notes(loaded, screen)
     excitation.show_notes(notes, screen)
 
     def on_start(address: str) -> None:
         if json:
-            terminal.write_json(json, excitation.view_facts(loaded, path, shapes, notes, address))
-        excitation.announce(address, screen, browser=browser)
+            terminal.write_json(json, excitation.view_json_data(loaded, path, shapes, notes, address))
+        excitation.open_in_browser(address, screen, browser=browser)
 
-    run(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)
+    run_viewer(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)
 
 
 # The command `markers`: parse, call, show.
@@ -157,7 +157,7 @@ def markers(
     )
     screen, outputs = terminal.console(json), terminal.Outputs()
     outputs.put(out, lambda place: recordings.write_marker_log(place, fit, read.others))
-    outputs.put_json(json, lambda: recordings.marker_facts(fit, loaded, read))
+    outputs.put_json(json, lambda: recordings.marker_json_data(fit, loaded, read))
     terminal.show_notes(loaded, screen)
     recordings.show_marker_fit(fit, loaded, read, screen)
     outputs.show(screen, "nothing was written; --out log.csv keeps the log")

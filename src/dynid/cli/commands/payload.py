@@ -67,19 +67,19 @@ def payload(
     from dynid.payload.payload_between import payload_between
 
     _check_files(robot, loaded, unloaded, gear, json)
-    known = log_options.load(robot, gravity, lock or [], snap)
+    known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
-    if _are_results(loaded, unloaded):
+    if _are_result_files(loaded, unloaded):
         reading = {
             "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
             "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
             "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
         }  # fmt: skip
-        terminal.refuse_idle(reading, "is about logs; the results were made with settings of their own")
-        found = payload_between(_result(loaded[0], known), _result(unloaded[0], known), link=link)
+        terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
+        found = payload_between(_load_result(loaded[0], known), _load_result(unloaded[0], known), link=link)
     else:
         reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
-        with identification.progress(screen) as tell:
+        with identification.show_progress(screen) as tell:
             found = identify_payload(
                 known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
                 friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
@@ -90,7 +90,7 @@ def payload(
     outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_payload(found, screen)
-    _finish(found, screen, outputs)
+    _show_outputs(found, screen, outputs)
 
 
 def gains(
@@ -128,14 +128,14 @@ def gains(
     from dynid.payload.payload import payload_parameters
 
     _check_files(robot, loaded, unloaded, gear, json)
-    centre = _numbers(com, "--com", "three numbers x,y,z in m", 3)
+    centre = _parse_numbers(com, "--com", "three numbers x,y,z in m", 3)
     six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
-    about = None if inertia is None else _numbers(inertia, "--inertia", six, 6)
+    about = None if inertia is None else _parse_numbers(inertia, "--inertia", six, 6)
     parameters = payload_parameters(mass, centre, about)
-    known = log_options.load(robot, gravity, lock or [], snap)
+    known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
     reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
-    with identification.progress(screen) as tell:
+    with identification.show_progress(screen) as tell:
         found = identify_gains(
             known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
             link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
@@ -145,10 +145,10 @@ def gains(
     outputs.put_json(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_gains(found, screen)
-    _finish(found, screen, outputs)
+    _show_outputs(found, screen, outputs)
 
 
-def _finish(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
+def _show_outputs(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
     outputs.show(screen)
     outputs.finish(found.warnings)
 
@@ -157,8 +157,8 @@ def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str |
     from dynid.cli import log_options, terminal
 
     words = [*loaded, *unloaded]
-    inputs = [Path(robot), *(log_options.file_of(word) for word in words), *([Path(gear)] if gear else [])]
-    terminal.check_place("--json", json, keep=inputs)
+    inputs = [Path(robot), *(log_options.log_file(word) for word in words), *([Path(gear)] if gear else [])]
+    terminal.check_output_path("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:
         raise DynidError(
@@ -167,7 +167,7 @@ def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str |
         )  # fmt: skip
 
 
-def _are_results(loaded: list[str], unloaded: list[str]) -> bool:
+def _are_result_files(loaded: list[str], unloaded: list[str]) -> bool:
     results = [word for word in (*loaded, *unloaded) if word.lower().endswith(".json")]
     if not results:
         return False
@@ -179,7 +179,7 @@ def _are_results(loaded: list[str], unloaded: list[str]) -> bool:
     return True
 
 
-def _result(word: str, robot: Robot) -> Identification:
+def _load_result(word: str, robot: Robot) -> Identification:
     from dynid.estimation.identification import Identification
 
     result = Identification.load(Path(word))
@@ -191,7 +191,7 @@ def _result(word: str, robot: Robot) -> Identification:
     return result
 
 
-def _numbers(text: str, option: str, what: str, count: int) -> list[float]:
+def _parse_numbers(text: str, option: str, what: str, count: int) -> list[float]:
     from dynid.cli import terminal
 
     numbers = terminal.parse_numbers(text, option, what)

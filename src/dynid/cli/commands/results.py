@@ -33,8 +33,8 @@ def physical(
     from dynid.physical.find import physical_parameters
 
     inputs = [result, *(Path(source) for source in (prior, geometry) if source)]
-    terminal.check_place("--out", out, suffixes=(".json",), keep=inputs)
-    terminal.check_place("--json", json, keep=inputs)
+    terminal.check_output_path("--out", out, suffixes=(".json",), keep=inputs)
+    terminal.check_output_path("--json", json, keep=inputs)
     if out is not None and json is not None and out.resolve() == json.resolve():
         raise DynidError("same_output_twice", "--out and --json both name {out}", "choose two names", out=out)
     bounds = inertial.parse_bounds(bound or [])
@@ -42,7 +42,7 @@ def physical(
     screen, outputs = terminal.console(json), terminal.Outputs()
     found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
     outputs.put(out, found.save)
-    outputs.put_json(json, lambda: inertial.facts(found))
+    outputs.put_json(json, lambda: inertial.json_data(found))
     inertial.show(found, screen)
     outputs.show(screen)
     outputs.finish(found.warnings)
@@ -63,8 +63,8 @@ def check(
     from dynid.robot.io.toml_writer import table_text
     from dynid.storage.files import write_text
 
-    terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
-    terminal.check_place("--json", json, keep=[Path(robot)])
+    terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
+    terminal.check_output_path("--json", json, keep=[Path(robot)])
     found = check_robot(robot)
     screen, outputs = terminal.console(json), terminal.Outputs()
 
@@ -77,7 +77,7 @@ def check(
         write_text(place, table_text(found.mended.to_mdh()))
 
     outputs.put(out, write_mended)
-    outputs.put_json(json, lambda: inertial.check_facts(found))
+    outputs.put_json(json, lambda: inertial.check_json_data(found))
     terminal.show_notes(found.robot, screen)
     inertial.show_check(found, screen)
     outputs.show(screen)
@@ -104,8 +104,8 @@ def export(
     from dynid.exports.export import SUFFIXES
     from dynid.exports.export import export as exported
 
-    terminal.check_place("OUT", out, suffixes=SUFFIXES)
-    terminal.check_place("--json", json, keep=[Path(result), *([template] if template else [])])
+    terminal.check_output_path("OUT", out, suffixes=SUFFIXES)
+    terminal.check_output_path("--json", json, keep=[Path(result), *([template] if template else [])])
     if json is not None and json.resolve() == out.resolve():
         raise DynidError("same_output_twice", "OUT and --json both name {out}", "give them different names", out=out)
     if Path(result).is_file() and out.exists() and out.samefile(result) and out.suffix.lower() != ".urdf":
@@ -156,7 +156,7 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
         return load_robot(source, lock=lock)
     if not path.is_file():
         raise DynidError("file_not_found", "there is no file '{source}'", source=source)
-    form = _format(path)
+    form = _read_format_name(path)
     if form == FORMAT:
         return read_robot_json(path)
     if form.startswith("dynid physical"):
@@ -172,7 +172,7 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
     return Identification.load(path)
 
 
-def _format(path: Path) -> str:
+def _read_format_name(path: Path) -> str:
     """Word at the beginning of a result file that says what it is; nothing if there is none."""
     try:
         with path.open("rb") as file:
@@ -213,32 +213,32 @@ def report(
     from dynid.report.write import write_report
 
     words = [*(log or ()), *(validate or ())]
-    comparison.check_words(results, bool(words))
+    comparison.check_report_arguments(results, bool(words))
     if not words:
         reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
-        terminal.refuse_idle(reading, "says how logs are read; give some with --log")
-    place = comparison.default_place(results) if out is None else out
-    keep = [*results, *(log_options.file_of(word) for word in words)]
+        terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
+    place = comparison.default_report_path(results) if out is None else out
+    keep = [*results, *(log_options.log_file(word) for word in words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
-    bodies = comparison.load_bodies(results[0]) if len(results) == 1 else None
+    bodies = comparison.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.console(json)
     common = {"command": comparison.command_line(), "inputs": results}
     doubts: tuple[Message, ...] = ()
     if len(found) > 1:
-        names = comparison.names_of(results)
+        names = comparison.result_names(results)
         doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
         reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
         logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
-        with identification.progress(screen) as tell:
+        with identification.show_progress(screen) as tell:
             doubts = write_report(
                 found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
                 **common,  # type: ignore[arg-type]
             )  # fmt: skip
     outputs = terminal.Outputs()
-    warnings = [*comparison.warnings_of(found, names), *(bodies.warnings if bodies else ()), *doubts]
+    warnings = [*comparison.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *doubts]
     warnings = list(dict.fromkeys(warnings))
     verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
     outputs.put_json(
@@ -246,9 +246,9 @@ def report(
         lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
     )
     for name, result in zip(names, found, strict=True):
-        terminal.line(screen, f"{name}: {result.verdict}", style="bold")
+        terminal.print_line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
-        terminal.line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
+        terminal.print_line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
     screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
     outputs.finish(warnings)
 
@@ -267,17 +267,17 @@ def demo(
     Example: dynid demo panda
     """
     from dynid.cli import terminal
-    from dynid.cli.output.identification import progress
+    from dynid.cli.output.identification import show_progress
     from dynid.demo.job import MainJob
     from dynid.robot.load import load_robot
 
-    terminal.check_place("--json", json)
+    terminal.check_output_path("--json", json)
     job = MainJob(load_robot(robot), out, seed=seed)
     screen, outputs = terminal.console(json), terminal.Outputs()
     terminal.show_notes(job.robot, screen)
-    with progress(screen, "demo") as tell:
+    with show_progress(screen, "demo") as tell:
         for done, text in job.run():
-            terminal.line(screen, text)
+            terminal.print_line(screen, text)
             if tell:
                 tell("demo", done)
     outputs.put_json(json, lambda: job.facts)

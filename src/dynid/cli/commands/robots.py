@@ -18,10 +18,10 @@ def robots(json: JsonOption = None) -> None:
     from dynid.cli import terminal
     from dynid.robot.load import bundled_robots, load_robot
 
-    terminal.check_place("--json", json)
+    terminal.check_output_path("--json", json)
     loaded = {name: load_robot(name) for name in bundled_robots()}
     facts = {
-        name: {"joints": robot.n, "structure": terminal.structure(robot), "source": robot.source}
+        name: {"joints": robot.n, "structure": terminal.describe_structure(robot), "source": robot.source}
         for name, robot in loaded.items()
     }
     outputs = terminal.Outputs()
@@ -45,12 +45,12 @@ def mdh(
     from dynid.robot.load import load_robot
     from dynid.storage.files import write_text
 
-    terminal.check_place("--out", out, suffixes=(".toml",), keep=[Path(robot)])
-    terminal.check_place("--json", json, keep=[Path(robot)])
+    terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
+    terminal.check_output_path("--json", json, keep=[Path(robot)])
     table = load_robot(robot, snap=snap).to_mdh()
     screen, outputs = terminal.console(json), terminal.Outputs()
     outputs.put(out, lambda place: write_text(place, table_text(table)))
-    outputs.put_json(json, lambda: terminal.robot_facts(table))
+    outputs.put_json(json, lambda: terminal.robot_json_data(table))
     screen.print(terminal.mdh_table(table))
     screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
     terminal.show_notes(table, screen)
@@ -85,7 +85,7 @@ def base(
     from dynid.identifiability.base_parameters import base_parameters, compare_methods
     from dynid.robot.load import load_robot
 
-    terminal.check_place("--json", json, keep=[Path(robot), *([values] if values else [])])
+    terminal.check_output_path("--json", json, keep=[Path(robot), *([values] if values else [])])
     loaded = load_robot(robot)
     screen, outputs = terminal.console(json), terminal.Outputs()
     if method == "all":
@@ -95,13 +95,13 @@ def base(
         compared = None
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
     numbers = found.values(base.read_values(values, loaded)) if values else None
-    facts = base.facts(found, compared, numbers)
-    warnings = [*loaded.warnings, *found.warnings, *(base.disagreements(compared) if compared else ())]
+    facts = base.json_data(found, compared, numbers)
+    warnings = [*loaded.warnings, *found.warnings, *(base.method_warnings(compared) if compared else ())]
     if barycentric:
-        facts["barycentric"] = base.barycentric_facts(found)
-    answer = base.find_answer(loaded, tared=tared) if model == "reaction" else None
+        facts["barycentric"] = base.barycentric_json_data(found)
+    answer = base.relate_plate_to_torques(loaded, tared=tared) if model == "reaction" else None
     if answer is not None:
-        facts["plate"] = base.answer_facts(answer)
+        facts["plate"] = base.plate_json_data(answer)
         warnings += answer.warnings
     warnings = list(dict.fromkeys(warnings))
     outputs.put_json(json, lambda: facts | {"warnings": warnings})
@@ -112,7 +112,7 @@ def base(
     if barycentric:
         base.show_barycentric(found, screen)
     if answer is not None:
-        base.show_answer(answer, screen)
+        base.show_plate_relation(answer, screen)
     outputs.finish(warnings)
 
 
@@ -138,17 +138,17 @@ def unknown(
     from dynid.robot.load import load_robot
     from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
 
-    terminal.check_place("--json", json, keep=[Path(robot)])
+    terminal.check_output_path("--json", json, keep=[Path(robot)])
     loaded = load_robot(robot)
     screen, outputs = terminal.console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
-        outputs.put_json(json, lambda: base.count_facts(loaded.name, count))
+        outputs.put_json(json, lambda: base.count_json_data(loaded.name, count))
         terminal.show_notes(loaded, screen)
         base.show_count(loaded.name, count, screen)
         return outputs.finish()
     found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
-    outputs.put_json(json, lambda: base.model_parameter_facts(found))
+    outputs.put_json(json, lambda: base.model_parameter_json_data(found))
     terminal.show_notes(loaded, screen)
     base.show_model_parameters(found, screen)
     outputs.finish(found.warnings)

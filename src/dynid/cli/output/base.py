@@ -22,7 +22,7 @@ from dynid.identifiability.base_reactions import (
     sufficient_channels,
 )
 from dynid.identifiability.parameters import BaseParameters
-from dynid.messages import Message, spoken
+from dynid.messages import Message, for_command_line_text
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -52,7 +52,7 @@ def show(base: BaseParameters, screen: Console, *, latex: bool = False, values: 
     if base.scaled is not None:
         gap += f"; scaling S {base.scaled.before:.3g} before, {base.scaled.after:.3g} after"
     screen.print(f"\n{escaped(gap)}", highlight=False)
-    screen.print(escaped(meaning(base)), highlight=False)
+    screen.print(escaped(describe_identifiability(base)), highlight=False)
 
 
 def groups_table(base: BaseParameters) -> Table:
@@ -86,7 +86,7 @@ def values_table(base: BaseParameters, values: Array) -> Table:
     return table
 
 
-def meaning(base: BaseParameters) -> str:
+def describe_identifiability(base: BaseParameters) -> str:
     """One sentence for a person who wants to identify this robot."""
     total = len(base.columns) - len(base.known)
     seen = {"reaction": "the forces on its base", "energy": "its energy", "power": "its power"}
@@ -104,17 +104,17 @@ def comparison_table(compared: MethodComparison) -> Table:
     """Methods side by side."""
     from rich.table import Table
 
-    verdict = escaped(spoken(compared.verdict))
+    verdict = escaped(for_command_line_text(compared.verdict))
     table = Table("method", "no effect", "regrouped", "base", "gap", box=None, caption=verdict)
     for name, found in compared.results.items():
         gap = "exact" if math.isinf(found.gap) else f"{found.gap:.1e}"
         table.add_row(name, str(len(found.no_effect)), str(len(found.regrouped)), str(found.count), gap)
     for name, reason in compared.refused.items():
-        table.add_row(name, "", "", "-", escaped(spoken(reason)))
+        table.add_row(name, "", "", "-", escaped(for_command_line_text(reason)))
     return table
 
 
-def disagreements(compared: MethodComparison) -> tuple[Message, ...]:
+def method_warnings(compared: MethodComparison) -> tuple[Message, ...]:
     """The verdict as a warning, where methods disagree; and what each method warned of."""
     sets = {frozenset(found.names) for found in compared.results.values()}
     verdict = Message("methods_disagree", "{verdict}", verdict=compared.verdict)
@@ -158,7 +158,7 @@ def read_values(path: Path, robot: Robot) -> Array:
     return X
 
 
-def facts(base: BaseParameters, compared: MethodComparison | None, values: Array | None) -> dict[str, object]:
+def json_data(base: BaseParameters, compared: MethodComparison | None, values: Array | None) -> dict[str, object]:
     """Everything for machines; coefficients as text where they are symbolic."""
     rows = {
         base.columns[k]: {
@@ -200,7 +200,7 @@ def facts(base: BaseParameters, compared: MethodComparison | None, values: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PlateAnswer:
+class PlateRelation:
     """theta_d = S theta_r, the counts with and without free offsets, and the smallest sets of channels that suffice."""
 
     relation: SensorRelation
@@ -236,14 +236,14 @@ class PlateAnswer:
         return ()
 
 
-def find_answer(robot: Robot, *, tared: bool) -> PlateAnswer:
+def relate_plate_to_torques(robot: Robot, *, tared: bool) -> PlateRelation:
     """Relate torques and reactions on the robot's own sensor."""
     counts = [base_parameters(robot, model="reaction", rotor_inertia=False, tared=free).count for free in (False, True)]
     hidden = () if robot.sensor is None else robot.sensor.hidden
-    return PlateAnswer(relate_sensors(robot, tared=tared), counts[0], counts[1], sufficient_channels(robot), hidden)
+    return PlateRelation(relate_sensors(robot, tared=tared), counts[0], counts[1], sufficient_channels(robot), hidden)
 
 
-def show_answer(answer: PlateAnswer, screen: Console) -> None:
+def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
     """Print counts, relations and channels."""
     relation = answer.relation
     screen.print(
@@ -270,7 +270,7 @@ def show_barycentric(base: BaseParameters, screen: Console) -> None:
         screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
 
 
-def answer_facts(answer: PlateAnswer) -> dict[str, object]:
+def plate_json_data(answer: PlateRelation) -> dict[str, object]:
     """The answer for machines."""
     relation = answer.relation
     return {
@@ -288,7 +288,7 @@ def answer_facts(answer: PlateAnswer) -> dict[str, object]:
     }
 
 
-def barycentric_facts(base: BaseParameters) -> dict[str, object]:
+def barycentric_json_data(base: BaseParameters) -> dict[str, object]:
     """Barycentric parameters for machines: base = matrix b, b = definition X."""
     found: Barycentric = barycentric(base.robot)
     return {
@@ -307,7 +307,7 @@ def show_model_parameters(found: ModelParameters, screen: Console) -> None:
     what = f"{', '.join(found.unknown)} unknown" if found.unknown else "all geometry known"
     title = f"{found.robot.name}: {found.count} model parameters ({what})"
     screen.print(escaped(title), style="bold", highlight=False, soft_wrap=True)
-    screen.print(f"blocks m_1 .. m_{found.robot.n}: {_list(found.blocks)}", highlight=False)
+    screen.print(f"blocks m_1 .. m_{found.robot.n}: {_join_numbers(found.blocks)}", highlight=False)
     screen.print(
         "torque = U X with U = d/dt dF/dqd - dF/dq; a block acts on its joint and those before", highlight=False
     )
@@ -317,7 +317,7 @@ def show_model_parameters(found: ModelParameters, screen: Console) -> None:
             if level == i:
                 screen.print("  " + escaped(expression), highlight=False, soft_wrap=True)
                 screen.print("    " + escaped(function), highlight=False, soft_wrap=True)
-    screen.print(f"\n{block_meaning(found)}", highlight=False)
+    screen.print(f"\n{describe_blocks(found)}", highlight=False)
 
 
 def show_count(name: str, found: ModelParameterCount, screen: Console) -> None:
@@ -326,10 +326,10 @@ def show_count(name: str, found: ModelParameterCount, screen: Console) -> None:
         screen.print(f"{escaped(name)}: more than {found.count} model parameters", style="bold", highlight=False)
         return
     screen.print(f"{escaped(name)}: {found.count} model parameters", style="bold", highlight=False)
-    screen.print(f"blocks m_1 .. m_{len(found.blocks)}: {_list(found.blocks)}", highlight=False)
+    screen.print(f"blocks m_1 .. m_{len(found.blocks)}: {_join_numbers(found.blocks)}", highlight=False)
 
 
-def block_meaning(found: ModelParameters) -> str:
+def describe_blocks(found: ModelParameters) -> str:
     """One sentence for a person who wants to identify this robot."""
     if not found.unknown:
         return (
@@ -342,7 +342,7 @@ def block_meaning(found: ModelParameters) -> str:
     )
 
 
-def model_parameter_facts(found: ModelParameters) -> dict[str, object]:
+def model_parameter_json_data(found: ModelParameters) -> dict[str, object]:
     """Everything for machines; values of nominal geometry and inertias are null where unknown."""
     return {
         "robot": found.robot.name,
@@ -360,10 +360,10 @@ def model_parameter_facts(found: ModelParameters) -> dict[str, object]:
     }
 
 
-def count_facts(name: str, found: ModelParameterCount) -> dict[str, object]:
+def count_json_data(name: str, found: ModelParameterCount) -> dict[str, object]:
     """The number for machines."""
     return {"robot": name, "count": found.count, "blocks": found.blocks, "complete": found.complete}
 
 
-def _list(blocks: tuple[int, ...]) -> str:
+def _join_numbers(blocks: tuple[int, ...]) -> str:
     return ", ".join(map(str, blocks))

@@ -17,9 +17,9 @@ from dynid.cli.terminal import escaped
 from dynid.errors import DynidError
 from dynid.estimation.compare import SHARE, Comparison, EstimatorRun, compare_estimators
 from dynid.estimation.identification import Identification
-from dynid.estimation.identify import hold_back
+from dynid.estimation.identify import hold_out_share
 from dynid.logs.log import Log
-from dynid.messages import Message, spoken
+from dynid.messages import Message, for_command_line_text
 from dynid.physical.parameters import PhysicalParameters
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def check_options(*, compare: bool, every: bool, model: str, estimator: str, out
         )  # fmt: skip
 
 
-def run(
+def run_comparison(
     robot: Robot,
     logs: Sequence[Log],
     validate: Sequence[Log] | float | None,
@@ -67,11 +67,11 @@ def run(
     every: bool,
 ) -> None:
     """Compare, show, write; exit code 1 where no run can be trusted."""
-    with identification.progress(screen) as tell:
+    with identification.show_progress(screen) as tell:
         held_out = SHARE if validate is None else validate
         compared = compare_estimators(robot, logs, validate=held_out, on_progress=tell, **options)
     outputs = terminal.Outputs()
-    outputs.put_json(json, lambda: facts(compared))
+    outputs.put_json(json, lambda: json_data(compared))
     terminal.show_notes(robot, screen)
     show(compared, screen, every=every)
     outputs.show(screen)
@@ -81,8 +81,8 @@ def run(
 def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
     """Print the runs, the parameters about which they differ most, and which run to trust."""
     identification.show_data(compared.reference.found, screen)
-    screen.print(ways_table(compared))
-    say = terminal.line
+    screen.print(runs_table(compared))
+    say = terminal.print_line
     say(
         screen,
         f"NRMSE: mean error of the joint torques on {compared.source}, alike for all runs; deviation: median sigma "
@@ -90,7 +90,7 @@ def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
         f"{compared.reference.name}",
     )
     for run in compared.refused:
-        say(screen, f"{run.name} refused: {spoken(run.refusal or '')}")
+        say(screen, f"{run.name} refused: {for_command_line_text(run.refusal or '')}")
     if compared.interrupted:
         say(screen, "interrupted: the runs that are missing were not tried")
     names = shown_parameters(compared, every)
@@ -101,7 +101,7 @@ def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
     say(screen, compared.advice, style="bold")
 
 
-def ways_table(compared: Comparison) -> Table:
+def runs_table(compared: Comparison) -> Table:
     """One row per run."""
     from rich.table import Table
 
@@ -115,13 +115,13 @@ def ways_table(compared: Comparison) -> Table:
             continue
         table.add_row(
             run.name, f"{run.seconds:.2g} s", str(run.result.rank), f"{run.result.condition:.3g}", f"{run.error:.4f}",
-            _percent(run.relative_deviation), f"{100.0 * run.agreement(compared.reference):.0f} %",
+            _percent_text(run.relative_deviation), f"{100.0 * run.agreement(compared.reference):.0f} %",
             run.result.verdict.level, style="bold" if run is compared.best else None,
         )  # fmt: skip
     return table
 
 
-def _percent(share: float) -> str:
+def _percent_text(share: float) -> str:
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %" if share < 10.0 else "> 1000 %"
 
 
@@ -140,11 +140,11 @@ def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str =
     for run in compared.finished:
         table.add_column(f"{run.model}\n{run.estimator}", justify="right", overflow="fold")
     for name in names:
-        table.add_row(escaped(name), *(_cell(run, name, apart) for run in compared.finished))
+        table.add_row(escaped(name), *(_parameter_cell(run, name, apart) for run in compared.finished))
     return table
 
 
-def _cell(run: EstimatorRun, name: str, apart: str) -> str:
+def _parameter_cell(run: EstimatorRun, name: str, apart: str) -> str:
     result = run.found
     if name not in result.names:
         return "-"
@@ -154,42 +154,42 @@ def _cell(run: EstimatorRun, name: str, apart: str) -> str:
     return f"{value:.{decimals}f}{apart}+-{identification.number(sigma, 2)}"
 
 
-def facts(compared: Comparison) -> dict[str, object]:
+def json_data(compared: Comparison) -> dict[str, object]:
     """All results for machines."""
     return {
         "robot": compared.reference.found.robot.name,
         "held_out": compared.source,
         "reference": compared.reference.name,
-        "ways": [_run(compared, run) for run in compared.runs],
+        "ways": [_run_json_data(compared, run) for run in compared.runs],
         "best": None if compared.best is None else compared.best.name,
         "advice": compared.advice,
         "interrupted": compared.interrupted,
     }
 
 
-def _run(compared: Comparison, run: EstimatorRun) -> dict[str, object]:
+def _run_json_data(compared: Comparison, run: EstimatorRun) -> dict[str, object]:
     own: dict[str, object] = {"model": run.model, "estimator": run.estimator, "seconds": run.seconds}
     if run.result is None or run.prediction is None:
         return {**own, "refusal": run.refusal}
     return {
         **own,
         "refusal": None,
-        "held_out": identification.score_facts(run.prediction),
+        "held_out": identification.score_json_data(run.prediction),
         "median_relative_sigma": run.relative_deviation,
         "agreement": run.agreement(compared.reference),
-        "result": identification.facts(run.result),
+        "result": identification.json_data(run.result),
     }
 
 
 # What the command `report` says and checks.
 
 
-def default_place(results: Sequence[Path]) -> Path:
+def default_report_path(results: Sequence[Path]) -> Path:
     """Beside the result; a comparison has a name of its own."""
     return results[0].with_suffix(".html") if len(results) == 1 else results[0].with_name("comparison.html")
 
 
-def check_words(results: Sequence[Path], with_logs: bool) -> None:
+def check_report_arguments(results: Sequence[Path], with_logs: bool) -> None:
     """Refuse what makes no sense, before any work."""
     resolved = [path.resolve() for path in results]
     if len(set(resolved)) < len(resolved):
@@ -200,7 +200,7 @@ def check_words(results: Sequence[Path], with_logs: bool) -> None:
         )  # fmt: skip
 
 
-def load_bodies(path: Path) -> PhysicalParameters | None:
+def load_physical_parameters(path: Path) -> PhysicalParameters | None:
     """Physical parameters with their result, None where a file says to be something else, or nothing."""
     from dynid.physical.parameters import FORMAT
 
@@ -214,7 +214,7 @@ def load_bodies(path: Path) -> PhysicalParameters | None:
 
 def check_report(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
     """See before any work that the report can be written and is none of the other files."""
-    terminal.check_place("--report", report, suffixes=(".html",), keep=keep)
+    terminal.check_output_path("--report", report, suffixes=(".html",), keep=keep)
     for other in others:
         if report is not None and other is not None and other.resolve() == report.resolve():
             raise DynidError(
@@ -242,13 +242,13 @@ def report_identified(
 
     used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
     if isinstance(validate, float):
-        used, others, _ = hold_back(used, validate)
+        used, others, _ = hold_out_share(used, validate)
     return write_report(
         result, place, logs=used, validate=others, physical=physical, inputs=files, warnings=warnings, on_progress=tell
     )
 
 
-def names_of(files: Sequence[Path]) -> list[str]:
+def result_names(files: Sequence[Path]) -> list[str]:
     """What to call the results: their files' names, with folders where these are alike."""
     stems = [path.stem for path in files]
     return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
@@ -264,7 +264,7 @@ def with_command(result: Identification) -> Identification:
     return result.replace(origin=replace(result.origin, command=command_line()))
 
 
-def warnings_of(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:
+def collect_warnings(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:
     """Warnings of all results; of several, each with its name."""
     if len(results) == 1:
         return list(results[0].warnings)

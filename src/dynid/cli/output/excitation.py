@@ -15,14 +15,14 @@ from dynid.cli.log_options import parse_columns
 from dynid.cli.output.recordings import read_motion
 from dynid.cli.terminal import escaped, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
-from dynid.excitation.excitation import Excitation, limits_of
+from dynid.excitation.excitation import Excitation, find_limits
 from dynid.logs.read import read_log
 from dynid.messages import Message
 from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
 from dynid.viewer.server import Path as JointPath
-from dynid.viewer.server import path_of
+from dynid.viewer.server import make_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -81,7 +81,7 @@ def limits_from_options(
 
 def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> None:
     """A motion through points needs acceleration limits: say so before the search."""
-    if not np.isfinite(limits_of(robot, limits).acceleration).all():
+    if not np.isfinite(find_limits(robot, limits).acceleration).all():
         raise DynidError(
             "missing_acceleration_limits", "a motion through points needs acceleration limits", "give --acceleration",
         )  # fmt: skip
@@ -91,7 +91,7 @@ def show(excitation: Excitation, screen: Console) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
         f"{excitation.robot.name}: condition {excitation.condition:.4g} of {len(excitation.rows.names)} base columns "
-        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {_length(excitation)}",
+        f"({excitation.rows.model} model), scaling {excitation.scaling:.3g}, {_duration_text(excitation)}",
         style="bold",
         highlight=False,
     )
@@ -101,7 +101,7 @@ def show(excitation: Excitation, screen: Console) -> None:
             f"{excitation.value:.4g} now",
             highlight=False,
         )
-    screen.print(use_table(excitation))
+    screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
     screen.print(errors_table(excitation))
@@ -110,11 +110,11 @@ def show(excitation: Excitation, screen: Console) -> None:
     )
 
 
-def _length(excitation: Excitation) -> str:
+def _duration_text(excitation: Excitation) -> str:
     return f"{excitation.duration:.1f} s" if math.isfinite(excitation.duration) else "points without a motion"
 
 
-def use_table(excitation: Excitation) -> Table:
+def limit_use_table(excitation: Excitation) -> Table:
     """Peak over limit of every joint."""
     from rich.table import Table
 
@@ -143,14 +143,14 @@ def errors_table(excitation: Excitation) -> Table:
     return table
 
 
-def files_of(excitation: Excitation, out: Path, rate: float) -> list[tuple[Path, Callable[[Path], object]]]:
+def output_files(excitation: Excitation, out: Path, rate: float) -> list[tuple[Path, Callable[[Path], object]]]:
     """Files to write: the CSV, a ROS trajectory and a page beside it."""
     save = partial(excitation.save, rate=rate)
     page = partial(write_page, excitation)
     return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
 
 
-def facts(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+def json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
     """Everything for machines."""
     return {
         "robot": excitation.robot.name,
@@ -192,15 +192,15 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
         )  # fmt: skip
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
-        return path_of(robot, motion.t, motion.q)
+        return make_path(robot, motion.t, motion.q)
     log = read_log(file, robot, columns=parse_columns(column) or None)
     try:
-        return path_of(robot, log.t, log.q)
+        return make_path(robot, log.t, log.q)
     except DynidError as error:
         raise LogError(log.name, error.message) from error
 
 
-def read_shapes_of(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
+def read_urdf_shapes(source: str, robot: Robot, lock: Mapping[str, float]) -> tuple[list[Shape], list[Message]]:
     """Shapes of a URDF, and notes on those that are not drawn; other robots are drawn as skeletons."""
     file = Path(source)
     if file.suffix.lower() != ".urdf" or not file.is_file():
@@ -216,7 +216,7 @@ def show_notes(notes: Sequence[Message], screen: Console) -> None:
         screen.print(f"note: {len(notes) - SHOWN} more shapes are not drawn, for such reasons", highlight=False)
 
 
-def view_facts(
+def view_json_data(
     robot: Robot, path: JointPath | None, shapes: Sequence[Shape], notes: Sequence[Message], address: str
 ) -> dict[str, object]:
     """What is shown, for machines."""
@@ -230,7 +230,7 @@ def view_facts(
     }
 
 
-def announce(address: str, screen: Console, *, browser: bool) -> None:
+def open_in_browser(address: str, screen: Console, *, browser: bool) -> None:
     """Tell where the robot is to be seen, and open it."""
     import sys
     import webbrowser

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.cli.terminal import escaped, line, show_note
+from dynid.cli.terminal import escaped, print_line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
 from dynid.estimation.joint_parameters import joint_parameters
-from dynid.messages import spoken
+from dynid.messages import for_command_line_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,7 @@ WIDE = 120
 
 
 @contextmanager
-def progress(screen: Console, first: str = "looking at the logs") -> Iterator[Callable[[str, float], None] | None]:
+def show_progress(screen: Console, first: str = "looking at the logs") -> Iterator[Callable[[str, float], None] | None]:
     """Show a bar in a terminal, nothing when piped."""
     if not screen.is_terminal:
         yield None
@@ -59,70 +59,72 @@ def show(result: Identification, screen: Console) -> None:
     screen.print(parameters_table(result))
     if result.friction:
         screen.print(friction_table(result, apart=" " if screen.width >= WIDE else "\n"))
-    line(screen, _about_parameters(result))
+    print_line(screen, _parameters_legend(result))
     if result.model == "reaction" and _has_joint_parameters(result):
-        same = joint_parameters_above(result)
-        line(
+        same = shared_joint_parameters(result)
+        print_line(
             screen,
             f"parameters of the joint torques (S theta_r, rotors left out): above are {', '.join(same) or 'none'}",
         )
         if len(same) < len(joint_parameters(result).names):
             screen.print(joint_parameters_table(result, same))
     screen.print(joints_table(result))
-    line(screen, _about_errors(result))
+    print_line(screen, _errors_legend(result))
     for note in result.notes:
         show_note(note, screen)
-    line(screen, f"verdict: {result.verdict}", style="bold")
-    line(screen, f"next: {spoken(result.verdict.next_step)}")
+    print_line(screen, f"verdict: {result.verdict}", style="bold")
+    print_line(screen, f"next: {for_command_line_text(result.verdict.next_step)}")
 
 
 def show_data(result: Identification, screen: Console) -> None:
     """Print the logs with what was found in them, and the filter."""
     robot, unknown = result.robot, result.equation.unknown
     kind = "base" if unknown is None else "model"
-    line(
+    print_line(
         screen,
         f"{robot.name}: {result.base_rank} {kind} parameters and {len(result.names) - result.base_rank} others "
         f"from the {SOURCES[result.model].format(len(result.joints))} ({result.estimator})",
         style="bold",
     )
     if unknown is not None:
-        line(screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of")
+        print_line(
+            screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of"
+        )
     for log, sentences in result.findings:
-        line(screen, f"{log}: {'nothing to repair' if not sentences else spoken(sentences[0])}")
+        print_line(screen, f"{log}: {'nothing to repair' if not sentences else for_command_line_text(sentences[0])}")
         for sentence in sentences[1:]:
-            line(screen, f"  {spoken(sentence)}")
+            print_line(screen, f"  {for_command_line_text(sentence)}")
     if result.cutoff is None:
-        line(screen, f"filter: none; {result.cutoff_reason}")
+        print_line(screen, f"filter: none; {result.cutoff_reason}")
     else:
-        line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
+        print_line(screen, f"filter: {result.cutoff:.4g} Hz ({result.cutoff_reason})")
     window = result.equation.options.window
     if window is not None:
-        line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
+        print_line(screen, f"{result.model} is balanced over windows of {window:.3g} s that overlap")
     if result.delay:
-        line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
+        print_line(screen, f"delay: torques are moved {1e3 * result.delay:.4g} ms back, as given")
 
 
 def show_friction(result: Identification, screen: Console) -> None:
     """Print the blocks of friction, and what the gate tried last."""
     if result.model == "reaction":
         return
-    line(screen, f"friction: {', '.join(result.friction) or 'none'}")
+    print_line(screen, f"friction: {', '.join(result.friction) or 'none'}")
     if not result.trials:
         return
     admitted = [trial for trial in result.trials if trial.admitted]
     for trial in admitted:
-        line(screen, f"  {trial.block} admitted: error on held-out time {trial.before:.4f} -> {trial.error:.4f}")
+        print_line(screen, f"  {trial.block} admitted: error on held-out time {trial.before:.4f} -> {trial.error:.4f}")
     last = result.trials[-1].before
     refused = [trial for trial in result.trials if trial.before == last and not trial.admitted]
     if admitted and admitted[-1].before == last:
         refused = []
     if refused:
         gains = (f"{trial.block} {100.0 * (trial.error / trial.before - 1.0):+.1f} %" for trial in refused)
-        line(screen, f"  refused (a block must lower it by 3 %): {', '.join(gains)}")
+        print_line(screen, f"  refused (a block must lower it by 3 %): {', '.join(gains)}")
 
 
-def friction_places(result: Identification) -> dict[str, dict[int, int]]:
+def friction_layout(result: Identification) -> dict[str, dict[int, int]]:
     """Friction parameters as columns (symbol, with @log where offsets differ) of {joint: index of the parameter}."""
     equation, index = result.equation, {name: k for k, name in enumerate(result.names)}
     n = equation.robot.n
@@ -146,13 +148,13 @@ def parameters_table(result: Identification) -> Table:
         table.add_column(title, justify="right")
     table.add_column("unit")
     table.add_column("essential")
-    of_friction = {k for column in friction_places(result).values() for k in column.values()}
+    of_friction = {k for column in friction_layout(result).values() for k in column.values()}
     half, essential = result.quantile * result.sigma, set(result.essential)
     for k, name in enumerate(result.names):
         if k not in of_friction:
             table.add_row(
-                escaped(name), number(result.values[k], 5), number(half[k], 2), _relative(half[k], result.values[k]),
-                escaped(result.units[k]), "*" if name in essential else "",
+                escaped(name), number(result.values[k], 5), number(half[k], 2),
+                _relative_text(half[k], result.values[k]), escaped(result.units[k]), "*" if name in essential else "",
             )  # fmt: skip
     return table
 
@@ -166,7 +168,7 @@ def _has_joint_parameters(result: Identification) -> bool:
     return True
 
 
-def joint_parameters_above(result: Identification) -> list[str]:
+def shared_joint_parameters(result: Identification) -> list[str]:
     """Names of the joint torques' parameters that are the same as those of the forces on the base."""
     found, own = joint_parameters(result), dict(zip(result.names, result.values, strict=True))
     pairs = zip(found.names, found.values, strict=True)
@@ -187,11 +189,11 @@ def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table
         if np.isnan(value):
             table.add_row(escaped(name), "lost", "", "")
         else:
-            table.add_row(escaped(name), number(value, 5), number(half, 2), _relative(half, value))
+            table.add_row(escaped(name), number(value, 5), number(half, 2), _relative_text(half, value))
     return table
 
 
-def _relative(half: float, value: float) -> str:
+def _relative_text(half: float, value: float) -> str:
     if half == 0.0:
         return "fixed"
     ratio = 100.0 * half / abs(value) if value else math.inf
@@ -206,7 +208,7 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
     table = Table("friction", "unit", box=None)
     for name in result.joints:
         table.add_column(escaped(name), justify="right", overflow="fold")
-    for title, column in friction_places(result).items():
+    for title, column in friction_layout(result).items():
         cells = []
         for channel in result.equation.torque_channels:
             k = column.get(channel.joint)
@@ -224,7 +226,7 @@ def number(value: float, digits: int) -> str:
     return np.format_float_positional(value, precision=digits, fractional=False, trim="-", unique=False)
 
 
-def _about_parameters(result: Identification) -> str:
+def _parameters_legend(result: Identification) -> str:
     how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
     return (
         f"+-: half width of the 95 % interval ({how}); *: {len(result.essential)} of {len(result.names)} parameters "
@@ -250,14 +252,14 @@ def joints_table(result: Identification) -> Table:
         cells = [f"{x:.3g}" if k % 2 == 0 else f"{x:.4f}" for k, x in enumerate(figures)]
         if settled:
             cells.append(f"{result.validation.settled[c]:.4f}")
-        words = "" if check is None else remarks(check.colour, check.velocity, check.position)
+        words = "" if check is None else describe_residual(check.colour, check.velocity, check.position)
         table.add_row(escaped(name), *cells, words)
     means = [f"{result.fit.mean:.4f}", "", f"{result.validation.mean:.4f}"]
     table.add_row("mean", "", *means, *([f"{float(np.nanmean(result.validation.settled)):.4f}"] if settled else []), "")
     return table
 
 
-def remarks(colour: float, velocity: float, position: float) -> str:
+def describe_residual(colour: float, velocity: float, position: float) -> str:
     """What a residual still knows, in words, where it matters."""
     told = [
         f"{100.0 * share:.0f} % goes with {what}"
@@ -269,7 +271,7 @@ def remarks(colour: float, velocity: float, position: float) -> str:
     return ", ".join(told)
 
 
-def _about_errors(result: Identification) -> str:
+def _errors_legend(result: Identification) -> str:
     filtered = "nothing filtered" if result.cutoff is None else f"both filtered at {result.cutoff:.4g} Hz"
     text = (
         f"NRMSE: error over the standard deviation of the measured {MEASURED[result.model]}, {filtered}; "
@@ -283,7 +285,7 @@ def _about_errors(result: Identification) -> str:
     return text
 
 
-def facts(result: Identification) -> dict[str, object]:
+def json_data(result: Identification) -> dict[str, object]:
     """A summary for machines; `Identification.save` keeps everything."""
     return {
         "robot": result.robot.name,
@@ -301,20 +303,20 @@ def facts(result: Identification) -> dict[str, object]:
         ],
         "names": list(result.names),
         "units": list(result.units),
-        "values": _floats(result.values),
-        "sigma": _floats(result.sigma),
-        "intervals": [_floats(pair) for pair in result.intervals],
+        "values": _to_float_list(result.values),
+        "sigma": _to_float_list(result.sigma),
+        "intervals": [_to_float_list(pair) for pair in result.intervals],
         "essential": list(result.essential),
-        "joint_parameters": _joint_facts(result),
+        "joint_parameters": _joint_json_data(result),
         "rank": result.rank,
         "base_rank": result.base_rank,
         "condition": result.condition,
         "base_condition": result.base_condition,
         "joints": list(result.joints),
         "channels": list(result.channels),
-        "fit": score_facts(result.fit),
-        "validation": score_facts(result.validation),
-        "torques": None if result.torques is None else score_facts(result.torques),
+        "fit": score_json_data(result.fit),
+        "validation": score_json_data(result.validation),
+        "torques": None if result.torques is None else score_json_data(result.torques),
         "residuals": [
             {"joint": check.channel, "colour": check.colour, "velocity": check.velocity, "position": check.position}
             for check in result.checks
@@ -330,7 +332,7 @@ def facts(result: Identification) -> dict[str, object]:
     }
 
 
-def _joint_facts(result: Identification) -> dict[str, object] | None:
+def _joint_json_data(result: Identification) -> dict[str, object] | None:
     if not result.equation.options.has_reactions or not _has_joint_parameters(result):
         return None
     found = joint_parameters(result)
@@ -342,13 +344,13 @@ def _joint_facts(result: Identification) -> dict[str, object] | None:
     }
 
 
-def score_facts(score: Score) -> dict[str, object]:
+def score_json_data(score: Score) -> dict[str, object]:
     """Errors for machines."""
     return {
-        "rmse": _floats(score.rmse),
-        "nrmse": _floats(score.nrmse),
+        "rmse": _to_float_list(score.rmse),
+        "nrmse": _to_float_list(score.nrmse),
         "mean_nrmse": score.mean,
-        "settled": _floats(score.settled),
+        "settled": _to_float_list(score.settled),
         "unsettled": score.unsettled,
         "cutoff": score.cutoff,
         "source": score.source,
@@ -356,5 +358,5 @@ def score_facts(score: Score) -> dict[str, object]:
     }
 
 
-def _floats(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[float]:
+def _to_float_list(values: Sequence[float] | np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[float]:
     return [float(x) for x in values]

@@ -11,11 +11,11 @@ import numpy as np
 
 from dynid.cli import terminal
 from dynid.cli.output.identification import number
-from dynid.cli.terminal import Outputs, escaped, line, show_note
+from dynid.cli.terminal import Outputs, escaped, print_line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.exports.export import Export, export
-from dynid.messages import Message, spoken
+from dynid.messages import Message, for_command_line_text
 from dynid.payload.gains import Gains
 from dynid.payload.payload import ELEMENTS, Payload
 from dynid.physical.check import Check
@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 def show(found: PhysicalParameters, screen: Console) -> None:
     """Print the bodies, the parameters with their source, the cost, and what binds."""
     robot = found.robot
-    line(screen, f"{robot.name}: bodies of {len(robot.links)} links, {found.total_mass:.4g} kg together", style="bold")
+    print_line(
+        screen, f"{robot.name}: bodies of {len(robot.links)} links, {found.total_mass:.4g} kg together", style="bold"
+    )
     screen.print(bodies_table(found))
     screen.print(parameters_table(found))
-    line(screen, "data: how much of the prior's doubt the data took away; +-: where the data alone decide")
+    print_line(screen, "data: how much of the prior's doubt the data took away; +-: where the data alone decide")
     screen.print(cost_table(found))
-    line(screen, cost_sentence(found))
+    print_line(screen, cost_sentence(found))
     for binding in found.bindings:
-        line(screen, f"binds ({100.0 * binding.share:.0f} % of the pressure): {binding}")
+        print_line(screen, f"binds ({100.0 * binding.share:.0f} % of the pressure): {binding}")
     for note in found.notes:
         show_note(note, screen)
 
@@ -104,7 +106,7 @@ def cost_table(found: PhysicalParameters) -> Table:
     return table
 
 
-def facts(found: PhysicalParameters) -> dict[str, object]:
+def json_data(found: PhysicalParameters) -> dict[str, object]:
     """All of it for machines."""
     return {
         "robot": found.robot.name,
@@ -140,24 +142,26 @@ def facts(found: PhysicalParameters) -> dict[str, object]:
 def show_check(found: Check, screen: Console) -> None:
     """Print what was looked at and whether it can be mended; the faults follow as warnings."""
     known = len(found.bodies) - len(found.unknown)
-    line(screen, f"{found.robot.name}: {known} of {len(found.bodies)} links have values", style="bold")
+    print_line(screen, f"{found.robot.name}: {known} of {len(found.bodies)} links have values", style="bold")
     if found.unknown:
-        line(screen, f"without values, not checked: {', '.join(found.unknown)}")
+        print_line(screen, f"without values, not checked: {', '.join(found.unknown)}")
     if not found.faults:
-        line(screen, "nothing is wrong" if known else "there is nothing to check")
+        print_line(screen, "nothing is wrong" if known else "there is nothing to check")
         return
     bad, felt = {f.link for f in found.faults}, {f.link for f in found.faults if f.matters}
-    line(screen, f"links that no body can have: {', '.join(dict.fromkeys(f.link for f in found.faults))}")
-    line(screen, f"felt by the joint torques: {', '.join(x for x in found.bodies if x in felt) or 'none of them'}")
+    print_line(screen, f"links that no body can have: {', '.join(dict.fromkeys(f.link for f in found.faults))}")
+    print_line(
+        screen, f"felt by the joint torques: {', '.join(x for x in found.bodies if x in felt) or 'none of them'}"
+    )
     if len(bad) > len(felt):
-        line(screen, f"not felt: {', '.join(x for x in found.bodies if x in bad - felt)}")
+        print_line(screen, f"not felt: {', '.join(x for x in found.bodies if x in bad - felt)}")
     if found.mended is not None:
-        line(screen, "real bodies with the same joint torques exist: `--out mended.toml` writes the nearest ones")
+        print_line(screen, "real bodies with the same joint torques exist: `--out mended.toml` writes the nearest ones")
     elif found.impossible:
-        line(screen, "no real bodies give the joint torques of this file")
+        print_line(screen, "no real bodies give the joint torques of this file")
 
 
-def check_facts(found: Check) -> dict[str, object]:
+def check_json_data(found: Check) -> dict[str, object]:
     """A check for machines."""
     return {
         "robot": found.robot.name,
@@ -193,16 +197,16 @@ def parse_bounds(words: Sequence[str]) -> dict[str, Interval]:
 # What `dynid identify` does after the estimate where bodies are wanted: physical parameters, and a URDF of them.
 
 
-def check_places(physical: Path | None, urdf: Path | None, others: list[Path], keep: list[Path]) -> None:
+def check_output_paths(physical: Path | None, urdf: Path | None, others: list[Path], keep: list[Path]) -> None:
     """See before any work that the files can be written, each to its own place."""
-    terminal.check_place("--physical", physical, suffixes=(".json",), keep=keep)
-    terminal.check_place("--urdf", urdf, suffixes=(".urdf",), keep=keep)
+    terminal.check_output_path("--physical", physical, suffixes=(".json",), keep=keep)
+    terminal.check_output_path("--urdf", urdf, suffixes=(".urdf",), keep=keep)
     places = [path.resolve() for path in (*others, physical, urdf) if path is not None]
     if len(set(places)) < len(places):
         raise DynidError("same_output_twice", "two outputs name the same file", "give them different names")
 
 
-class Bodies:
+class PhysicalOutputs:
     """Physical parameters and a URDF of them, written where they are asked for; a failure is kept among the outputs."""
 
     def __init__(self, result: Identification, outputs: Outputs, physical: Path | None, urdf: Path | None) -> None:
@@ -227,7 +231,7 @@ class Bodies:
         if self.found is not None:
             show(self.found, screen)
         if self.exported is not None:
-            line(screen, str(self.exported.verification))
+            print_line(screen, str(self.exported.verification))
             for note in self.exported.notes:
                 show_note(note, screen)
 
@@ -243,28 +247,28 @@ class Bodies:
 
 def show_payload(found: Payload, screen: Console) -> None:
     """Print the logs, the parameters, the body, and what cannot be known."""
-    line(screen, f"{found.robot}: payload of link {found.link}, in its frame ({found.method})", style="bold")
+    print_line(screen, f"{found.robot}: payload of link {found.link}, in its frame ({found.method})", style="bold")
     _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
-    screen.print(_table("parameter", found.names, found.values, found.quantile * found.sigma, found.units))
+    screen.print(_values_table("parameter", found.names, found.values, found.quantile * found.sigma, found.units))
     names = ["mass", *(f"centre of mass {axis}" for axis in "xyz"), *(f"inertia {e} about it" for e in ELEMENTS)]
     upper = np.triu_indices(3)
     values = np.concatenate([[found.mass], found.com, found.inertia[upper]])
     sigma = np.concatenate([[found.mass_sigma], found.com_sigma, found.inertia_sigma[upper]])
-    screen.print(_table("body", names, values, found.quantile * sigma, ["kg", *["m"] * 3, *["kg m^2"] * 6]))
-    line(screen, _about(found.groups))
+    screen.print(_values_table("body", names, values, found.quantile * sigma, ["kg", *["m"] * 3, *["kg m^2"] * 6]))
+    print_line(screen, _intervals_legend(found.groups))
 
 
 def show_gains(found: Gains, screen: Console) -> None:
     """Print the logs, the gains and the robot's parameters in true units."""
-    line(screen, f"{found.robot}: drive gains by a known payload at link {found.link}", style="bold")
+    print_line(screen, f"{found.robot}: drive gains by a known payload at link {found.link}", style="bold")
     _show_logs(found.findings, found.friction, found.cutoff, found.notes, screen)
     half = found.quantile * found.sigma
-    screen.print(_table("gain of joint", found.names, found.values, half, ["true / measured"] * len(half)))
+    screen.print(_values_table("gain of joint", found.names, found.values, half, ["true / measured"] * len(half)))
     half = found.quantile * found.parameter_sigma
-    screen.print(_table("parameter", found.parameter_names, found.parameters, half, found.parameter_units))
-    line(screen, _about(found.groups))
+    screen.print(_values_table("parameter", found.parameter_names, found.parameters, half, found.parameter_units))
+    print_line(screen, _intervals_legend(found.groups))
     if np.isfinite(found.values).all():
-        line(screen, f"use them: --gain {','.join(f'{g:.6g}' for g in found.values)}")
+        print_line(screen, f"use them: --gain {','.join(f'{g:.6g}' for g in found.values)}")
 
 
 def _show_logs(
@@ -275,15 +279,15 @@ def _show_logs(
     screen: Console,
 ) -> None:
     for log, sentences in findings:
-        line(screen, f"{log}: {'; '.join(map(spoken, sentences)) or 'nothing to repair'}")
-    line(
+        print_line(screen, f"{log}: {'; '.join(map(for_command_line_text, sentences)) or 'nothing to repair'}")
+    print_line(
         screen, f"filter: {'none' if cutoff is None else f'{cutoff:.4g} Hz'}; friction: {', '.join(friction) or 'none'}"
     )
     for note in notes:
         show_note(note, screen)
 
 
-def _table(
+def _values_table(
     title: str, names: Sequence[str], values: Sequence[float] | np.ndarray, half: np.ndarray, units: Sequence[str]
 ) -> Table:
     """Values with the half widths of their intervals; `not known` where they are NaN."""
@@ -300,6 +304,6 @@ def _table(
     return table
 
 
-def _about(groups: int) -> str:
+def _intervals_legend(groups: int) -> str:
     how = f"jackknife over {groups} blocks of time" if groups else "textbook formula, white residuals"
     return f"+-: half width of the 95 % interval ({how})"

@@ -48,7 +48,7 @@ def read_motion(path: Path, robot: Robot) -> Motion:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or error
             raise LogError(str(path), "file_unreadable", "cannot be read: {reason}", reason=reason) from error
-        arrays = _from_trajectory(str(path), _parsed(str(path), text, suffix), robot)
+        arrays = _arrays_of_trajectory(str(path), _parse_trajectory_text(str(path), text, suffix), robot)
     else:
         log = read_log(path, robot)
         missing = [what for key, what in (("v", "velocities"), ("a", "accelerations")) if key not in log.channels]
@@ -65,7 +65,7 @@ def read_motion(path: Path, robot: Robot) -> Motion:
         raise LogError(str(path), error.message) from error
 
 
-def _parsed(name: str, text: str, suffix: str) -> Any:
+def _parse_trajectory_text(name: str, text: str, suffix: str) -> Any:
     if suffix != ".json":
         return _parse_yaml(name, text)
     try:
@@ -96,7 +96,7 @@ def _parse_yaml(name: str, text: str) -> dict[str, Any]:
     return {"joint_names": names, "points": points}
 
 
-def _from_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Array, Array, Array]:
+def _arrays_of_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Array, Array, Array]:
     """Arrays of a trajectory_msgs/JointTrajectory, its joints brought into the robot's order."""
     lists = isinstance(data, Mapping) and all(isinstance(data.get(key), list) for key in ("joint_names", "points"))
     if not lists or not data["points"]:
@@ -165,18 +165,18 @@ def show(log: Log, robot: Robot, screen: Console) -> None:
     )
     table = Table("joint", "torque, rms", "torque, peak", "unit", box=None)
     for j, name in enumerate(robot.joint_names):
-        rms, peak = _sizes(log)[j]
+        rms, peak = _rms_and_peak_torques(log)[j]
         turns = robot.links[robot.active_links[j]].kind == "revolute"
         table.add_row(escaped(name), f"{rms:.4g}", f"{peak:.4g}", "N m" if turns else "N")
     screen.print(table)
 
 
-def _sizes(log: Log) -> list[tuple[float, float]]:
+def _rms_and_peak_torques(log: Log) -> list[tuple[float, float]]:
     assert log.tau is not None
     return [(float(np.sqrt((x**2).mean())), float(np.abs(x).max())) for x in log.tau.T]
 
 
-def facts(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None) -> dict[str, object]:
+def json_data(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None) -> dict[str, object]:
     """Everything for machines."""
     first, last = log.span
     return {
@@ -184,8 +184,8 @@ def facts(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path |
         "joints": list(robot.joint_names),
         "samples": len(log),
         "duration": last - first,
-        "rms": [rms for rms, _ in _sizes(log)],
-        "peak": [peak for _, peak in _sizes(log)],
+        "rms": [rms for rms, _ in _rms_and_peak_torques(log)],
+        "peak": [peak for _, peak in _rms_and_peak_torques(log)],
         "noise": list(noise),
         "seed": seed,
         "file": str(out) if out else None,
@@ -206,10 +206,10 @@ def write_log(path: Path, log: Log, plate: Robot | None = None) -> None:
     if plate is not None and log.reaction is not None:
         columns |= dict(zip(reaction_channels(plate), log.reaction.T, strict=True))
     with written_beside(path) as beside:
-        _write(beside, columns)
+        _write_columns(beside, columns)
 
 
-def _write(path: Path, columns: Mapping[str, Array]) -> None:
+def _write_columns(path: Path, columns: Mapping[str, Array]) -> None:
     if path.suffix.lower() == ".npz":
         with path.open("wb") as file:  # given a name, NumPy would add .npz to one in capitals
             np.savez(file, **columns)  # type: ignore[arg-type]
@@ -251,8 +251,8 @@ def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
     """Read a CSV with a time and the columns NAME_x, NAME_y, NAME_z of every marker NAME=LINK; empty: hidden."""
     if unit not in LENGTHS:
         raise DynidError("unknown_unit", "--unit {unit}: lengths are in {LENGTHS}", unit=unit, LENGTHS=list(LENGTHS))
-    carriers = _carriers(markers)
-    header, table = _table(path)
+    carriers = _parse_marker_links(markers)
+    header, table = _read_table(path)
     time = next((name for name in header if name.lower() in TIMES), None)
     if time is None:
         raise DynidError(
@@ -279,7 +279,7 @@ def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
     return MarkerFile(t, positions, tuple(carriers), tuple(carriers.values()), others)
 
 
-def _carriers(markers: Sequence[str]) -> dict[str, str]:
+def _parse_marker_links(markers: Sequence[str]) -> dict[str, str]:
     carriers: dict[str, str] = {}
     for word in markers:
         name, sign, link = word.partition("=")
@@ -294,7 +294,7 @@ def _carriers(markers: Sequence[str]) -> dict[str, str]:
     return carriers
 
 
-def _table(path: Path) -> tuple[list[str], Array]:
+def _read_table(path: Path) -> tuple[list[str], Array]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
@@ -302,7 +302,7 @@ def _table(path: Path) -> tuple[list[str], Array]:
             rows = []
             for number, line in enumerate(lines, 2):
                 if line:
-                    rows.append(_numbers(path, number, line, len(header)))
+                    rows.append(_parse_row(path, number, line, len(header)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DynidError("not_csv", "{path}: cannot be read as CSV: {error}", path=path, error=error) from error
     if len(set(header)) < len(header) or not rows:
@@ -313,7 +313,7 @@ def _table(path: Path) -> tuple[list[str], Array]:
     return header, np.array(rows)
 
 
-def _numbers(path: Path, number: int, line: list[str], count: int) -> list[float]:
+def _parse_row(path: Path, number: int, line: list[str], count: int) -> list[float]:
     if len(line) != count:
         raise DynidError(
             "cell_count_mismatch", "{path}: line {number} has {count} entries, the first line {count_2}", path=path,
@@ -369,7 +369,7 @@ def write_marker_log(path: Path, fit: MarkerFit, others: dict[str, Array]) -> No
     write_text(path, text.getvalue())
 
 
-def marker_facts(fit: MarkerFit, robot: Robot, file: MarkerFile) -> dict[str, object]:
+def marker_json_data(fit: MarkerFit, robot: Robot, file: MarkerFile) -> dict[str, object]:
     """The fit for machines, without its samples."""
     return {
         "robot": robot.name,

@@ -15,7 +15,7 @@ from functools import wraps
 from itertools import pairwise
 from typing import Any, ParamSpec, TypeVar
 
-from dynid.concurrency import after_fork, hold_across_forks
+from dynid.concurrency import hold_across_forks, run_after_fork
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -96,15 +96,15 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
         if me in _inside:
             return function(*args, **kwargs)
         try:
-            _enter(me)
+            _enter_one_blas_thread(me)
             return function(*args, **kwargs)
         finally:
-            _leave(me)
+            _leave_one_blas_thread(me)
 
     return limited
 
 
-def _enter(me: int) -> None:
+def _enter_one_blas_thread(me: int) -> None:
     from threadpoolctl import ThreadpoolController
 
     libraries = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
@@ -115,7 +115,7 @@ def _enter(me: int) -> None:
         _inside.add(me)
 
 
-def _leave(me: int) -> None:
+def _leave_one_blas_thread(me: int) -> None:
     with _lock:
         _inside.discard(me)
         if not _inside:
@@ -133,22 +133,22 @@ def _set_blas_threads(library: Any, count: int) -> None:
 
 
 @contextmanager
-def only_caller() -> Iterator[bool]:
+def is_only_caller() -> Iterator[bool]:
     """Whether no other thread is inside one of the functions above; none comes in before the block ends."""
     with _lock:
         yield not set(_inside) - {threading.get_ident()}
 
 
-def _start_again() -> None:
+def _reset_after_fork() -> None:
     """In a forked child there are neither the threads of the pool nor the other callers."""
-    with suppress(RuntimeError):  # once more where `only_caller` forked
+    with suppress(RuntimeError):  # once more where `is_only_caller` forked
         while True:
             _lock.release()
     _pool.clear()
     me = threading.get_ident()
     _inside.intersection_update({me})
     if me not in _inside:
-        _leave(me)
+        _leave_one_blas_thread(me)
 
 
-after_fork(_start_again)
+run_after_fork(_reset_after_fork)

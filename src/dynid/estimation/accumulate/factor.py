@@ -34,7 +34,7 @@ class ChannelFactor:
     @staticmethod
     def of(rows: Array) -> ChannelFactor:
         """Compress rows [W | y]; as long as they are few they are kept as they are."""
-        return ChannelFactor(triangular(rows), len(rows), float(rows[:, -1].sum()))
+        return ChannelFactor(triangularise(rows), len(rows), float(rows[:, -1].sum()))
 
     @property
     def squares(self) -> float:
@@ -76,11 +76,11 @@ def merge(factors: Sequence[ChannelFactor]) -> ChannelFactor:
     """Stack factors and triangularise again: order does not matter."""
     if len(factors) == 1:
         return factors[0]
-    R = triangular(np.concatenate([factor.R for factor in factors]))
+    R = triangularise(np.concatenate([factor.R for factor in factors]))
     return ChannelFactor(R, sum(f.count for f in factors), sum(f.total for f in factors))
 
 
-def triangular(rows: Array) -> Array:
+def triangularise(rows: Array) -> Array:
     """R of rows, or the rows themselves where they are no more than twice the columns: then it would not pay."""
     if len(rows) <= 2 * rows.shape[1]:
         return rows
@@ -90,11 +90,11 @@ def triangular(rows: Array) -> Array:
     scratch = _scratch.memory[: rows.size].reshape(rows.shape, order="F")
     scratch[...] = rows
     packed, *_ = dgeqrf(scratch, lwork=64 * rows.shape[1], overwrite_a=1)
-    return np.asarray(packed[: rows.shape[1]] * _upper(rows.shape[1]))
+    return np.asarray(packed[: rows.shape[1]] * _upper_mask(rows.shape[1]))
 
 
 @cache
-def _upper(size: int) -> Array:
+def _upper_mask(size: int) -> Array:
     return freeze(np.triu(np.ones((size, size))))
 
 

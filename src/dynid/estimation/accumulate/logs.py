@@ -10,7 +10,7 @@ import numpy as np
 from dynid.dynamics.friction import PLAIN, joint_scales
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
-from dynid.estimation.accumulate.state import State, without_repeats
+from dynid.estimation.accumulate.state import State, drop_repeated_samples
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
 from dynid.estimation.options import PERIODS, Options
 from dynid.estimation.regression.equation import Equation
@@ -49,10 +49,10 @@ def explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> bool:
         return False
     if not set(equation.friction) <= set(MEMORYLESS):
         return False
-    return all(_explains(equation, s) for s in surveys)
+    return all(_explains_exactly(equation, s) for s in surveys)
 
 
-def _explains(equation: Equation, seen: Survey) -> bool:
+def _explains_exactly(equation: Equation, seen: Survey) -> bool:
     x = seen.samples
     if x.v is None or x.a is None:
         return False
@@ -77,7 +77,7 @@ def _explains(equation: Equation, seen: Survey) -> bool:
 Progress = Callable[[str, float], None]
 
 
-def collect(
+def collect_logs(
     robot: Robot,
     logs: Sequence[Log],
     options: Options,
@@ -104,7 +104,7 @@ def collect(
         options,
         friction=DEFAULT if options.blocks is None else options.blocks,
         scale=joint_scales(robot, span),
-        transmission=_transmission(logs, robot),
+        transmission=_common_transmission(logs, robot),
     )
     if options.cutoff is None and treatments[0].cutoff is not None and explained_exactly(equation, surveys):
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
@@ -122,7 +122,7 @@ def collect(
     state = replace(state, equation=equation, outliers=outliers)
     progress = _sample_progress(on_progress, "reading")
     state = accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
-    state = without_repeats(state)
+    state = drop_repeated_samples(state)
     unsure = max(choice.unsure for choice in choices)
     state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)), noise_unsure=unsure)
     of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
@@ -190,9 +190,9 @@ def collect_like(
     return accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
 
 
-def without_known(others: State, state: State) -> tuple[State, tuple[Message, ...]]:
+def drop_logs_in_state(others: State, state: State) -> tuple[State, tuple[Message, ...]]:
     """Leave out of others what a state was made from, with warnings; all, where most of it was."""
-    unseen = without_repeats(others, state.findings)
+    unseen = drop_repeated_samples(others, state.findings)
     known = "{part} does not count as validation: the parameters were identified from these samples"
     warnings = [
         Message(
@@ -325,7 +325,7 @@ def _with_first_estimate(
     return equation.with_friction(everything).with_rigid(values)
 
 
-def _transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
+def _common_transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
     couplings = [log.coupling for log in logs if log.coupling is not None]
     if not couplings:
         return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
-from dynid.estimation.records import StoredEquation, check_shape, robot_beside, robot_inside
+from dynid.estimation.records import StoredEquation, check_shape, move_robot_beside_equation, move_robot_into_equation
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
 from dynid.estimation.solve.robust import OutlierModel
@@ -92,7 +92,7 @@ class State:
         )
 
     def of_logs_left(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
-        """Of one item per log those of the logs that still have blocks after `without_repeats`."""
+        """Of one item per log those of the logs that still have blocks after `drop_repeated_samples`."""
         gone = {repeat.log for repeat in self.repeats if repeat.gone}
         return tuple(item for log, item in enumerate(items) if log not in gone)
 
@@ -113,7 +113,7 @@ class State:
         return len(self.settling)
 
 
-def without_repeats(state: State, before: Sequence[Findings] = ()) -> State:
+def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> State:
     """The same state with each sample once.
 
     Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
@@ -140,12 +140,12 @@ def without_repeats(state: State, before: Sequence[Findings] = ()) -> State:
         settling=tuple(state.settling[log] for log in left),
         kept=tuple(replace(rows, log=left[rows.log]) for rows in state.kept if rows.log in left),
         findings=tuple(state.findings[log] for log in left),
-        floor=tuple(_shrunk(f, state.blocks, blocks, log) for log, f in enumerate(state.floor) if log in left),
+        floor=tuple(_scale_factors(f, state.blocks, blocks, log) for log, f in enumerate(state.floor) if log in left),
         repeats=tuple(repeats),
     )
 
 
-def _shrunk(
+def _scale_factors(
     factors: tuple[ChannelFactor, ...], before: Sequence[Block], after: Sequence[Block], log: int
 ) -> tuple[ChannelFactor, ...]:
     """Factors as large as for the share of a log's blocks that is left."""
@@ -186,7 +186,7 @@ def merge_states(states: list[State]) -> State:
     floor = tuple(factors for state in states for factors in state.floor)
     loop = tuple(noise for state in states for noise in state.loop)
     floor = floor if len(floor) == before else ()
-    merged = without_repeats(replace(
+    merged = drop_repeated_samples(replace(
         first, blocks=tuple(blocks), settling=settling, kept=tuple(kept), findings=findings, floor=floor, repeats=(),
     ))  # fmt: skip
     earlier = tuple(repeat for state in states for repeat in state.repeats)
@@ -281,7 +281,12 @@ class StateRecord:
 
 StoredState = Annotated[
     StateRecord,
-    Form(("dynid state", 1), read=robot_inside, write=lambda _, data: robot_beside(data), check=StateRecord.check),
+    Form(
+        ("dynid state", 1),
+        read=move_robot_into_equation,
+        write=lambda _, data: move_robot_beside_equation(data),
+        check=StateRecord.check,
+    ),
 ]
 
 

@@ -35,10 +35,10 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
             relation = relate_sensors(equation.robot, tared=equation.is_tared)
             if relation.lost:
                 return np.zeros((0, len(names)))
-            on_base = _of_columns(equation)[:, list(relation.torque.kept)] @ relation.S
+            on_base = _mean_inertias_of_standard(equation)[:, list(relation.torque.kept)] @ relation.S
             base_names = relation.reaction.names
         else:
-            on_base, base_names = _of_rows(equation), equation.base.names
+            on_base, base_names = _mean_inertias_of_base(equation), equation.base.names
     except LoopError:
         return np.zeros((0, len(names)))
     place: dict[str, int] = {name: k for k, name in enumerate(base_names)}
@@ -49,7 +49,7 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
     return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
 
 
-def _of_rows(equation: Equation) -> Array:
+def _mean_inertias_of_base(equation: Equation) -> Array:
     """Mean over postures of H_jj, (joints in use, base columns)."""
     q = random_samples(equation.robot, POSTURES, 0).q
     zero, t = np.zeros_like(q), np.arange(float(POSTURES))
@@ -63,7 +63,7 @@ def _of_rows(equation: Equation) -> Array:
     return inertias
 
 
-def _of_columns(equation: Equation) -> Array:
+def _mean_inertias_of_standard(equation: Equation) -> Array:
     """Mean over postures of H_jj, (n, standard columns without rotors)."""
     robot, n = equation.robot, equation.robot.n
     q = random_samples(robot, POSTURES, 0).q
@@ -102,7 +102,7 @@ class Scale:
 
 def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: Factors) -> tuple[Scale, ...]:
     """Ratios of the joints whose torques have the nominal shape; none where these do not agree that the size is off."""
-    nominal = _nominal(equation)
+    nominal = _nominal_base_values(equation)
     if nominal is None or equation.options.model not in ("torque", "torque+reaction"):
         return ()
     places = [unknowns.names.index(name) if name in unknowns.names else -1 for name in equation.base.names]
@@ -121,7 +121,7 @@ def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: 
     return tuple(scales) if 2 * len(far) > len(equation.torque_channels) else ()
 
 
-def _nominal(equation: Equation) -> Array | None:
+def _nominal_base_values(equation: Equation) -> Array | None:
     """Base parameters of the robot file, rotors that it does not tell taken as zero; None where values are missing."""
     if equation.unknown is not None:
         return None
@@ -184,7 +184,7 @@ def find_placement(
         for c, channel in enumerate(equation.channels[first:]):
             own = unknowns.of_channel(rows.log, first + c, solution.values)
             predicted[:, c] = channel.row(rows.wide)[:, : channel.base] @ own[: channel.base]
-        columns = _columns(predicted[:, order])
+        columns = _placement_columns(predicted[:, order])
         for k, c in enumerate(order):
             channel, noise = equation.channels[first + c], solution.noise[first + c]
             own = channel.row(rows.wide)
@@ -194,10 +194,10 @@ def find_placement(
             A.append(W @ solution.free / noise)
             C.append(columns[:, k] / noise)
             e.append((own[:, -1] - W @ solution.values) / noise)
-    return _solved(np.concatenate(A), np.concatenate(C), np.concatenate(e), inflation)
+    return _solve_placement(np.concatenate(A), np.concatenate(C), np.concatenate(e), inflation)
 
 
-def _columns(readings: Array) -> Array:
+def _placement_columns(readings: Array) -> Array:
     """Readings (N, 6) as they change per unit of shift and turn: (N, 6 readings, 6)."""
     F, M = readings[:, :3], readings[:, 3:]
     columns = np.zeros((len(readings), 6, 6))
@@ -208,7 +208,7 @@ def _columns(readings: Array) -> Array:
     return columns
 
 
-def _solved(A: Array, C: Array, e: Array, inflation: float) -> Placement | None:
+def _solve_placement(A: Array, C: Array, e: Array, inflation: float) -> Placement | None:
     """Least squares for the columns C beside A; what A or the other columns can mimic stays zero."""
     size = np.linalg.norm(A, axis=0)
     Q = np.linalg.qr(A[:, size > 0.0] / size[size > 0.0])[0]

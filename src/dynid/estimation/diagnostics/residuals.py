@@ -86,7 +86,7 @@ def find_tremors(
             s = float(np.sqrt(np.minimum(noise[0][:, j] / inertia**2, noise[1][:, j]).sum()))
             places = [unknowns.place[rows.log, columns[j]] for columns in blocks]
             dry = sum(float(solution.values[k]) for k in places if k >= 0)
-            change = dry * _less_sharp(rows.t, rows.v[:, j], s, window)
+            change = dry * _sign_smoothing(rows.t, rows.v[:, j], s, window)
             change *= (rows.v[:, j] if equation.options.is_scalar else 1.0) * (window or 1.0)
             place = unknowns.place[rows.log, unknowns.channels[c]]
             own = equation.channels[c].row(rows.wide)[:, :-1]
@@ -98,7 +98,7 @@ def find_tremors(
     return tuple(found)
 
 
-def _less_sharp(t: Array, v: Array, s: float, window: float | None) -> Array:
+def _sign_smoothing(t: Array, v: Array, s: float, window: float | None) -> Array:
     """Mean of erf(v / (sqrt(2) s)) - sign(v) from row to row, or over a window (s) around each."""
     from scipy.special import erf
 
@@ -116,7 +116,7 @@ def _less_sharp(t: Array, v: Array, s: float, window: float | None) -> Array:
     return (integral(high) - integral(low)) / (high - low)
 
 
-def residuals_of(equation: Equation, unknowns: Unknowns, values: Array, rows: Rows) -> tuple[Array, Array]:
+def predict_with_residuals(equation: Equation, unknowns: Unknowns, values: Array, rows: Rows) -> tuple[Array, Array]:
     """Predicted and residual torques (K, channels) of some rows."""
     predicted, left = [], []
     for c, channel in enumerate(equation.channels):
@@ -133,8 +133,8 @@ def check_channels(
     """Look at the residual of every channel."""
     if not kept:
         return ()
-    pieces = [residuals_of(equation, unknowns, values, rows)[1] for rows in kept]
-    step = _step(kept)
+    pieces = [predict_with_residuals(equation, unknowns, values, rows)[1] for rows in kept]
+    step = _median_time_step(kept)
     lag = 1 if cutoff is None or step is None else max(1, round(2.0 / (cutoff * step)))
     q, v = np.concatenate([rows.q for rows in kept]), np.concatenate([rows.v for rows in kept])
     whole = np.concatenate(pieces)
@@ -147,7 +147,7 @@ def check_channels(
         if j < 0:  # all joints together: there is no one velocity or position to look at
             checks.append(ChannelCheck(name, colour, 0.0, 0.0))
             continue
-        over_v, over_q = (_explained(x[:, j], whole[:, c], loss) for x in (v, q))
+        over_v, over_q = (_explained_share(x[:, j], whole[:, c], loss) for x in (v, q))
         checks.append(ChannelCheck(name, colour, over_v, over_q))
     return tuple(checks)
 
@@ -159,7 +159,7 @@ def estimate_delay(
 
     A shift that is more than noise is taken back by interpolation and sought again (Gauss-Newton).
     """
-    step = _step(kept)
+    step = _median_time_step(kept)
     if step is None or equation.options.is_scalar:  # a delay of torques is none of their power
         return None
     values, delay = solution.values, None
@@ -168,7 +168,7 @@ def estimate_delay(
         factors = _factors_with_slope(equation, unknowns, values, kept, step, before)
         if not factors:
             break
-        A, b = _with_slope(unknowns, factors, solution)
+        A, b = _stack_rows_with_slope(unknowns, factors, solution)
         scale = np.linalg.norm(A, axis=0)
         if scale[-1] == 0.0:
             break
@@ -198,7 +198,7 @@ def _factors_with_slope(
         inside[:2] = inside[-2:] = False  # where the slope is one-sided
         if len(rows.t) < 5 or not inside.any() or np.diff(rows.t).min() <= 0.0:
             continue
-        predicted, _ = residuals_of(equation, unknowns, values, rows)
+        predicted, _ = predict_with_residuals(equation, unknowns, values, rows)
         slope = np.gradient(predicted, step, axis=0)
         of_log = factors.setdefault(rows.log, [[] for _ in equation.channels])
         for c, channel in enumerate(equation.channels):
@@ -208,7 +208,9 @@ def _factors_with_slope(
     return {log: [merge(some) for some in channels] for log, channels in factors.items()}
 
 
-def _with_slope(unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution) -> tuple[Array, Array]:
+def _stack_rows_with_slope(
+    unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], solution: Solution
+) -> tuple[Array, Array]:
     rows, right = [], []
     for log, of_log in factors.items():
         for c, factor in enumerate(of_log):
@@ -219,7 +221,7 @@ def _with_slope(unknowns: Unknowns, factors: dict[int, list[ChannelFactor]], sol
     return np.concatenate(rows), np.concatenate(right)
 
 
-def _step(kept: tuple[Rows, ...]) -> float | None:
+def _median_time_step(kept: tuple[Rows, ...]) -> float | None:
     steps = [np.diff(rows.t) for rows in kept if len(rows.t) > 1]
     return float(np.median(np.concatenate(steps))) if steps else None
 
@@ -243,7 +245,7 @@ def _correlation_time(pieces: list[Array]) -> float:
     return total
 
 
-def _explained(x: Array, residual: Array, samples_per_one: float) -> float:
+def _explained_share(x: Array, residual: Array, samples_per_one: float) -> float:
     """Share of the residual's variance between bins of x, minus what chance gives."""
     if float(np.ptp(x)) == 0.0 or len(x) < 4 * BINS:
         return 0.0

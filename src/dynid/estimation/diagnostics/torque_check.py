@@ -31,10 +31,10 @@ class TorqueCheck:
 
     def held_out(self, groups: Sequence[tuple[Block, ...]], fits: Array, source: str) -> Score | None:
         """Errors on every stretch of time, predicted by the values (groups, unknowns) found without it."""
-        lift = self._lift()
+        lift = self._torque_map()
         if lift is None:
             return None
-        inside = [[block for block in self.blocks if _nearest(block, groups) == f] for f in range(len(groups))]
+        inside = [[block for block in self.blocks if _nearest_group(block, groups) == f] for f in range(len(groups))]
         C = len(lift.unknowns.channels)
         squares, counts, total, power = (np.zeros(C) for _ in range(4))
         for f, own in enumerate(inside):
@@ -56,7 +56,7 @@ class TorqueCheck:
         self, blocks: tuple[Block, ...], settling: tuple[tuple[ChannelFactor, ...], ...], values: Array, source: str
     ) -> Score | None:
         """Errors on other logs."""
-        lift = self._lift()
+        lift = self._torque_map()
         if lift is None:
             return None
         torques = self.equation.torque_equation()
@@ -66,19 +66,19 @@ class TorqueCheck:
             cutoff=self.cutoff, source=source, fitted=False, kinds=torques.kinds,
         )  # fmt: skip
 
-    def _lift(self) -> _Lift | None:
+    def _torque_map(self) -> _TorqueMap | None:
         torques = self.equation.torque_equation()
         if torques is None or not self.blocks:
             return None
         if self.equation.options.has_torques:
             unknowns = replace(self.unknowns, channels=tuple(c.columns for c in torques.channels))
             u = len(unknowns)
-            return _Lift(unknowns, np.eye(u), np.zeros(u), np.zeros((u, 0)))
-        return _from_plate(self.equation, torques, self.unknowns)
+            return _TorqueMap(unknowns, np.eye(u), np.zeros(u), np.zeros((u, 0)))
+        return _torque_map_from_plate(self.equation, torques, self.unknowns)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Lift:
+class _TorqueMap:
     """Values of torque unknowns: matrix @ (values of what was solved for) + fixed + free @ z, z fitted to torques."""
 
     unknowns: Unknowns
@@ -102,7 +102,7 @@ class _Lift:
         return np.asarray(x + self.free @ z)
 
 
-def _from_plate(equation: Equation, torques: Equation, solved: Unknowns) -> _Lift | None:
+def _torque_map_from_plate(equation: Equation, torques: Equation, solved: Unknowns) -> _TorqueMap | None:
     """Base parameters of the links from those of the forces; None where these do not tell all of them."""
     relation = relate_sensors(equation.robot, tared=equation.is_tared)
     place = {name: k for k, name in enumerate(solved.names)}
@@ -121,7 +121,7 @@ def _from_plate(equation: Equation, torques: Equation, solved: Unknowns) -> _Lif
     rotors = [k for name, k in columns.items() if name.kind == "rotor" and name not in declared]
     known = [base.columns.index(name) for name in declared if name in columns]
     others = [k for name, k in index.items() if name not in base.names]
-    return _Lift(
+    return _TorqueMap(
         unknowns,
         M[:, [columns[name] for name in relation.torque.names]] @ S,
         M[:, known] @ np.array([x for name, x in declared.items() if name in columns]),
@@ -129,7 +129,7 @@ def _from_plate(equation: Equation, torques: Equation, solved: Unknowns) -> _Lif
     )
 
 
-def _nearest(block: Block, groups: Sequence[tuple[Block, ...]]) -> int:
+def _nearest_group(block: Block, groups: Sequence[tuple[Block, ...]]) -> int:
     """Which group holds the stretch of time around the middle of a block."""
     middle = 0.5 * (block.start + block.stop)
     far = [

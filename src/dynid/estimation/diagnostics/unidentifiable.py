@@ -66,30 +66,30 @@ def describe_unidentifiable(
         terms = [
             (share, unknowns.names[i])
             for i, share in zip(kept, shares, strict=True)
-            if abs(share) > 1e-6 * _size(shares)
+            if abs(share) > 1e-6 * _largest_share(shares)
         ]
         direction = np.zeros(len(unknowns))
         direction[k] = 1.0
         direction[kept] -= shares
-        seen = ("only noise of the sensors excites it; " if by_noise else "") + seen_instead(terms, name)
+        seen = ("only noise of the sensors excites it; " if by_noise else "") + describe_what_is_seen(terms, name)
         kept_shares = tuple((other, float(share)) for share, other in terms)
-        remedy = _remedy(equation, unknowns, direction, posture)
+        remedy = _find_remedy(equation, unknowns, direction, posture)
         if by_noise and is_noisy:
             remedy = Message("lower_cutoff_or_move", "lower the cut-off, or {motion}", motion=remedy)
         found.append(Unidentifiable(name, seen, remedy, kept_shares))
     return tuple(found)
 
 
-def _size(shares: Array) -> float:
+def _largest_share(shares: Array) -> float:
     return max(float(np.abs(shares).max()), 1e-12)
 
 
-def seen_instead(terms: Sequence[tuple[float, str]], name: str) -> str:
+def describe_what_is_seen(terms: Sequence[tuple[float, str]], name: str) -> str:
     """What the data show in place of an unidentifiable parameter; terms: (share, name) of what it joins."""
-    return NO_EFFECT if not terms else f"they show {_sum(terms, name)} only"
+    return NO_EFFECT if not terms else f"they show {_describe_sums(terms, name)} only"
 
 
-def _sum(terms: Sequence[tuple[float, str]], name: str) -> str:
+def _describe_sums(terms: Sequence[tuple[float, str]], name: str) -> str:
     parts = []
     for share, other in terms[:6]:
         factor = "" if f"{abs(share):.3g}" == "1" else f"{abs(share):.3g} "
@@ -98,7 +98,7 @@ def _sum(terms: Sequence[tuple[float, str]], name: str) -> str:
     return ", ".join(parts) + more
 
 
-def _remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> Message:
+def _find_remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> Message:
     place = unknowns.place[0]
     columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
     rigid = columns[: equation.rigid_count]
@@ -119,15 +119,15 @@ def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> Messag
     on the base and user columns.
     """
     n, names = equation.robot.n, equation.robot.joint_names
-    single = [_shown(equation, rigid, posture, (j,)) for j in range(n)]
+    single = [_visible_change(equation, rigid, posture, (j,)) for j in range(n)]
     best = int(np.flatnonzero(np.array(single) >= ALIKE * max(single))[-1])
-    whole = _shown(equation, rigid, posture, tuple(range(n)))
+    whole = _visible_change(equation, rigid, posture, tuple(range(n)))
     if single[best] > 1e-3 * max(whole, 1e-300):
         return Message(
             "move_joint_more", "move joint {joint} more, independently of the others (position, speed and "
             "acceleration)", joint=names[best],
         )  # fmt: skip
-    pairs = {(i, j): _shown(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
+    pairs = {(i, j): _visible_change(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
     if pairs:
         pair = max(pairs, key=lambda key: pairs[key])
         if pairs[pair] > 1e-3 * max(whole, 1e-300):
@@ -140,12 +140,12 @@ def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> Messag
     )
 
 
-def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
+def _visible_change(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
     """Change of torques or forces on the base that the direction causes when only some joints move.
 
     What it causes at standstill is no news: the data hold that posture, and an offset may cancel it.
     """
-    rows = _trial(equation, tuple(posture.tolist()), joints)
+    rows = _trial_rows(equation, tuple(posture.tolist()), joints)
     shown = equation.rigid_torque(rows, rigid)
     for channel in equation.base_channels:
         own = rows[:, channel.start : channel.start + channel.base] @ rigid[channel.columns[: channel.base]]
@@ -154,7 +154,7 @@ def _shown(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, 
 
 
 @lru_cache(maxsize=256)
-def _trial(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ...]) -> Array:
+def _trial_rows(equation: Equation, posture: tuple[float, ...], joints: tuple[int, ...]) -> Array:
     """Rows of the posture and of a random motion of some joints, remembered: the next direction asks for the same."""
     rng = np.random.default_rng(0)
     n, N = equation.robot.n, 30

@@ -56,7 +56,7 @@ class Shaken:
     ratio: float
 
     def __str__(self) -> str:
-        return f"{self.joint} (+- {self.speed:.2g}; {_some(self.names)}: {self.ratio:.2g} standard deviations)"
+        return f"{self.joint} (+- {self.speed:.2g}; {_shorten_names(self.names)}: {self.ratio:.2g} standard deviations)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,9 @@ class Evidence:
         return 2 * len(self.negative) > self.joints
 
 
-def assess(evidence: Evidence) -> Verdict:
+def assess_evidence(evidence: Evidence) -> Verdict:
     """Weigh the figures."""
-    bad = _damning(evidence)
+    bad = _reasons_not_to_trust(evidence)
     reasons = _wrong_size(evidence)
     reasons += [] if bad else _poor_prediction(evidence)
     reasons += [*_weak_data(evidence), *_weak_values(evidence)]
@@ -127,7 +127,7 @@ def assess(evidence: Evidence) -> Verdict:
     if reasons:
         return Verdict("usable", tuple(text for text, _ in reasons), reasons[0][1])
     _, figures = evidence.figures
-    facts = {"of": _of_torques(evidence), "mean": figures.mean, "worst": float(np.nanmax(figures.counted))}
+    facts = {"of": _torques_text(evidence), "mean": figures.mean, "worst": float(np.nanmax(figures.counted))}
     praise = "validation NRMSE {of}{mean:.3f} on average, {worst:.3f} at worst"
     if evidence.torques is None and evidence.model not in ("torque", "torque+reaction"):
         praise += ", of {model} alone: joint torques were not judged"
@@ -141,7 +141,7 @@ def assess(evidence: Evidence) -> Verdict:
     return Verdict("good", (Message("predicts_well", praise, **facts),), step)
 
 
-def _of_torques(evidence: Evidence) -> str:
+def _torques_text(evidence: Evidence) -> str:
     return "of the joint torques " if evidence.torques_decide else ""
 
 
@@ -158,9 +158,9 @@ def _reason(code: str, what: str, step: str, /, **facts: Any) -> Reason:
 NEGATIVE = "the inertia about joint {some} is negative, which nature does not allow"
 
 
-def _damning(evidence: Evidence) -> list[Reason]:
+def _reasons_not_to_trust(evidence: Evidence) -> list[Reason]:
     if evidence.is_reversed:
-        facts = {"joints": list(evidence.negative), "some": _some(evidence.negative)}
+        facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
         if evidence.is_plate:
             return [_reason(
                 "forces_reversed", NEGATIVE + "; the sign of the forces is probably reversed (sense)",
@@ -262,7 +262,7 @@ def _poor_prediction(evidence: Evidence) -> list[Reason]:
         what = "validation NRMSE {of}is {mean:.2f} on average, more than {limit}"
         what += ", from {seconds:.2g} s of recording" if evidence.seconds < SHORT else ""
         reasons.append(_reason(
-            "poor_prediction", what, step, of=_of_torques(evidence), mean=errors.mean, limit=GOOD_MEAN,
+            "poor_prediction", what, step, of=_torques_text(evidence), mean=errors.mean, limit=GOOD_MEAN,
             seconds=evidence.seconds,
         ))  # fmt: skip
     figures = list(zip(channels, errors.counted, strict=True))
@@ -272,13 +272,13 @@ def _poor_prediction(evidence: Evidence) -> list[Reason]:
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
         what = "the channel {some} is not explained" if of_plate else "the torque of joint {some} is not explained"
-        reasons.append(_reason("channels_not_explained", what, step, channels=hopeless, some=_some(hopeless)))
+        reasons.append(_reason("channels_not_explained", what, step, channels=hopeless, some=_shorten_names(hopeless)))
     poor = {channel: float(x) for channel, x in figures if GOOD_WORST < x <= HOPELESS}
     if poor:
         reasons.append(_reason(
             "channels_predicted_poorly", "{kind} are predicted poorly (NRMSE above {limit}): {some}", step,
             kind="channels" if of_plate else "joints", limit=GOOD_WORST, nrmse=poor,
-            some=_some([f"{channel} ({x:.2f})" for channel, x in poor.items()]),
+            some=_shorten_names([f"{channel} ({x:.2f})" for channel, x in poor.items()]),
         ))  # fmt: skip
     return reasons
 
@@ -297,7 +297,7 @@ def _weak_data(evidence: Evidence) -> list[Reason]:
         reasons.append(_reason(
             "parameters_unidentifiable", "the data cannot tell {count} from others ({some})",
             "record a motion that reveals them (dynid excite designs one)", parameters=names,
-            count=_count(len(names), "parameter"), some=_some(names),
+            count=_count_text(len(names), "parameter"), some=_shorten_names(names),
         ))  # fmt: skip
     if evidence.base_condition > HIGH_CONDITION:
         reasons.append(_reason(
@@ -318,20 +318,20 @@ def _weak_data(evidence: Evidence) -> list[Reason]:
             "encoder_noise_fed_back", "encoder noise that the controller feeds back makes velocities reverse at the "
             "rate of the noise (rms in rad/s or m/s), so that friction looks smoother than it is; joint {some}; the "
             "intervals allow for it", "pass through zero velocity faster, filter the controller's velocity feedback, "
-            "or use finer encoders", some=_some([str(item) for item in evidence.shaken]),
+            "or use finer encoders", some=_shorten_names([str(item) for item in evidence.shaken]),
             joints=[item.joint for item in evidence.shaken],
             parameters=[name for item in evidence.shaken for name in item.names],
         ))  # fmt: skip
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
         reasons.append(_reason(
             "few_time_blocks", "the deviations rest on {count} of time only", "record longer",
-            blocks=evidence.groups, count=_count(evidence.groups, "block"),
+            blocks=evidence.groups, count=_count_text(evidence.groups, "block"),
         ))  # fmt: skip
     if evidence.essential_groups:
         reasons.append(_reason(
             "essential_time_blocks", "{count} of time alone shows some combination of parameters",
             "repeat the motion, so that every part of it is there twice", blocks=evidence.essential_groups,
-            count=_count(evidence.essential_groups, "block"),
+            count=_count_text(evidence.essential_groups, "block"),
         ))  # fmt: skip
     delay = evidence.delay
     if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
@@ -351,26 +351,26 @@ def _weak_values(evidence: Evidence) -> list[Reason]:
     if evidence.negative and not evidence.is_reversed:
         reasons.append(_reason(
             "negative_inertia", NEGATIVE, "the model lacks something at these joints, friction for example",
-            joints=list(evidence.negative), some=_some(evidence.negative),
+            joints=list(evidence.negative), some=_shorten_names(evidence.negative),
         ))  # fmt: skip
     if evidence.weak:
         reasons.append(_reason(
             "weak_parameters", "{count} not known to half of the largest of the kind ({some})",
             "record a more exciting motion (dynid excite), or fix what is known", parameters=list(evidence.weak),
-            count=_count(len(evidence.weak), "inertial parameter"), some=_some(evidence.weak),
+            count=_count_text(len(evidence.weak), "inertial parameter"), some=_shorten_names(evidence.weak),
         ))  # fmt: skip
     if evidence.impossible:
         reasons.append(_reason(
             "impossible_parameters", "negative beyond doubt, which nature does not allow: {some}",
             "the model lacks something at these joints; physical parameters will not fit as well",
-            parameters=list(evidence.impossible), some=_some(evidence.impossible),
+            parameters=list(evidence.impossible), some=_shorten_names(evidence.impossible),
         ))  # fmt: skip
     return reasons
 
 
-def _some(names: Sequence[str]) -> str:
+def _shorten_names(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-def _count(number: int, what: str) -> str:
+def _count_text(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

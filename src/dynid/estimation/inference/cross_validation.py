@@ -88,8 +88,8 @@ class Folds:
         """Sums of squares (folds, channels) left where fits of some unknowns to the other folds predict."""
         gram, pull = self.normal
         values = np.zeros(pull.shape)
-        values[:, chosen] = _fits(gram[:, chosen][:, :, chosen], pull[:, chosen], None)
-        return self._left(values)
+        values[:, chosen] = _fit_without_each_fold(gram[:, chosen][:, :, chosen], pull[:, chosen], None)
+        return self._squares_left(values)
 
     def fits_within(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
         """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
@@ -97,17 +97,17 @@ class Folds:
         if prior is not None:
             P = prior[0] @ free
             prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
-        u = _fits(free.T @ (gram @ free), (pull - gram @ fixed) @ free, prior)
+        u = _fit_without_each_fold(free.T @ (gram @ free), (pull - gram @ fixed) @ free, prior)
         return np.asarray(u @ free.T + fixed)
 
     def errors_towards(self, weight: Array, nominal: Array) -> Array:
         """Return the same for fits that are pulled towards nominal values with weights (unknowns,)."""
         gram, pull = self.normal
-        return self._left(_fits(gram, pull, (np.diag(weight), weight * nominal)))
+        return self._squares_left(_fit_without_each_fold(gram, pull, (np.diag(weight), weight * nominal)))
 
     def errors_of(self, values: Array) -> Array:
         """Return the same for values (folds, unknowns) that were fitted elsewhere without each fold."""
-        return self._left(values)
+        return self._squares_left(values)
 
     def nrmse(self, errors: Array) -> Array:
         """NRMSE (channels,) on data not used for fitting."""
@@ -117,7 +117,7 @@ class Folds:
         """RMSE (channels,) on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
-    def _left(self, values: Array) -> Array:
+    def _squares_left(self, values: Array) -> Array:
         squares = self.squares.copy()
         for f, shares in enumerate(self.shares):
             for share in shares:
@@ -126,7 +126,7 @@ class Folds:
         return np.maximum(squares, 0.0)
 
 
-def _fits(gram: Array, pull: Array, prior: tuple[Array, Array] | None) -> Array:
+def _fit_without_each_fold(gram: Array, pull: Array, prior: tuple[Array, Array] | None) -> Array:
     """Solutions (folds, r) without each fold."""
     whole, right = gram.sum(axis=0), pull.sum(axis=0)
     if prior is not None:

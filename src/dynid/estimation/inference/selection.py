@@ -58,7 +58,7 @@ def choose_blocks(
         return chosen, ()
 
     def error(some: tuple[str, ...]) -> float:
-        errors = folds.nrmse(folds.errors(columns_of(equation, unknowns, everything, some)))
+        errors = folds.nrmse(folds.errors(unknowns_with_blocks(equation, unknowns, everything, some)))
         return float(errors[: len(equation.channels) - len(equation.base_channels)].mean())
 
     now = error(chosen)
@@ -75,7 +75,9 @@ def choose_blocks(
     return chosen, tuple(trials)
 
 
-def columns_of(equation: Equation, unknowns: Unknowns, all_blocks: tuple[str, ...], some: tuple[str, ...]) -> Indices:
+def unknowns_with_blocks(
+    equation: Equation, unknowns: Unknowns, all_blocks: tuple[str, ...], some: tuple[str, ...]
+) -> Indices:
     """Unknowns that remain when only some of the blocks are taken."""
     left_out = [k for name in all_blocks if name not in some for k in equation.blocks_of[name]]
     gone = set(unknowns.place[:, left_out].ravel().tolist()) - {-1} if left_out else set()
@@ -94,7 +96,7 @@ class Essential:
     growth: float
 
 
-def eliminate(solution: Solution, inflation: float, groups: int) -> Essential:
+def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -> Essential:
     """Drop the least significant parameter as long as a test at 5 % does not miss it.
 
     The growth of the weighted sum of squares by one parameter, divided by `inflation` (how much larger real

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN, FrictionShapes, find_block, friction_columns
 from dynid.dynamics.kernels.rows import MOMENTUM
-from dynid.dynamics.model import project
+from dynid.dynamics.model import project_to_active
 from dynid.dynamics.momentum import LagrangianGradient
 from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
 from dynid.dynamics.scene import Stage, standard_columns
@@ -21,7 +21,7 @@ from dynid.estimation.options import Options
 from dynid.identifiability.base_parameters import remembered_base_parameters
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.parameters import BaseParameters
-from dynid.identifiability.samples import draw
+from dynid.identifiability.samples import draw_rows
 from dynid.logs.log import Samples
 from dynid.robot.force_sensor import ForceSensor, is_force
 from dynid.robot.joint_column import JointColumn
@@ -118,7 +118,7 @@ class BaseColumns:
     def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
         """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
         scene = self.stage.scene(motion)
-        momentum = project(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
+        momentum = project_to_active(scene, write_tree_rows(scene, MOMENTUM)).reshape(len(motion), -1)[:, pick]
         return momentum, LagrangianGradient().rows(scene).reshape(len(motion), -1)[:, pick]
 
 
@@ -172,7 +172,7 @@ class Equation:
 
             base = free = free_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
         else:
-            base = _find_base(robot, options)
+            base = _find_base_parameters(robot, options)
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
         columns = free_geometry.ModelColumns(free.found) if options.unknown else BaseColumns(robot, stage, base.kept)
         return Equation(robot, options, base, stage, columns, shapes, transmission)
@@ -444,20 +444,20 @@ class Equation:
         return torque
 
 
-def _find_base(robot: Robot, options: Options) -> BaseParameters:
+def _find_base_parameters(robot: Robot, options: Options) -> BaseParameters:
     """Base parameters of what is measured."""
     if options.has_reactions:
         tared = robot.sensor is None or robot.sensor.is_tared
         return remembered_base_parameters(robot, model=options.model, rotor_inertia=options.rotor_inertia, tared=tared)
     base = remembered_base_parameters(robot, model="torque", rotor_inertia=options.rotor_inertia)
     joints = options.joint_indices(robot)
-    return base if len(joints) == robot.n else _seen_by(base, joints)
+    return base if len(joints) == robot.n else _base_parameters_seen_by(base, joints)
 
 
-def _seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:
+def _base_parameters_seen_by(base: BaseParameters, joints: tuple[int, ...]) -> BaseParameters:
     """Base parameters that the torques of some joints reveal, by random samples of their rows."""
     question = base.question
-    drawn = draw(question, 3 * len(question.columns) * question.robot.n, 0)
+    drawn = draw_rows(question, 3 * len(question.columns) * question.robot.n, 0)
     rows = np.arange(len(drawn.matrix)).reshape(-1, question.robot.n)[:, joints].ravel()
     noise = None if drawn.noise is None else drawn.noise[rows]
     found = find_by_qr(drawn.matrix[rows], left_out=question.known, noise=noise)

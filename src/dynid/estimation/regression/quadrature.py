@@ -83,16 +83,16 @@ def integrate(t: Array, f: Array, *, cuts: Cuts | None = None, rule: str = "smoo
     if rule == "trapezoid":
         steps = 0.5 * np.diff(t)[:, None] * (f[:-1] + f[1:])
     else:
-        steps = _steps(t, f, Cuts.none() if cuts is None else cuts, CAREFUL if careful else POINTS)
+        steps = _integrate_steps(t, f, Cuts.none() if cuts is None else cuts, CAREFUL if careful else POINTS)
     np.cumsum(steps, axis=0, out=total[1:])
     return total
 
 
-def _steps(t: Array, f: Array, cuts: Cuts, beyond: int) -> Array:
+def _integrate_steps(t: Array, f: Array, cuts: Cuts, beyond: int) -> Array:
     """Integrals (N - 1, c) from sample to sample; sides are continued to a cut from `beyond` samples."""
     N = len(t)
     steps = np.zeros((N - 1, f.shape[1]))
-    begin, end = _pieces(N, cuts.after)  # of the piece of every sample
+    begin, end = _smooth_pieces(N, cuts.after)  # of the piece of every sample
     k = np.setdiff1d(np.arange(N - 1), cuts.after)
     first = np.clip(k - (POINTS // 2 - 1), begin[k], np.maximum(begin[k], end[k] - POINTS + 1))
     count = np.minimum(POINTS, end[k] - first + 1)
@@ -100,30 +100,33 @@ def _steps(t: Array, f: Array, cuts: Cuts, beyond: int) -> Array:
     even = usual.max() - usual.min() <= 1e-6 * usual.mean()
     inner = (first == k - (POINTS // 2 - 1)) & (count == POINTS) if even else np.zeros(len(k), dtype=np.bool_)
     if inner.any():
-        w = _weights(np.arange(1.0 - POINTS // 2, POINTS // 2 + 1)[None, :], np.zeros(1), np.ones(1))[0] * usual.mean()
+        w = (
+            _quadrature_weights(np.arange(1.0 - POINTS // 2, POINTS // 2 + 1)[None, :], np.zeros(1), np.ones(1))[0]
+            * usual.mean()
+        )
         own = np.zeros((N - POINTS + 1, f.shape[1]))
         for i in range(POINTS):
             own += w[i] * f[i : N - POINTS + 1 + i]
         steps[k[inner]] = own[first[inner]]
     rest = ~inner
     k = k[rest]
-    _add(steps, t, f, k=k, first=first[rest], count=count[rest], low=t[k], high=t[k + 1])
+    _add_polynomial_integrals(steps, t, f, k=k, first=first[rest], count=count[rest], low=t[k], high=t[k + 1])
     a = cuts.after
     count = np.minimum(beyond, a - begin[a] + 1)
-    _add(steps, t, f, k=a, first=a - count + 1, count=count, low=t[a], high=cuts.when)
+    _add_polynomial_integrals(steps, t, f, k=a, first=a - count + 1, count=count, low=t[a], high=cuts.when)
     count = np.minimum(beyond, end[a + 1] - a)
-    _add(steps, t, f, k=a, first=a + 1, count=count, low=cuts.when, high=t[a + 1])
+    _add_polynomial_integrals(steps, t, f, k=a, first=a + 1, count=count, low=cuts.when, high=t[a + 1])
     return steps
 
 
-def _pieces(N: int, after: Indices) -> tuple[Indices, Indices]:
+def _smooth_pieces(N: int, after: Indices) -> tuple[Indices, Indices]:
     """First and last sample (N,) of the smooth piece in which every sample lies."""
     bounds = np.concatenate([[0], after + 1, [N]])
     lengths = np.diff(bounds)
     return np.repeat(bounds[:-1], lengths), np.repeat(bounds[1:] - 1, lengths)
 
 
-def _add(
+def _add_polynomial_integrals(
     steps: Array, t: Array, f: Array, *, k: Indices, first: Indices, count: Indices, low: Array, high: Array
 ) -> None:
     """Add to steps k the integrals from low to high of the polynomials through `count` samples from `first` on."""
@@ -132,12 +135,12 @@ def _add(
         nodes = first[some, None] + np.arange(m)
         origin, step = t[k[some]], t[k[some] + 1] - t[k[some]]
         x = (t[nodes] - origin[:, None]) / step[:, None]
-        w = _weights(x, (low[some] - origin) / step, (high[some] - origin) / step) * step[:, None]
+        w = _quadrature_weights(x, (low[some] - origin) / step, (high[some] - origin) / step) * step[:, None]
         for i in range(int(m)):
             steps[k[some]] += w[:, i, None] * f[nodes[:, i]]
 
 
-def _weights(x: Array, low: Array, high: Array) -> Array:
+def _quadrature_weights(x: Array, low: Array, high: Array) -> Array:
     """Weights (M, m) of samples at x (M, m) in the integral of their polynomial from low to high (M,)."""
     powers = np.arange(x.shape[1])
     moments = (high[:, None] ** (powers + 1) - low[:, None] ** (powers + 1)) / (powers + 1)

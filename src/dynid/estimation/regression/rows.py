@@ -16,7 +16,7 @@ from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, sign_changes
-from dynid.logs.filtering import Prepared, Treatment, decimated, kept_indices, prepare
+from dynid.logs.filtering import Prepared, Treatment, filter_and_decimate_rows, kept_indices, prepare_window
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
 from dynid.logs.segments import Splitting, Window, windows
@@ -54,15 +54,15 @@ def write_measured(
         return prepared.first, equation.write(motion, stops, prepared.measured, out=out)
     if options.model == "power":
         wide = equation.write(motion, stops, prepared.measured, out=out)
-        return prepared.first, _together(equation, wide, motion.v)
+        return prepared.first, _sum_joint_rows(equation, wide, motion.v)
     half = options.half(treatment)
     if len(motion) <= 2 * half:
         return prepared.first + half, np.zeros((0, equation.channels[-1].stop))
-    sums = _sums(equation, prepared, stops, treatment)
+    sums = _cumulative_balances(equation, prepared, stops, treatment)
     return prepared.first + half, np.asarray(sums[2 * half :] - sums[: -2 * half])
 
 
-def _together(equation: Equation, wide: Array, factors: Array | None) -> Array:
+def _sum_joint_rows(equation: Equation, wide: Array, factors: Array | None) -> Array:
     """Rows of one channel: those of the joints, times factors (N, n), added up."""
     total = np.zeros((len(wide), len(equation.names) + 1))
     for channel in equation.torque_channels:
@@ -72,7 +72,7 @@ def _together(equation: Equation, wide: Array, factors: Array | None) -> Array:
     return total[:, np.append(equation.channels[0].columns, len(equation.names))]
 
 
-def _sums(equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment) -> Array:
+def _cumulative_balances(equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment) -> Array:
     """S + integral of I from the first sample on, whose differences are balances."""
     motion, rule = prepared.motion, equation.options.quadrature
     noisy = treatment.cutoff is not None
@@ -101,9 +101,9 @@ def _sums(equation: Equation, prepared: Prepared, stops: Array, treatment: Treat
     if not is_energy:
         _write_momentum(equation, motion, wide, rule)
         return wide
-    total = _together(equation, wide, None)
+    total = _sum_joint_rows(equation, wide, None)
     _replace_friction(equation, total, friction)  # its power was taken at the motors: it counts once, not per joint
-    total[:, : equation.channels[0].base] = _energies(equation, motion)
+    total[:, : equation.channels[0].base] = _energy_functions(equation, motion)
     return total
 
 
@@ -121,7 +121,7 @@ def _place_user_columns(equation: Equation, channel: ChannelColumns, motion: Mot
         wide[:, place] = integrate(motion.t, values, rule=equation.options.quadrature)[:, 0]
 
 
-def _energies(equation: Equation, motion: Motion) -> Array:
+def _energy_functions(equation: Equation, motion: Motion) -> Array:
     """Energy functions h (N, base columns that are seen)."""
     kept = np.array(equation.base.kept, dtype=np.int64)[equation.channels[0].columns[: equation.channels[0].base]]
     h = np.empty((len(motion), len(kept)))
@@ -243,16 +243,18 @@ class Task:
         first, wide = write_measured(self.equation, self.prepared, self.stops, treatment, memory)
         noise = self._changes_by_noise() if self.trials else None
         ends = (self.window.starts, self.window.ends)
-        rows = decimated(wide, first, _core(self.window, treatment, self.half), ends, treatment)
+        rows = filter_and_decimate_rows(wide, first, _core_indices(self.window, treatment, self.half), ends, treatment)
         places = self.where[self.inside] - self.prepared.first
         if not self.inside.all():
             rows = rows[self.inside]
         return Rows(
             self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], rows,
-            self.settled[self.inside], self.good[self.inside], noise, *self._swings(places),
+            self.settled[self.inside], self.good[self.inside], noise, *self._acceleration_noise_changes(places),
         )  # fmt: skip
 
-    def _swings(self, places: NDArray[np.int64]) -> tuple[Array, NDArray[np.int64]] | tuple[None, None]:
+    def _acceleration_noise_changes(
+        self, places: NDArray[np.int64]
+    ) -> tuple[Array, NDArray[np.int64]] | tuple[None, None]:
         """Changes by noise of the accelerations, which rows hold linearly: exact where many trials would be needed."""
         cutoff, equation = self.treatment.cutoff, self.equation
         if self.swing is None or cutoff is None or not len(places):
@@ -295,7 +297,7 @@ class Task:
             first, wide = write_measured(equation, noisy, stops, treatment, memory[0])
             wide = wide - write_measured(equation, true, self.stops[part], treatment, memory[1])[1]
             core = (first + edge, first + len(wide) - edge)
-            found.append(decimated(wide, first, core, (False, False), treatment))
+            found.append(filter_and_decimate_rows(wide, first, core, (False, False), treatment))
         return np.concatenate(found)
 
 
@@ -311,7 +313,7 @@ def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) 
     )
     assert q is not None
     window = Window(0, 0, slice(0, count), False, False, Samples(t, q, v, a))
-    e = prepare(window, replace(treatment, delay=0.0), np.zeros((count, 0))).motion[: len(motion)]
+    e = prepare_window(window, replace(treatment, delay=0.0), np.zeros((count, 0))).motion[: len(motion)]
     return Motion(motion.t, motion.q + e.q, motion.v + e.v, motion.a + e.a)
 
 
@@ -333,7 +335,7 @@ def acceleration_noise(treatment: Treatment) -> Array:
     t = np.arange(2 * middle + step) / treatment.rate
     samples = Samples(t, x[0], x[1] if recorded[1] else None, x[2] if recorded[2] else None)
     window = Window(0, 0, slice(0, len(t)), False, False, samples)
-    e = prepare(window, replace(treatment, delay=0.0), np.zeros((len(t), 0))).motion.a
+    e = prepare_window(window, replace(treatment, delay=0.0), np.zeros((len(t), 0))).motion.a
     return np.asarray(treatment.noise[last] * np.sqrt((treatment.row_filter.decimate(e, 1) ** 2).sum()))
 
 
@@ -375,22 +377,26 @@ def tasks_of(
     for window in windows(log, seen, cut, found):
         if detector is not None:
             window = detector.without_glitches(window)
-        prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
+        prepared = hold_standing_joints(
+            prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
+        )
         share = None
         if detector is not None and clean:
             window, share = detector.clean(window, prepared)
-            prepared = held(prepare(window, treatment, equation.measured(window.samples)), standing, posture)
+            prepared = hold_standing_joints(
+                prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
+            )
         if friction is None or window.starts:
             friction = FrictionState(equation, prepared, treatment.thin_rate)
         stops = friction.run(prepared)
-        where = kept_indices(_core(window, treatment, half), treatment)
+        where = kept_indices(_core_indices(window, treatment, half), treatment)
         if not len(where):
             continue
         t = prepared.motion.t[where - prepared.first]
         inside = (t >= begin + guard) & (t < end - guard)
         if not inside.any():
             continue
-        _count(found, prepared, where[inside], treatment, equation.shapes.scale, half)
+        _count_used_rows(found, prepared, where[inside], treatment, equation.shapes.scale, half)
         settled = where[:, None] - half > friction.reached
         good = np.ones(settled.shape, dtype=np.bool_)
         if detector is not None and share is not None:
@@ -398,16 +404,16 @@ def tasks_of(
         count += 1
         yield Task(
             equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),
-            _trials(count) if has_noise else 0, count, swing,
+            _noise_trial_pieces(count) if has_noise else 0, count, swing,
         )  # fmt: skip
 
 
-def _trials(window: int) -> int:
+def _noise_trial_pieces(window: int) -> int:
     """Pieces of the window of this number on which noise is tried: few suffice, of logs of any length."""
     return 8 if window == 0 else 4 if window == 1 else 2 * int(window & (window - 1) == 0)
 
 
-def _count(
+def _count_used_rows(
     found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array, half: int
 ) -> None:
     """Tell the findings what is used of a window; a balance sees all positions between its ends."""
@@ -419,7 +425,7 @@ def _count(
     found.standstill += float(still.sum()) * step
 
 
-def held(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Prepared:
+def hold_standing_joints(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Prepared:
     """Joints that stand still, at their mean: noise of an encoder at rest is no motion."""
     if not standing.any():
         return prepared
@@ -429,7 +435,7 @@ def held(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Pre
     return replace(prepared, motion=replace(motion, q=q, v=v, a=a))
 
 
-def _core(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
+def _core_indices(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
     """Thinned indices in the segment for which rows are wanted, without the filter's edges and half a balance's."""
     step = treatment.thinning
     trim = treatment.trim + half * step

@@ -9,7 +9,7 @@ from dynid.errors import LoopError
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.estimation.solve.least_squares import Constraints, rank_of
+from dynid.estimation.solve.least_squares import Constraints, find_regrouping
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import random_samples
@@ -23,8 +23,8 @@ def structural_columns(equation: Equation, unknowns: Unknowns, seed: int = 0) ->
 
     An offset joins a mass that gravity pulls along its joint; a position-dependent torque joins gravity's.
     """
-    motion, stops = _random(equation, unknowns, seed)
-    rows = _rows(equation, unknowns, 0, motion, stops)
+    motion, stops = _random_motion(equation, unknowns, seed)
+    rows = _channel_rows(equation, unknowns, 0, motion, stops)
     # offsets of further logs stand for themselves: what holds for the first log's holds for theirs
     others = np.setdiff1d(np.arange(len(unknowns)), unknowns.place[0][unknowns.place[0] >= 0])
     if len(others):
@@ -36,7 +36,7 @@ def structural_columns(equation: Equation, unknowns: Unknowns, seed: int = 0) ->
 def random_rows(equation: Equation, unknowns: Unknowns) -> list[Array]:
     """Rows (N, unknowns) of every channel on random motion, of all logs."""
     logs = len(unknowns.place)
-    written = [_rows(equation, unknowns, log, *_random(equation, unknowns, log)) for log in range(logs)]
+    written = [_channel_rows(equation, unknowns, log, *_random_motion(equation, unknowns, log)) for log in range(logs)]
     return [np.concatenate(of_channel) for of_channel in zip(*written, strict=True)]
 
 
@@ -52,7 +52,7 @@ def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constrain
         rows = [own for of_log in held_rows(state, unknowns) for own in of_log]
     except LoopError:  # a closed loop may not close with a joint held there: the data decide alone
         return None
-    return rank_of(np.concatenate(rows), constraints)
+    return find_regrouping(np.concatenate(rows), constraints)
 
 
 def held_rows(state: State, unknowns: Unknowns) -> list[list[Array]]:
@@ -60,13 +60,13 @@ def held_rows(state: State, unknowns: Unknowns) -> list[list[Array]]:
     equation, rows = state.equation, []
     where = standing_joints(state)
     for log in range(state.logs):
-        motion, stops = _random(equation, unknowns, log)
+        motion, stops = _random_motion(equation, unknowns, log)
         q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
         if log in where:
             still, posture = where[log]
             q[:, still], v[:, still], a[:, still] = posture[still], 0.0, 0.0
             stops[:, :, ~(equation.transmission[:, ~still] != 0.0).any(axis=1)] = 0.0
-        rows.append(_rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops))
+        rows.append(_channel_rows(equation, unknowns, log, Motion(motion.t, q, v, a), stops))
     return rows
 
 
@@ -79,7 +79,7 @@ def standing_joints(state: State) -> dict[int, tuple[NDArray[np.bool_], Array]]:
     }
 
 
-def _random(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[Motion, Array]:
+def _random_motion(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[Motion, Array]:
     """Random motion, and values (N, w, n) of the stops that it does not determine."""
     channels = len(equation.torque_channels) + len(equation.base_channels)
     motion = random_samples(equation.robot, 3 * len(unknowns) // channels + 5, seed)
@@ -87,7 +87,7 @@ def _random(equation: Equation, unknowns: Unknowns, seed: int) -> tuple[Motion, 
     return motion, np.random.default_rng(seed).uniform(-1.0, 1.0, shape)
 
 
-def _rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array) -> list[Array]:
+def _channel_rows(equation: Equation, unknowns: Unknowns, log: int, motion: Motion, stops: Array) -> list[Array]:
     """Rows (N, unknowns) of every channel."""
     wide = equation.write(motion, stops, None)
     rows = []

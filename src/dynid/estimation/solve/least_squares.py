@@ -108,11 +108,11 @@ def solve(
     regrouping, known = None, False
     solution = None
     for _ in range(1 if fixed_noise else ITERATIONS if weighted else 2):
-        A, b = stacked(unknowns, factors, noise)
+        A, b = stack_weighted_rows(unknowns, factors, noise)
         if prior is not None:
             A, b = np.concatenate([A, prior[0]]), np.concatenate([b, prior[1]])
         if not known:
-            regrouping, known = rank_of(A, constraints), True
+            regrouping, known = find_regrouping(A, constraints), True
         solution = _solve_once(
             A, b, unknowns, factors, noise=noise, regrouping=regrouping, constraints=constraints, counts=counts
         )
@@ -125,7 +125,7 @@ def solve(
     return replace(solution, prior=prior)
 
 
-def stacked(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
+def stack_weighted_rows(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, Array]:
     """All rows, each divided by the noise of its channel."""
     parts = [
         (rows / noise[c], right / noise[c])
@@ -136,7 +136,7 @@ def stacked(unknowns: Unknowns, factors: Factors, noise: Array) -> tuple[Array, 
     return np.concatenate([rows for rows, _ in parts]), np.concatenate([right for _, right in parts])
 
 
-def rank_of(A: Array, constraints: Constraints | None) -> Regrouping | None:
+def find_regrouping(A: Array, constraints: Constraints | None) -> Regrouping | None:
     """How the data regroup the unknowns; None where they tell all of them apart."""
     if constraints is not None and len(constraints.matrix):
         size = np.abs(A).max()
@@ -284,7 +284,7 @@ def pooled_noise(solution: Solution) -> Array:
 # Known and equal parameters as equations of the unknowns, also where they are standard parameters that regroup.
 
 
-def constraints_of(
+def build_constraints(
     equation: Equation,
     unknowns: Unknowns,
     known: Mapping[str, float],
@@ -307,11 +307,11 @@ def constraints_of(
     C = np.zeros((len(known) + len(equal), len(everything)))
     d = np.zeros(len(C))
     for row, (name, value) in enumerate(known.items()):
-        C[row, _place(name, everything)] = 1.0
-        d[row] = _finite(name, value)
+        C[row, _find_column(name, everything)] = 1.0
+        d[row] = _check_finite(name, value)
     for row, (left, right) in enumerate(equal, start=len(known)):
-        C[row, _place(left, everything)] += 1.0
-        C[row, _place(right, everything)] -= 1.0
+        C[row, _find_column(left, everything)] += 1.0
+        C[row, _find_column(right, everything)] -= 1.0
     M = np.zeros((len(unknowns), len(everything)))
     index = {name: k for k, name in enumerate(unknowns.names)}
     for row, name in enumerate(base.names):
@@ -320,10 +320,12 @@ def constraints_of(
     for name in others:
         M[index[name], everything.index(name)] = 1.0
     spoken = ["" if name in mute else name for name in known]
-    return _visible(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
+    return _visible_constraints(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
 
 
-def _visible(C: Array, d: Array, M: Array, spoken: list[str]) -> tuple[Constraints | None, tuple[Message, ...]]:
+def _visible_constraints(
+    C: Array, d: Array, M: Array, spoken: list[str]
+) -> tuple[Constraints | None, tuple[Message, ...]]:
     what = (
         "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
     )
@@ -347,7 +349,7 @@ def _in_row_space(row: Array, M: Array) -> bool:
     return bool(np.linalg.norm(M.T @ coefficients - row) < 1e-8)
 
 
-def _place(name: str, everything: Sequence[str]) -> int:
+def _find_column(name: str, everything: Sequence[str]) -> int:
     if name not in everything:
         near = difflib.get_close_matches(name, everything, n=3) or everything[:8]
         raise IdentificationError(
@@ -357,7 +359,7 @@ def _place(name: str, everything: Sequence[str]) -> int:
     return everything.index(name)
 
 
-def _finite(name: str, value: float) -> float:
+def _check_finite(name: str, value: float) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):

@@ -31,9 +31,9 @@ from dynid.estimation.solve.least_squares import (
     Factors,
     NoisyRows,
     Solution,
-    rank_of,
+    find_regrouping,
     regroup_above_noise,
-    stacked,
+    stack_weighted_rows,
 )
 from dynid.identifiability.numeric import find_by_qr
 from dynid.messages import Message, Option
@@ -91,7 +91,7 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
             "use {estimator}", estimator=WLS,
         )  # fmt: skip
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
-    depth = _depths(robot)
+    depth = _joint_depths(robot)
     order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])
     return levels_of(unknowns.names, joints, tuple(order), random_rows(equation, unknowns))
 
@@ -136,7 +136,7 @@ def check_serial(robot: Robot) -> None:
             "closed_loops_or_couplings", "'{robot}' has closed loops or coupled joints: its torques are not block "
             "triangular; the recursion goes on serial robots,", "use {estimator}", robot=robot.name, estimator=WLS,
         )  # fmt: skip
-    depth = _depths(robot)
+    depth = _joint_depths(robot)
     alike = [name for j, name in enumerate(robot.joint_names) if depth.count(depth[j]) > 1]
     if alike:
         raise IdentificationError(
@@ -145,7 +145,7 @@ def check_serial(robot: Robot) -> None:
         )  # fmt: skip
 
 
-def _depths(robot: Robot) -> list[int]:
+def _joint_depths(robot: Robot) -> list[int]:
     """Active joints on the way from the base to each active joint."""
     active, depths = set(robot.active_links), []
     for k in robot.active_links:
@@ -232,7 +232,7 @@ def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unkno
     if regrouping is not None:  # and what these cannot be told from
         places |= {k for row, k in zip(regrouping.matrix, kept, strict=True) if np.count_nonzero(row) > 1}
     some = [own[k] for k in sorted(places)]
-    together = rank_of(stacked(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
+    together = find_regrouping(stack_weighted_rows(unknowns, factors, np.ones(len(levels.order)))[0], None) is None
     raise IdentificationError(
         LACKS_RANK, "the recursion stops at joint '{joint}': along this motion its own torque does not tell {joined} "
         "apart{why} (rank {rank} of {columns}; Ha, Ko & Kwon, eq. 2.30)", "all joints together do: use {estimator}"
@@ -241,7 +241,7 @@ def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unkno
     )  # fmt: skip
 
 
-def shifts_of(
+def recursion_shifts(
     unknowns: Unknowns,
     solution: Solution,
     levels: Levels,
@@ -293,7 +293,7 @@ def jackknife_recursion(
     groups = grouped(blocks, most)
     if len(groups) < FEWEST:
         return None
-    shifts, essential = shifts_of(unknowns, solution, levels, groups, derived=derived, pulled=pulled)
+    shifts, essential = recursion_shifts(unknowns, solution, levels, groups, derived=derived, pulled=pulled)
     steps = np.linalg.solve(levels.free, shifts.T).T @ solution.R.T
     return of_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
@@ -324,7 +324,7 @@ def compare_with_batch(
     unknowns: Unknowns, levels: Levels, recursion: Candidate, batch: Candidate
 ) -> tuple[Message, tuple[Message, ...]]:
     """One note on both, and a warning for every joint whose own block tells its parameters far worse than batch."""
-    smallest = NEGLIGIBLE * _sizes(unknowns, batch.values)
+    smallest = NEGLIGIBLE * _largest_by_unit(unknowns, batch.values)
     apart = np.abs(recursion.values - batch.values) / (np.hypot(recursion.sigma, batch.sigma) + smallest)
     k = int(np.argmax(apart))
     note = Message(
@@ -347,7 +347,7 @@ def compare_with_batch(
     return note, tuple(warnings)
 
 
-def _sizes(unknowns: Unknowns, values: Array) -> Array:
+def _largest_by_unit(unknowns: Unknowns, values: Array) -> Array:
     """Largest value (unknowns,) among those of the same unit."""
     units = np.array(unknowns.units)
     return np.array([np.abs(values[units == unit]).max() + 1e-300 for unit in unknowns.units])

@@ -91,37 +91,37 @@ class Limits:
         """From residuals and speeds of pieces of time; size: usual one of the joint's torque."""
         floor = FLOOR * size + 1e-300
         e = np.concatenate(pieces)
-        speed = np.concatenate([_lowest(v, r) for v, r in zip(speeds, reach, strict=True)])
+        speed = np.concatenate([_lowest_speed_nearby(v, r) for v, r in zip(speeds, reach, strict=True)])
         slow = float(np.quantile(speed, NEAR))
         near = (speed <= slow).astype(np.int64)
-        gross = GROSS * _scales(e, near, floor)
+        gross = GROSS * _robust_scales(e, near, floor)
         bounds = np.split(gross[near], np.cumsum([len(x) for x in pieces])[:-1])
         m = np.concatenate(
             [running_median(x, np.abs(x) <= g, r) for x, g, r in zip(pieces, bounds, reach, strict=True)]
         )
-        lacks = _scales(m, near, floor)
-        return Limits(gross, FAST * np.maximum(_scales(e - m, near, floor), lacks), LASTING * lacks, slow)
+        lacks = _robust_scales(m, near, floor)
+        return Limits(gross, FAST * np.maximum(_robust_scales(e - m, near, floor), lacks), LASTING * lacks, slow)
 
     def are_good(self, e: Array, speed: Array, reach: int) -> Mask:
         """Which of consecutive residuals are good."""
-        near = (_lowest(speed, reach) <= self.slow).astype(np.int64)
+        near = (_lowest_speed_nearby(speed, reach) <= self.slow).astype(np.int64)
         good = np.abs(e) <= self.gross[near]
         if reach:
             m = running_median(e, good, reach)
             still = good & (np.abs(m) <= self.lasting[near])
             good = still & (np.abs(e - m) <= self.fast[near])
             for _ in range(OUTLIER_ROUNDS):  # a mean of good ones leans less to one side than a median of all
-                good = still & (np.abs(e - around(e, good, reach)[0]) <= self.fast[near])
+                good = still & (np.abs(e - mean_of_good_neighbours(e, good, reach)[0]) <= self.fast[near])
         return good
 
 
-def _scales(x: Array, near: NDArray[np.int64], floor: float) -> Array:
+def _robust_scales(x: Array, near: NDArray[np.int64], floor: float) -> Array:
     """Robust deviations (2,); near reversals at least that of the rest."""
     moving, reversing = (max(robust_scale(x[near == k]), floor) for k in (0, 1))
     return np.array([moving, max(moving, reversing)])
 
 
-def _lowest(speed: Array, reach: int) -> Array:
+def _lowest_speed_nearby(speed: Array, reach: int) -> Array:
     return np.asarray(minimum_filter1d(speed, 2 * reach + 1, mode="nearest")) if reach else speed
 
 
@@ -129,11 +129,11 @@ def running_median(e: Array, good: Mask, reach: int) -> Array:
     """Median of the residuals around, bad ones replaced by the mean of good ones; 0 where it reaches nowhere."""
     if not reach:
         return np.zeros(len(e))
-    filled = e if good.all() else np.where(good, e, around(e, good, reach)[0])
+    filled = e if good.all() else np.where(good, e, mean_of_good_neighbours(e, good, reach)[0])
     return np.asarray(median_filter(filled, 2 * reach + 1, mode="nearest"))
 
 
-def around(e: Array, good: Mask, reach: int) -> tuple[Array, Array]:
+def mean_of_good_neighbours(e: Array, good: Mask, reach: int) -> tuple[Array, Array]:
     """Mean of the good residuals within `reach` samples, 0 where there are none, and their share."""
     sums = np.concatenate([[0.0], np.cumsum(np.where(good, e, 0.0))])
     counts = np.concatenate([[0], np.cumsum(good)])
@@ -274,7 +274,7 @@ class OutlierDetector:
         wide = model.equation.write(motion, self.friction.run(prepared), None)
         tau, share = x.tau.copy(), np.ones(x.tau.shape)
         t = x.t - self.treatment.delay
-        known = _between(t, motion.t)
+        known = _instants_between(t, motion.t)
         model.tally.samples += len(x.t[window.core])
         for c, channel in enumerate(model.equation.torque_channels):
             own = channel.row(wide)
@@ -283,8 +283,10 @@ class OutlierDetector:
             e = tau[known, j] - predicted
             good = model.limits[c].are_good(e, np.abs(np.interp(t[known], motion.t, motion.v[:, j])), self.reach)
             if not good.all():
-                tau[known, j] = np.where(good, tau[known, j], predicted + around(e, good, self.reach)[0])
-                share[known, j] = around(e, good, self.row_reach)[1]
+                tau[known, j] = np.where(
+                    good, tau[known, j], predicted + mean_of_good_neighbours(e, good, self.reach)[0]
+                )
+                share[known, j] = mean_of_good_neighbours(e, good, self.row_reach)[1]
                 bad = np.zeros(len(tau), dtype=np.bool_)
                 bad[known] = ~good
                 model.tally.bad[j] += bad[window.core].sum()
@@ -336,8 +338,8 @@ def fit_outlier_model(
             logs[0].name, "log_short_for_outliers", "it is too short to tell outliers from what is right",
             "use {estimator}", estimator=Option("estimator", "wls"),
         )  # fmt: skip
-    values = _fit(reference, pieces.kept)
-    return replace(empty, values=values, limits=_limits(reference, values, pieces.kept, reach), tally=none)
+    values = _fit_reference(reference, pieces.kept)
+    return replace(empty, values=values, limits=_find_limits(reference, values, pieces.kept, reach), tally=none)
 
 
 @dataclass(eq=False)
@@ -365,19 +367,22 @@ class _Pieces:
                 continue
             part = slice(start, min(start + step, last))
             t = motion.t[part]
-            raw = _between(x.t - treatment.delay, t)
+            raw = _instants_between(x.t - treatment.delay, t)
             wide = equation.write(motion[part], stops[part], None)
             self.kept.append(Piece(log, t, motion.v[part], wide, x.t[raw] - treatment.delay, x.tau[raw].copy()))
             while len(self.kept) > 8 and sum(p.wide.nbytes for p in self.kept) > KEPT_BYTES:
                 self.kept, self.every = self.kept[::2], 2 * self.every
 
 
-def _fit(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
+def _fit_reference(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
     """Values of every channel's columns: Huber's M-estimate on raw samples, then without those beyond 4 deviations."""
     unknowns = Unknowns.of(equation, equation.friction, 1)
     count, channels = len(unknowns), equation.torque_channels
     rows = [np.concatenate([c.row(p.wide)[:, :-1] for p in pieces]) for c in channels]
-    right = [np.concatenate([p.raw[_nearest(p), c.joint] + c.row(p.wide)[:, -1] for p in pieces]) for c in channels]
+    right = [
+        np.concatenate([p.raw[_raw_samples_at_rows(p), c.joint] + c.row(p.wide)[:, -1] for p in pieces])
+        for c in channels
+    ]
     places = [unknowns.place[0, c.columns] for c in channels]
     values, left = np.zeros(count), right
     for step in range(2 * ROUNDS):
@@ -398,19 +403,19 @@ def _fit(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
     return tuple(values[place] for place in places)
 
 
-def _between(t: Array, others: Array) -> slice:
+def _instants_between(t: Array, others: Array) -> slice:
     """Which of some instants lie between the first and the last of others, with one more after these."""
     return slice(int(np.searchsorted(t, others[0])), int(np.searchsorted(t, others[-1])) + 1)
 
 
-def _nearest(piece: Piece) -> Array:
+def _raw_samples_at_rows(piece: Piece) -> Array:
     """Raw samples at the instants of the rows."""
     after = np.clip(np.searchsorted(piece.raw_t, piece.t), 0, len(piece.raw_t) - 1)
     before = np.maximum(after - 1, 0)
     return np.asarray(np.where(piece.t - piece.raw_t[before] < piece.raw_t[after] - piece.t, before, after))
 
 
-def _limits(
+def _find_limits(
     equation: Equation, values: tuple[Array, ...], pieces: list[Piece], reach: tuple[int, ...]
 ) -> tuple[Limits, ...]:
     limits = []

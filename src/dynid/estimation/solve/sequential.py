@@ -60,13 +60,13 @@ class Sequential:
         noise: float | Sequence[float] | Array | None = None,
         prior: Identification | Mapping[str, tuple[float, float]] | None = None,
     ) -> None:
-        blocks = _checked(robot, friction, forgetting)
+        blocks = _check_arguments(robot, friction, forgetting)
         equation = Equation.of(robot, Options(rotor_inertia=rotor_inertia), friction=blocks, scale=joint_scales(robot))
         unknowns = Unknowns.of(equation, blocks, 1)
         kept, _ = structural_columns(equation, unknowns)
         self.robot, self.friction, self.forgetting, self._equation = robot, blocks, forgetting, equation
         self._unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in kept])
-        self._noise = _noise(robot, noise)
+        self._check_noise = _check_noise(robot, noise)
         self._prior = _prior_rows(self.names, prior)
         self._solution: Solution | None = None
         self._root = float(np.sqrt(forgetting))
@@ -110,7 +110,7 @@ class Sequential:
         if not len(q) == len(v) == len(a) == len(tau) == n:
             raise IdentificationError("sample_incomplete", "a sample needs q, v, a and tau of {n} joints", n=n)
         self._q[0], self._v[0], self._a[0], self._tau[0] = q, v, a, tau
-        self._take(self._q, self._v, self._a, self._tau)
+        self._take_samples(self._q, self._v, self._a, self._tau)
 
     def update_many(self, q: Array, v: Array, a: Array, tau: Array) -> None:
         """Take samples in order, (N, n) each."""
@@ -120,9 +120,9 @@ class Sequential:
                 "wrong_shape", "samples of {n} joints disagree: q {q!s}, v {v!s}, a {a!s}, tau {tau!s}",
                 n=self.robot.n, q=q.shape, v=v.shape, a=a.shape, tau=tau.shape,
             )  # fmt: skip
-        self._take(q, v, a, tau)
+        self._take_samples(q, v, a, tau)
 
-    def _take(self, q: Array, v: Array, a: Array, tau: Array) -> None:
+    def _take_samples(self, q: Array, v: Array, a: Array, tau: Array) -> None:
         if self._equation.sensor.spinning and np.isfinite([q, v, a]).all():  # else the kernel says which is not
             rotors = self._equation.known_torques(Motion(np.arange(float(len(q))), q, v, a))
             tau = tau if rotors is None else tau - rotors
@@ -175,11 +175,11 @@ class Sequential:
     def solve(self) -> Solution:
         """Solve for the parameters; the result is kept until the next sample."""
         if self._solution is None:
-            self._solution = solve(self._unknowns, {0: self.factors}, prior=self._prior, noise=self._noise)
+            self._solution = solve(self._unknowns, {0: self.factors}, prior=self._prior, noise=self._check_noise)
         return self._solution
 
 
-def _checked(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[str, ...]:
+def _check_arguments(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[str, ...]:
     if robot.floating or robot.closures or robot.couplings:
         what = "floats" if robot.floating else "has closed loops or coupled joints"
         raise IdentificationError(
@@ -211,7 +211,7 @@ def _checked(robot: Robot, friction: Sequence[str], forgetting: float) -> tuple[
     return blocks
 
 
-def _noise(robot: Robot, noise: float | Sequence[float] | Array | None) -> Array | None:
+def _check_noise(robot: Robot, noise: float | Sequence[float] | Array | None) -> Array | None:
     if noise is None:
         return None
     values = np.asarray(noise, dtype=np.float64)

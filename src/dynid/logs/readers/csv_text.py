@@ -270,28 +270,28 @@ class TextTable:
         parser = _parse_without_polars if polars_lost_its_threads() else _parse
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
         waiting: deque[Future[pl.DataFrame | Batch]] = deque()
-        with _opened(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
+        with _open_binary(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
             for number, (block, is_last) in enumerate(_blocks(self.name, file, self.header, size)):
                 if is_last:
-                    block = self._without_stump(block, size, number)
+                    block = self._drop_truncated_line(block, size, number)
                 if not block:
                     continue
                 waiting.append(pool.submit(parse, number, block))
                 if len(waiting) > _WORKERS:
-                    yield from _sliced(waiting.popleft().result(), rows)
+                    yield from _slice_frame(waiting.popleft().result(), rows)
             while waiting:
-                yield from _sliced(waiting.popleft().result(), rows)
+                yield from _slice_frame(waiting.popleft().result(), rows)
 
     def first_line(self, size: int, number: int) -> int:
         """Return the line that a block begins with, counting from 1; only errors need it."""
-        with _opened(self.path) as file:
+        with _open_binary(self.path) as file:
             before = islice(_blocks(self.name, file, self.header, size), number)
             return self.header.lines + 1 + sum(block.count(NEWLINE) for block, _ in before)
 
     def lines(self, rows: Sequence[int]) -> str:
         """Say in which lines rows are, both in increasing order; rows count from 0."""
         found: list[str] = []
-        with _opened(self.path) as file:
+        with _open_binary(self.path) as file:
             row = -1
             for number, line in enumerate(file, start=1):
                 row += number > self.header.lines and bool(line.strip()) and not line.startswith(b"#")
@@ -301,16 +301,16 @@ class TextTable:
                     break
         return f"line {', '.join(found)}"
 
-    def _without_stump(self, block: bytes, size: int, number: int) -> bytes:
+    def _drop_truncated_line(self, block: bytes, size: int, number: int) -> bytes:
         """Leave out the last line of a file where it was cut off: too few cells, or a number that is none or short."""
         before, newline, last = block.rpartition(NEWLINE)
         header, count = self.header, len(self.header.columns)
-        cells = _cells(last, header)
+        cells = _split_cells(last, header)
         if not last.strip() or last.startswith(b"#") or len(cells) > count:
             return block
-        lines = (_cells(line, header) for line in before[-64 * len(last) :].split(NEWLINE)[1:])
+        lines = (_split_cells(line, header) for line in before[-64 * len(last) :].split(NEWLINE)[1:])
         above = [line for line in lines if len(line) == count]
-        is_cut = above and _is_cell(above[-1][-1], header) and not _is_cell(cells[-1], header)
+        is_cut = above and _is_number_cell(above[-1][-1], header) and not _is_number_cell(cells[-1], header)
         is_short = len(above) > 9 and len(cells[-1]) < min(len(line[-1]) for line in above)
         if len(cells) == count and not is_cut and not is_short:
             return block
@@ -322,14 +322,14 @@ class TextTable:
 
 def open_text(path: Path) -> TextTable:
     """Open a CSV file and read its header."""
-    with _opened(path) as file:
+    with _open_binary(path) as file:
         try:
             return TextTable(path, read_header(str(path), file, content_hint(path)))
         except (OSError, EOFError, zlib.error) as error:
-            raise _damaged(str(path), error, content_hint(path)) from error
+            raise _damage_error(str(path), error, content_hint(path)) from error
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_binary(path: Path) -> BinaryIO:
     try:
         return open_gzip(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except OSError as error:
@@ -338,7 +338,7 @@ def _opened(path: Path) -> BinaryIO:
         ) from error  # fmt: skip
 
 
-def _damaged(log: str, error: Exception, hint: str = "") -> LogError:
+def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
     if isinstance(error, gzip.BadGzipFile):
         return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):
@@ -362,10 +362,10 @@ def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tup
             yield block, not following
             block = following
     except (OSError, EOFError, zlib.error) as error:
-        raise _damaged(log, error) from error
+        raise _damage_error(log, error) from error
 
 
-def _sliced(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
+def _slice_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
     """Stamps that are missing become one that is none, as integers know no NaN."""
     if isinstance(frame, Mapping):
         for start in range(0, len(next(iter(frame.values()))), rows):
@@ -375,12 +375,12 @@ def _sliced(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
         yield {c.name: (c.fill_null(NO_STAMP) if c.dtype.is_integer() else c).to_numpy() for c in part}
 
 
-def _clean(block: bytes) -> bytes:
+def _drop_blank_lines(block: bytes) -> bytes:
     """Take out blank lines, which polars does not."""
     return re.sub(rb"\n(?:[ \t]*\r?\n)+", b"\n", block).lstrip(b"\r\n")
 
 
-def _spaced(block: bytes, delimiter: str) -> bytes:
+def _strip_cells(block: bytes, delimiter: str) -> bytes:
     """Take out blanks around cells; where white space is the delimiter, any of it becomes one blank."""
     if delimiter == " ":
         return re.sub(rb" ?\r?\n ?", b"\n", re.sub(rb"[ \t]+", b" ", block)).strip(b" ")
@@ -401,7 +401,7 @@ def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, blo
     header = table.header
     places = [header.columns.index(name) for name in names]
     last = f"column_{len(header.columns)}"
-    spaced = _spaced(block, header.delimiter)
+    spaced = _strip_cells(block, header.delimiter)
     try:
         frame = _parse_cells(header, places, spaced, ())
         whole = not frame[last].null_count()
@@ -409,7 +409,7 @@ def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, blo
         whole = False
     if not whole:
         try:
-            frame = _with_stamps(header, places, _clean(spaced))
+            frame = _with_stamps(header, places, _drop_blank_lines(spaced))
             doubtful = bool(frame[last].null_count())
         except pl.exceptions.PolarsError as error:
             line = table.first_line(size, number)
@@ -468,13 +468,13 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
     """Parse a block to the same numbers cell by cell, for a process that lacks polars' threads; some times slower."""
     header = table.header
     places = [header.columns.index(name) for name in names]
-    text = _clean(_spaced(block, header.delimiter)).decode("utf-8", "replace")
+    text = _drop_blank_lines(_strip_cells(block, header.delimiter)).decode("utf-8", "replace")
     lines = [line for line in text.replace("\r", "").split("\n") if line.strip(" ") and not line.startswith("#")]
     cells = [split_line(line, header.delimiter) if header.quoted else line.split(header.delimiter) for line in lines]
     try:
         if any(len(row) != len(header.columns) for row in cells):
             raise ValueError("a line with too few or too many cells")
-        return {header.columns[k]: _numbers([row[k] for row in cells], header, k in header.stamps) for k in places}
+        return {header.columns[k]: _parse_words([row[k] for row in cells], header, k in header.stamps) for k in places}
     except (ValueError, OverflowError) as error:
         line = table.first_line(size, number)
         _find_fault(table.name, header, places, line, block)
@@ -484,19 +484,19 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
         ) from error  # fmt: skip
 
 
-def _numbers(words: list[str], header: Header, is_stamp: bool) -> Numbers:
+def _parse_words(words: list[str], header: Header, is_stamp: bool) -> Numbers:
     if header.decimal_comma:
         words = [word.replace(",", ".") for word in words]
     if not all(map(is_number, words)):
         raise ValueError("a cell is not a number")
     holes = [not word or word in MISSING for word in words]
     if is_stamp:
-        stamps = [NO_STAMP if hole else _stamp(word) for word, hole in zip(words, holes, strict=True)]
+        stamps = [NO_STAMP if hole else _parse_stamp(word) for word, hole in zip(words, holes, strict=True)]
         return np.array(stamps, dtype=np.int64)
     return np.array([np.nan if hole else float(word) for word, hole in zip(words, holes, strict=True)])
 
 
-def _stamp(word: str) -> int:
+def _parse_stamp(word: str) -> int:
     """A stamp as polars casts it: a number that is no integer loses its fraction, one out of range is none."""
     try:
         value = int(word)
@@ -506,14 +506,14 @@ def _stamp(word: str) -> int:
     return value if -(2**63) <= value < 2**63 else NO_STAMP
 
 
-def _cells(line: bytes, header: Header) -> list[str]:
+def _split_cells(line: bytes, header: Header) -> list[str]:
     text = line.decode("utf-8", "replace").strip("\r" if header.delimiter == "\t" else "\r ")
     if header.quoted:
         return split_line(text, header.delimiter)
     return text.split() if header.delimiter == " " else text.split(header.delimiter)
 
 
-def _is_cell(cell: str, header: Header) -> bool:
+def _is_number_cell(cell: str, header: Header) -> bool:
     return is_number(cell.replace(",", ".") if header.decimal_comma else cell)
 
 
@@ -523,15 +523,15 @@ def _find_fault(log: str, header: Header, places: list[int], line: int, block: b
     for number, raw in enumerate(block.split(NEWLINE), start=line):
         if not raw.strip() or raw.startswith(b"#"):
             continue
-        cells = _cells(raw, header)
+        cells = _split_cells(raw, header)
         if len(cells) != count:
             raise LogError(
                 log, "cell_count_mismatch", "line {line} has {cells} cells, the header has {columns} columns",
-                _guess(len(cells), count, header.delimiter), line=number, cells=len(cells), columns=count,
+                _guess_cell_mistake(len(cells), count, header.delimiter), line=number, cells=len(cells), columns=count,
             )  # fmt: skip
         for place in places:
             cell = cells[place].strip()
-            if not _is_cell(cell, header):
+            if not _is_number_cell(cell, header):
                 shown = cell if len(cell) <= 40 else cell[:37] + "..."
                 units = "if this line gives the units, delete it and write them as 'q1 [deg]' in the header"
                 dates = "write times as seconds" if _DATE.match(cell) else ""
@@ -542,7 +542,7 @@ def _find_fault(log: str, header: Header, places: list[int], line: int, block: b
                 )  # fmt: skip
 
 
-def _guess(cells: int, count: int, delimiter: str) -> str:
+def _guess_cell_mistake(cells: int, count: int, delimiter: str) -> str:
     """What may be wrong with a line of too few or too many cells."""
     if delimiter == "," and count < cells <= 2 * count:
         return "decimal commas need another mark between the cells, such as ;"

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
-from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeezed, why_not_numbers
+from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeeze_shape, why_not_numbers
 from dynid.messages import Message
 
 _MOST_BYTES = 64 << 20
@@ -43,9 +43,9 @@ class Hdf5Table:
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Read slices of the wanted data sets."""
-        with _opened(self.path) as file:
-            readers = {field.name: _reader(file, self.stored[field.name], field.turned) for field in wanted}
-            shapes = [squeezed(self.stored[field.name].shape) for field in wanted]
+        with _open_hdf5_file(self.path) as file:
+            readers = {field.name: _slice_reader(file, self.stored[field.name], field.turned) for field in wanted}
+            shapes = [squeeze_shape(self.stored[field.name].shape) for field in wanted]
             length = shapes[0][1] if wanted[0].turned else shapes[0][0]
             widest = max(int(np.prod(shape)) // max(length, 1) for shape in shapes)
             rows = max(1, min(rows, _MOST_BYTES // (8 * max(widest, 1))))
@@ -54,7 +54,7 @@ class Hdf5Table:
                 yield {name: reader(start, stop) for name, reader in readers.items()}
 
 
-def _reader(file: Any, stored: Stored, turned: bool) -> Callable[[int, int], Numbers]:
+def _slice_reader(file: Any, stored: Stored, turned: bool) -> Callable[[int, int], Numbers]:
     data = file[stored.path]
     source = data if stored.member is None else data.fields(stored.member)
     shape = stored.shape
@@ -62,13 +62,13 @@ def _reader(file: Any, stored: Stored, turned: bool) -> Callable[[int, int], Num
 
     def read(start: int, stop: int) -> Numbers:
         part = np.asarray(source[:, start:stop].T if along else source[start:stop])
-        return part.reshape(-1) if len(squeezed(shape)) == 1 else part
+        return part.reshape(-1) if len(squeeze_shape(shape)) == 1 else part
 
     return read
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open_hdf5_file(path: Path) -> Iterator[Any]:
     try:
         import h5py  # type: ignore[import-untyped]
     except ImportError as error:
@@ -94,7 +94,7 @@ def open_hdf5(path: Path) -> Hdf5Table:
     stored: dict[str, Stored] = {}
 
     def add(name: str, where: Stored, problem: str, words: tuple[str, ...] = ()) -> None:
-        shape = squeezed(where.shape)
+        shape = squeeze_shape(where.shape)
         problem = problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions")
         fields.append(Field(name, shape, problem=problem, words=words))
         stored[name] = where
@@ -112,19 +112,19 @@ def open_hdf5(path: Path) -> Hdf5Table:
                 outside or why_not_numbers(kind.base),
             )
         if not item.dtype.names:
-            words = () if outside else _words(item)
+            words = () if outside else _read_text_list(item)
             add(name, Stored(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
 
-    with _opened(path) as file:
+    with _open_hdf5_file(path) as file:
         file.visititems(visit)
     return Hdf5Table(path, tuple(fields), stored)
 
 
-def _words(item: Any) -> tuple[str, ...]:
+def _read_text_list(item: Any) -> tuple[str, ...]:
     """Entries of a short list of texts."""
     import h5py
 
-    if h5py.check_string_dtype(item.dtype) is None or len(squeezed(item.shape)) != 1 or item.size > MOST_WORDS:
+    if h5py.check_string_dtype(item.dtype) is None or len(squeeze_shape(item.shape)) != 1 or item.size > MOST_WORDS:
         return ()
     return tuple(item.asstr(errors="replace")[()].ravel().tolist())
 
@@ -152,7 +152,7 @@ class MatTable:
     def fields(self) -> tuple[Field, ...]:
         """All arrays of numbers."""
         return tuple(
-            Field(name, squeezed(array.shape), problem=why_not_numbers(array.dtype))
+            Field(name, squeeze_shape(array.shape), problem=why_not_numbers(array.dtype))
             for name, array in self.arrays.items()
         )
 
@@ -161,7 +161,7 @@ class MatTable:
         views: dict[str, Numbers] = {}
         for field in wanted:
             array = self.arrays[field.name]
-            array = array.reshape(squeezed(array.shape))
+            array = array.reshape(squeeze_shape(array.shape))
             views[field.name] = array.T if field.turned else array
         for start in range(0, len(next(iter(views.values()))), rows):
             yield {name: view[start : start + rows] for name, view in views.items()}
@@ -193,17 +193,17 @@ def open_mat(path: Path) -> Table:
     arrays: dict[str, Numbers] = {}
     for key, value in content.items():
         if isinstance(key, str) and not key.startswith("__"):
-            _walk(key, value, arrays, 0)
+            _collect_arrays(key, value, arrays, 0)
     return MatTable(path, arrays)
 
 
-def _walk(name: str, value: object, arrays: dict[str, Numbers], depth: int) -> None:
+def _collect_arrays(name: str, value: object, arrays: dict[str, Numbers], depth: int) -> None:
     """Collect arrays of numbers, descending into structs of one element."""
     if not isinstance(value, np.ndarray) or depth > _DEEP:
         return
     if value.dtype.names:
         if value.size == 1:
             for member in value.dtype.names:
-                _walk(f"{name}.{member}", value.reshape(-1)[0][member], arrays, depth + 1)
+                _collect_arrays(f"{name}.{member}", value.reshape(-1)[0][member], arrays, depth + 1)
     elif value.dtype.kind in "fiub" and value.ndim == 2:
         arrays[name] = value

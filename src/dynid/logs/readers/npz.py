@@ -14,7 +14,7 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.read import content_hint
-from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeezed, why_not_numbers
+from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeeze_shape, why_not_numbers
 from dynid.messages import Message
 
 # Rows read at once, whatever is asked for: a small compressed file can claim any shape.
@@ -52,7 +52,8 @@ class NpzTable:
         """All arrays, those of objects with their problem."""
         return tuple(
             Field(
-                name, squeezed(member.shape), problem=why_not_numbers(member.dtype) or _dimensions(member.shape),
+                name, squeeze_shape(member.shape),
+                problem=why_not_numbers(member.dtype) or _describe_dimensions(member.shape),
                 words=self.words.get(name, ()),
             )
             for name, member in self.members.items()
@@ -60,58 +61,60 @@ class NpzTable:
 
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Read the wanted arrays side by side."""
-        first = squeezed(self.members[wanted[0].name].shape)
+        first = squeeze_shape(self.members[wanted[0].name].shape)
         length = first[1] if wanted[0].turned else first[0]
-        widest = max(_width(self.members[field.name], field.turned) for field in wanted)
+        widest = max(_member_width(self.members[field.name], field.turned) for field in wanted)
         rows = max(1, min(rows, _MOST_BYTES // (8 * widest)))
-        with _read(self.path), zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
+        with _npz_errors(self.path), zipfile.ZipFile(self.path) as archive, ExitStack() as stack:
             readers = {
-                field.name: _reader(archive, self.members[field.name], field.turned, stack) for field in wanted
+                field.name: _sample_reader(archive, self.members[field.name], field.turned, stack) for field in wanted
             }  # fmt: skip
             for start in range(0, length, rows):
                 count = min(rows, length - start)
                 yield {name: reader(count) for name, reader in readers.items()}
 
 
-def _dimensions(shape: tuple[int, ...]) -> str:
-    return "" if 1 <= len(squeezed(shape)) <= 2 else f"has {len(shape)} dimensions"
+def _describe_dimensions(shape: tuple[int, ...]) -> str:
+    return "" if 1 <= len(squeeze_shape(shape)) <= 2 else f"has {len(shape)} dimensions"
 
 
-def _width(member: Member, turned: bool) -> int:
-    shape = squeezed(member.shape)
+def _member_width(member: Member, turned: bool) -> int:
+    shape = squeeze_shape(member.shape)
     return 1 if len(shape) == 1 else shape[0 if turned else 1]
 
 
-def _reader(archive: zipfile.ZipFile, member: Member, turned: bool, stack: ExitStack) -> Callable[[int], Numbers]:
+def _sample_reader(
+    archive: zipfile.ZipFile, member: Member, turned: bool, stack: ExitStack
+) -> Callable[[int], Numbers]:
     """Return what reads the next samples: one stream where they lie together, else one stream per column."""
-    shape = squeezed(member.shape)
+    shape = squeeze_shape(member.shape)
     size = member.dtype.itemsize
-    width = _width(member, turned)
+    width = _member_width(member, turned)
     if len(shape) == 1 or turned == member.fortran:
-        stream = _stream(archive, member, member.offset, stack)
+        stream = _open_at_offset(archive, member, member.offset, stack)
 
         def together(count: int) -> Numbers:
-            values = np.frombuffer(_exactly(stream, count * width * size), member.dtype)
+            values = np.frombuffer(_read_exactly(stream, count * width * size), member.dtype)
             return values if len(shape) == 1 else values.reshape(count, width)
 
         return together
     length = shape[1] if turned else shape[0]
-    streams = [_stream(archive, member, member.offset + k * length * size, stack) for k in range(width)]
+    streams = [_open_at_offset(archive, member, member.offset + k * length * size, stack) for k in range(width)]
 
     def apart(count: int) -> Numbers:
-        return np.stack([np.frombuffer(_exactly(one, count * size), member.dtype) for one in streams], axis=1)
+        return np.stack([np.frombuffer(_read_exactly(one, count * size), member.dtype) for one in streams], axis=1)
 
     return apart
 
 
-def _stream(archive: zipfile.ZipFile, member: Member, offset: int, stack: ExitStack) -> IO[bytes]:
+def _open_at_offset(archive: zipfile.ZipFile, member: Member, offset: int, stack: ExitStack) -> IO[bytes]:
     stream = stack.enter_context(archive.open(member.file))
     while offset > 0:
-        offset -= len(_exactly(stream, min(offset, _SKIP)))
+        offset -= len(_read_exactly(stream, min(offset, _SKIP)))
     return stream
 
 
-def _exactly(stream: IO[bytes], count: int) -> bytes:
+def _read_exactly(stream: IO[bytes], count: int) -> bytes:
     data = stream.read(count)
     if len(data) != count:
         raise EOFError("an array is shorter than its header says")
@@ -119,7 +122,7 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
 
 
 @contextmanager
-def _read(path: Path) -> Iterator[None]:
+def _npz_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError, NotImplementedError) as error:
@@ -132,24 +135,24 @@ def _read(path: Path) -> Iterator[None]:
 
 def open_npz(path: Path) -> NpzTable:
     """Open an NPZ file and read the headers of its arrays."""
-    with _read(path), zipfile.ZipFile(path) as archive:
+    with _npz_errors(path), zipfile.ZipFile(path) as archive:
         files = [info.filename for info in archive.infolist() if info.filename.endswith(".npy")]
-        members = {file.removesuffix(".npy"): _member(archive, file) for file in files}
-        return NpzTable(path, members, {name: _words(archive, member) for name, member in members.items()})
+        members = {file.removesuffix(".npy"): _read_member_header(archive, file) for file in files}
+        return NpzTable(path, members, {name: _read_text_list(archive, member) for name, member in members.items()})
 
 
-def _words(archive: zipfile.ZipFile, member: Member) -> tuple[str, ...]:
+def _read_text_list(archive: zipfile.ZipFile, member: Member) -> tuple[str, ...]:
     """Entries of a short list of texts."""
-    shape = squeezed(member.shape)
+    shape = squeeze_shape(member.shape)
     if member.dtype.kind not in "US" or len(shape) != 1 or shape[0] > MOST_WORDS or member.dtype.itemsize > _SKIP:
         return ()
     with ExitStack() as stack:
-        data = _exactly(_stream(archive, member, member.offset, stack), shape[0] * member.dtype.itemsize)
+        data = _read_exactly(_open_at_offset(archive, member, member.offset, stack), shape[0] * member.dtype.itemsize)
     texts = np.frombuffer(data, member.dtype).tolist()
     return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in texts)
 
 
-def _member(archive: zipfile.ZipFile, file: str) -> Member:
+def _read_member_header(archive: zipfile.ZipFile, file: str) -> Member:
     if archive.getinfo(file).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"'{file}' is packed in a way that NPZ files are not")
     with archive.open(file) as stream:

@@ -37,22 +37,22 @@ class ParquetTable:
 
         names = [column.name for column in wanted]
         stamps = [field.name for field in self.fields if field.unit is not None and field.name in names]
-        with _read(self.path):
+        with _parquet_errors(self.path):
             scan = pl.scan_parquet(self.path, glob=False).select(names)
             scan = scan.with_columns(pl.col(name).dt.timestamp("ns") for name in stamps)
             for frame in scan.collect_batches(chunk_size=rows, maintain_order=True):
                 for part in frame.iter_slices(rows):
-                    yield {column.name: _numbers(column) for column in part}
+                    yield {column.name: _to_numbers(column) for column in part}
 
 
-def _numbers(column: pl.Series) -> Numbers:
+def _to_numbers(column: pl.Series) -> Numbers:
     import polars as pl
 
     return (column.cast(pl.Float64) if column.dtype == pl.Boolean or column.dtype.is_decimal() else column).to_numpy()
 
 
 @contextmanager
-def _read(path: Path) -> Iterator[None]:
+def _parquet_errors(path: Path) -> Iterator[None]:
     import polars as pl
 
     if polars_lost_its_threads():
@@ -71,12 +71,12 @@ def open_parquet(path: Path) -> ParquetTable:
     """Open a Parquet file and read its schema."""
     import polars as pl
 
-    with _read(path):
+    with _parquet_errors(path):
         schema = pl.scan_parquet(path, glob=False).collect_schema()
-    return ParquetTable(path, tuple(_field(name, kind) for name, kind in schema.items()))
+    return ParquetTable(path, tuple(_describe_column(name, kind) for name, kind in schema.items()))
 
 
-def _field(name: str, kind: pl.DataType) -> Field:
+def _describe_column(name: str, kind: pl.DataType) -> Field:
     import polars as pl
 
     if isinstance(kind, pl.Datetime):

@@ -56,9 +56,9 @@ class JointBlock:
         kinds = dict.fromkeys(kind for kind, _ in wanted)
         self._wanted = {kind: [(k, joint) for k, (one, joint) in enumerate(wanted) if one == kind] for kind in kinds}
         self._complete: dict[tuple[str, ...], bool] = {}
-        self._begin()
+        self._clear()
 
-    def _begin(self) -> None:
+    def _clear(self) -> None:
         self._stamps: list[int] = []
         self._names: list[tuple[str, ...]] = []
         self._values: dict[str, list[Array]] = {kind: [] for kind in self._wanted}
@@ -93,7 +93,7 @@ class JointBlock:
                     block[row, start:stop] = part[:, places[joint]]
             start = stop
         stamps = np.array(self._stamps, dtype=np.int64)
-        self._begin()
+        self._clear()
         return stamps, dict(zip(self._columns, block, strict=True))
 
 
@@ -153,18 +153,18 @@ class BagTable:
         names = [field.name for field in wanted]
         block = JointBlock(tuple(name for name in names if name not in (_TIME, *REACTION)), rows, self.by_header)
         with ExitStack() as stack:
-            bag, track = stack.enter_context(_opened(self.path)), None
+            bag, track = stack.enter_context(_open_bag_reader(self.path)), None
             if self.wrench is not None and any(name in REACTION for name in names):
-                other = stack.enter_context(_opened(self.path))
+                other = stack.enter_context(_open_bag_reader(self.path))
                 track = WrenchTrack(read_messages(other, self.wrench, WRENCH), self.by_header)
             for recorded, message in read_messages(bag, self.topic, JOINT_STATE):
                 if block.add(recorded, message):
-                    yield _batch(block, track)
+                    yield _take_batch(block, track)
             if len(block):
-                yield _batch(block, track)
+                yield _take_batch(block, track)
 
 
-def _batch(block: JointBlock, track: WrenchTrack | None) -> Batch:
+def _take_batch(block: JointBlock, track: WrenchTrack | None) -> Batch:
     stamps, columns = block.take()
     batch = {_TIME: stamps, **columns}
     if track is not None:
@@ -173,7 +173,7 @@ def _batch(block: JointBlock, track: WrenchTrack | None) -> Batch:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _open_bag_reader(path: Path) -> Iterator[Any]:
     try:
         from rosbags.rosbag2 import Reader
     except ImportError as error:
@@ -188,18 +188,18 @@ def _opened(path: Path) -> Iterator[Any]:
         reader: Any = Reader.STORAGE_PLUGINS["dir" if path.is_dir() else path.suffix.lower()](path)
         reader.open()
     except Exception as error:
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     try:
         yield reader
     except LogError:
         raise
     except Exception as error:  # three libraries below, each with its own errors
-        raise _damaged(path, error) from error
+        raise _damage_error(path, error) from error
     finally:
         reader.close()
 
 
-def _damaged(path: Path, error: Exception) -> LogError:
+def _damage_error(path: Path, error: Exception) -> LogError:
     reason = str(error).partition("\n")[0][:160]
     return LogError(
         str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
@@ -209,7 +209,7 @@ def _damaged(path: Path, error: Exception) -> LogError:
 
 def open_bag(path: Path, topic: str | None = None) -> BagTable:
     """Open a bag, pick its JointState topic and look at the first messages."""
-    with _opened(path) as bag:
+    with _open_bag_reader(path) as bag:
         chosen = _pick_topic(str(path), bag.connections, topic)
         wrenches = list(dict.fromkeys(one.topic for one in bag.connections if one.msgtype == WRENCH and one.msgcount))
         wrench = wrenches[0] if len(wrenches) == 1 else None
@@ -236,7 +236,7 @@ def open_bag(path: Path, topic: str | None = None) -> BagTable:
         notes.append(Message(
             "wrench_topics_not_used", "the wrenches of {topics} are not used: there is more than one", topics=wrenches,
         ))  # fmt: skip
-    fields = _fields([message for _, message in first], wrench is not None)
+    fields = _list_fields([message for _, message in first], wrench is not None)
     return BagTable(path, chosen, wrench, by_header, fields, tuple(notes))
 
 
@@ -273,7 +273,7 @@ def _usable_stamps(stamps: Iterator[int]) -> bool:
     )
 
 
-def _fields(messages: list[Any], has_wrench: bool) -> tuple[Field, ...]:
+def _list_fields(messages: list[Any], has_wrench: bool) -> tuple[Field, ...]:
     names: dict[str, None] = {_TIME: None}
     for kind in KINDS:
         for message in messages:

@@ -73,7 +73,7 @@ MOST_WORDS = 500
 """Entries up to which an array of texts is read."""
 
 
-def squeezed(shape: tuple[int, ...]) -> tuple[int, ...]:
+def squeeze_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of a vector for (N, 1) and (1, N), else the shape itself."""
     long = tuple(size for size in shape if size != 1)
     return (long or (1,)) if shape and len(long) < 2 else shape

@@ -15,11 +15,11 @@ from dynid.report.elements import (
     axis,
     cell,
     line,
-    number,
-    percent,
+    number_text,
+    percent_text,
     plot_text,
     short_name,
-    unit,
+    unit_text,
 )
 from dynid.report.page import Subject
 from dynid.report.replay import Replay
@@ -43,9 +43,9 @@ class VerdictSection:
         others = len(result.names) - result.base_rank
         cards = [
             (str(result.base_rank), f"{kind} parameters, and {others} others"),
-            (percent(result.validation.mean), "mean error in validation"),
-            (percent(result.fit.mean), "mean error on the data used"),
-            (number(result.base_condition, 3), f"condition of the {kind} columns"),
+            (percent_text(result.validation.mean), "mean error in validation"),
+            (percent_text(result.fit.mean), "mean error on the data used"),
+            (number_text(result.base_condition, 3), f"condition of the {kind} columns"),
             (str(len(result.essential)), f"of {len(result.names)} parameters are essential"),
             (str(len(subject.warnings)), "warnings" if len(subject.warnings) != 1 else "warning"),
         ]
@@ -106,7 +106,7 @@ class ReproduceSection:
         """Commands and versions of results and page, each once; tables of files."""
         origins = [*(result.origin for result in subject.results), subject.origin]
         once: dict[str, tuple[str, InputFile]] = {}
-        for what, file in _files(subject):
+        for what, file in _input_files(subject):
             once.setdefault(file.sha256, (what, file))
         rows = [
             [Cell(file.name), Cell(what), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")]
@@ -121,7 +121,7 @@ class ReproduceSection:
         }
 
 
-def _files(subject: HasOrigin) -> Iterator[tuple[str, InputFile]]:
+def _input_files(subject: HasOrigin) -> Iterator[tuple[str, InputFile]]:
     for result in subject.results:
         yield from (("robot", file) for file in result.robot.files)
         yield from (("log", file) for file in result.origin.inputs)
@@ -142,20 +142,20 @@ class DataSection:
         """Findings; with logs at hand also counts and spectra."""
         result = subject.result
         found = [(short_name(log), sentences) for log, sentences in result.findings]
-        spectra = _spectra(subject.replays[0], subject) if subject.replays else []
+        spectra = _spectrum_figures(subject.replays[0], subject) if subject.replays else []
         return {
-            "cutoff": None if result.cutoff is None else number(result.cutoff, 4),
+            "cutoff": None if result.cutoff is None else number_text(result.cutoff, 4),
             "reason": result.cutoff_reason,
-            "window": result.equation.options.window and number(result.equation.options.window, 3),
+            "window": result.equation.options.window and number_text(result.equation.options.window, 3),
             "model": result.model,
             "delay": 1e3 * result.delay,
             "found": found,
-            "table": _table(subject) if subject.replays else None,
+            "table": _logs_table(subject) if subject.replays else None,
             "spectra": spectra,
         }
 
 
-def _table(subject: Subject) -> Table:
+def _logs_table(subject: Subject) -> Table:
     head = ("log", "part", "rate", "samples", "used", "gaps", "longest gap", "standstill", "left out")
     rows = []
     for part, replays in (("used", subject.used), ("validation", subject.held_out)):
@@ -167,19 +167,19 @@ def _table(subject: Subject) -> Table:
                 Cell(short_name(replay.name)), Cell(part), cell(found.rate, f"{found.rate:.5g} Hz"),
                 cell(found.samples, f"{found.samples:,}"), cell(found.used, f"{found.used:.4g} s"),
                 cell(found.gaps, str(found.gaps)), cell(found.longest_gap, f"{found.longest_gap:.3g} s"),
-                cell(still, percent(still)), cell(out, f"{out:,} rows"),
+                cell(still, percent_text(still)), cell(out, f"{out:,} rows"),
             ])  # fmt: skip
     return Table("Logs, read again for this page", head, rows, 2)
 
 
-def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
+def _spectrum_figures(replay: Replay, subject: Subject) -> list[Figure]:
     spectrum, result = replay.spectrum, subject.result
     robot = result.robot
     slides = any(robot.links[k].kind == "prismatic" for k in robot.active_links)
     speed, torque = ("(rad/s, m/s)^2/Hz", "(N m, N)^2/Hz") if slides else ("(rad/s)^2/Hz", "(N m)^2/Hz")
-    figures = [_spectrum("velocities", unit(speed), spectrum.f, spectrum.velocity, subject)]
+    figures = [_spectrum_figure("velocities", unit_text(speed), spectrum.f, spectrum.velocity, subject)]
     if spectrum.torque is not None:
-        figures.append(_spectrum("torques", unit(torque), spectrum.f, spectrum.torque, subject))
+        figures.append(_spectrum_figure("torques", unit_text(torque), spectrum.f, spectrum.torque, subject))
     several = len(subject.replays)
     note = f"{short_name(replay.name)}, as recorded" + (f" (the first of {several} logs only)" if several > 1 else "")
     if result.cutoff is not None:
@@ -190,7 +190,7 @@ def _spectra(replay: Replay, subject: Subject) -> list[Figure]:
     ]
 
 
-def _spectrum(what: str, scale: str, f: Array, S: Array, subject: Subject) -> Figure:
+def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: Subject) -> Figure:
     top = float(S.max()) or 1.0
     names = subject.result.robot.joint_names
     traces = [

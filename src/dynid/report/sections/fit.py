@@ -19,11 +19,11 @@ from dynid.report.elements import (
     cell,
     corner_title,
     line,
-    number,
-    numbers,
-    percent,
+    number_text,
+    percent_text,
     plot_text,
     short_name,
+    typed_array,
 )
 from dynid.report.page import Subject
 from dynid.report.replay import Replay, column_values, is_of_velocity
@@ -50,11 +50,11 @@ class PredictionSection:
         parts = []
         for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
             for replay in replays[:MOST_LOGS]:
-                figures = [_figure(subject, replay, c) for c in range(len(subject.result.channels))]
+                figures = [_prediction_figure(subject, replay, c) for c in range(len(subject.result.channels))]
                 parts.append({"title": f"{short_name(replay.name)} ({what})", "figures": figures})
         hidden = sum(max(0, len(replays) - MOST_LOGS) for replays in (subject.used, subject.held_out))
         return {
-            "table": _errors(subject),
+            "table": _errors_table(subject),
             "source": subject.result.validation.source,
             "parts": parts,
             "seen": bool(subject.used) and not subject.held_out,
@@ -62,7 +62,7 @@ class PredictionSection:
         }
 
 
-def _errors(subject: Subject) -> Table:
+def _errors_table(subject: Subject) -> Table:
     result = subject.result
     head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
     several = len(subject.used) > 1 or len(subject.held_out) > 1
@@ -73,15 +73,15 @@ def _errors(subject: Subject) -> Table:
         fit, other = result.fit, result.validation
         row = [Cell(name)]
         for score in (fit, other):
-            row.append(cell(float(score.rmse[c]), number(float(score.rmse[c]), 3)))
-            row.append(_share(float(score.nrmse[c])))
-        rows.append(row + [_share(float(r.nrmse[c])) for r in replays])
+            row.append(cell(float(score.rmse[c]), number_text(float(score.rmse[c]), 3)))
+            row.append(_nrmse_cell(float(score.nrmse[c])))
+        rows.append(row + [_nrmse_cell(float(r.nrmse[c])) for r in replays])
     return Table("Errors per channel", head, rows)
 
 
-def _share(nrmse: float) -> Cell:
+def _nrmse_cell(nrmse: float) -> Cell:
     mark = "good" if nrmse < 0.1 else "fair" if nrmse < 0.3 else "bad" if np.isfinite(nrmse) else ""
-    return cell(nrmse, percent(nrmse), mark)
+    return cell(nrmse, percent_text(nrmse), mark)
 
 
 def channel_title(subject: Subject, channel: int) -> str:
@@ -91,7 +91,7 @@ def channel_title(subject: Subject, channel: int) -> str:
     return f"joint {name}" if of_joint else name
 
 
-def unit_of(subject: Subject, channel: int) -> str:
+def channel_unit(subject: Subject, channel: int) -> str:
     """Unit of a channel."""
     result = subject.result
     kind = result.equation.kinds[channel]
@@ -101,7 +101,7 @@ def unit_of(subject: Subject, channel: int) -> str:
     return OF_JOINTS[robot.links[robot.active_links[joint]].kind][result.model == "momentum"]
 
 
-def _figure(subject: Subject, replay: Replay, c: int) -> Figure:
+def _prediction_figure(subject: Subject, replay: Replay, c: int) -> Figure:
     name = subject.result.channels[c]
     measured, predicted, residual = (replay.curve(kind, c) for kind in range(3))
     traces = [
@@ -109,10 +109,10 @@ def _figure(subject: Subject, replay: Replay, c: int) -> Figure:
         line(*predicted, "predicted", PREDICTED, width=1.0),
         line(*residual, "residual", RESIDUAL, width=0.9, yaxis="y2"),
     ]
-    unit = unit_of(subject, c)
+    unit = channel_unit(subject, c)
     title = channel_title(subject, c)
     layout = {
-        "title": corner_title(f"{title}, error {percent(float(replay.nrmse[c]))}"),
+        "title": corner_title(f"{title}, error {percent_text(float(replay.nrmse[c]))}"),
         "xaxis": axis("t [s]", anchor="y2"),
         "yaxis": axis(f"[{unit}]", domain=[0.36, 1.0]),
         "yaxis2": axis("residual", domain=[0.0, 0.28]),
@@ -141,7 +141,8 @@ class ResidualsSection:
             return None
         joints = set(result.joints)
         rows = [
-            _row(check, check.channel in joints and not result.equation.options.is_scalar) for check in result.checks
+            _residual_row(check, check.channel in joints and not result.equation.options.is_scalar)
+            for check in result.checks
         ]
         head = ("channel", "in words", "autocorrelation", "goes with velocity", "goes with position")
         delay = result.found_delay
@@ -151,7 +152,7 @@ class ResidualsSection:
         }
 
 
-def _row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
+def _residual_row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
     told = []
     if check.velocity > TELLING:
         told.append("friction is not fully explained")
@@ -160,7 +161,7 @@ def _row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
     if abs(check.colour) > COLOURED:
         told.append("coloured: the model misses something slow, intervals account for it")
     shares = [
-        cell(x, percent(x) if of_joint else "-", "fair" if x > TELLING else "")
+        cell(x, percent_text(x) if of_joint else "-", "fair" if x > TELLING else "")
         for x in (check.velocity, check.position)
     ]
     colour = cell(check.colour, f"{check.colour:+.2f}", "fair" if abs(check.colour) > COLOURED else "")
@@ -197,7 +198,9 @@ class FrictionSection:
             "has_cloud": shown is not None,
             "only": short_name(shown.name) if shown is not None and len(subject.used) > 1 else None,
             "logs": len(subject.used),
-            "admitted": [f"{t.block} ({percent(t.before)} {ARROW} {percent(t.error)})" for t in trials if t.admitted],
+            "admitted": [
+                f"{t.block} ({percent_text(t.before)} {ARROW} {percent_text(t.error)})" for t in trials if t.admitted
+            ],
         }
 
 
@@ -219,7 +222,7 @@ def friction_curve(result: Identification, joint: int, v: Array) -> Array:
     return total
 
 
-def _velocities(limit: float, cloud: Array | None) -> Array:
+def _curve_velocities(limit: float, cloud: Array | None) -> Array:
     """Where to draw a curve: velocities that were seen, or up to the limit; steep around 0."""
     fastest = limit if np.isfinite(limit) and limit > 0.0 else 1.0
     low, high = (-fastest, fastest) if cloud is None or not len(cloud) else (cloud[:, 0].min(), cloud[:, 0].max())
@@ -234,11 +237,11 @@ def _figure_friction(subject: Subject, joint: int, cloud: Array | None) -> Figur
         result.robot.joint_names[joint],
         result.robot.links[result.robot.active_links[joint]].kind == "revolute",
     )
-    v = _velocities(float(result.robot.limits.velocity[joint]), cloud)
+    v = _curve_velocities(float(result.robot.limits.velocity[joint]), cloud)
     traces = []
     if cloud is not None:
         traces.append({
-            "type": "scatter", "mode": "markers", "x": numbers(cloud[:, 0]), "y": numbers(cloud[:, 1]),
+            "type": "scatter", "mode": "markers", "x": typed_array(cloud[:, 0]), "y": typed_array(cloud[:, 1]),
             "name": "measured less rigid body", "marker": {"size": 3, "color": "#8a94a3", "opacity": 0.55},
         })  # fmt: skip
     traces.append(line(v, friction_curve(result, joint, v), "identified", "#e08a00", width=2.4))

@@ -21,11 +21,11 @@ from dynid.report.elements import (
     Table,
     axis,
     cell,
-    named,
-    number,
-    numbers,
-    percent,
-    unit,
+    named_axis,
+    number_text,
+    percent_text,
+    typed_array,
+    unit_text,
 )
 from dynid.report.page import Subject
 from dynid.robot.robot import Link, Robot
@@ -46,7 +46,12 @@ class ParametersSection:
         """Rows by relative deviation."""
         result = subject.result
         how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
-        return {"table": _table(result), "how": how, "essential": len(result.essential), "count": len(result.names)}
+        return {
+            "table": _parameters_table(result),
+            "how": how,
+            "essential": len(result.essential),
+            "count": len(result.names),
+        }
 
 
 def nominal_values(result: Identification) -> dict[str, float]:
@@ -72,12 +77,12 @@ def relative_half(result: Identification) -> np.ndarray[Any, np.dtype[np.float64
     return np.divide(half, size, out=np.where(half > 0.0, np.inf, 0.0), where=size > 0.0)
 
 
-def mark_of(share: float) -> str:
+def precision_mark(share: float) -> str:
     """Colour by relative deviation."""
     return "good" if share <= CERTAIN else "fair" if share <= FAIR else "bad"
 
 
-def _table(result: Identification) -> Table:
+def _parameters_table(result: Identification) -> Table:
     nominal, relative = nominal_values(result), relative_half(result)
     has_nominal = any(name in nominal for name in result.names)
     head = ["parameter", "unit", "essential", "value", f"{PLUS_MINUS} 95 %", "relative"]
@@ -88,31 +93,34 @@ def _table(result: Identification) -> Table:
         name, share = result.names[k], float(relative[k])
         fixed = half[k] == 0.0
         row = [
-            Cell(name), Cell(unit(result.units[k]), mark="soft"), _star(name in essential),
-            cell(float(result.values[k]), number(float(result.values[k]), 5)),
-            cell(float(half[k]), number(float(half[k]), 2)),
-            Cell("fixed", -1.0, "soft") if fixed else cell(share, percent(share), mark_of(share), _bar(share)),
+            Cell(name), Cell(unit_text(result.units[k]), mark="soft"), _essential_cell(name in essential),
+            cell(float(result.values[k]), number_text(float(result.values[k]), 5)),
+            cell(float(half[k]), number_text(float(half[k]), 2)),
+            Cell("fixed", -1.0, "soft") if fixed
+            else cell(share, percent_text(share), precision_mark(share), _bar_length(share)),
         ]  # fmt: skip
-        rows.append(row + (_nominal(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else []))
+        rows.append(
+            row + (_nominal_cells(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else [])
+        )
     return Table("Identified parameters, best known first", head, rows, 3)
 
 
-def _bar(share: float) -> float:
+def _bar_length(share: float) -> float:
     """How far a bar is filled: from 0.1 % to 100 %, by its logarithm."""
     return float(np.clip(1.0 + np.log10(max(share, 1e-3)) / 3.0, 0.02, 1.0))
 
 
-def _star(essential: bool) -> Cell:
+def _essential_cell(essential: bool) -> Cell:
     return Cell(STAR, 0.0) if essential else Cell("", 1.0)
 
 
-def _nominal(value: float, half: float, nominal: float | None) -> list[Cell]:
+def _nominal_cells(value: float, half: float, nominal: float | None) -> list[Cell]:
     if nominal is None:
         return [cell(math.nan, "-"), cell(math.nan, "-")]
     off = abs(value - nominal) / half if half > 0.0 else math.nan
     mark = "" if not math.isfinite(off) else "soft" if off <= 1.0 else "fair"
-    text = "inside" if off <= 1.0 else f"{number(off, 2)} half widths" if math.isfinite(off) else "-"
-    return [cell(nominal, number(nominal, 5)), cell(off, text, mark)]
+    text = "inside" if off <= 1.0 else f"{number_text(off, 2)} half widths" if math.isfinite(off) else "-"
+    return [cell(nominal, number_text(nominal, 5)), cell(off, text, mark)]
 
 
 # Physically consistent values beside nominal ones, where somebody found them.
@@ -134,8 +142,8 @@ class PhysicalSection:
         rows = []
         for name, value in zip(found.names, map(float, found.values), strict=True):
             known = nominal.get(name, math.nan)
-            rows.append([Cell(name), cell(value, number(value, 5)), cell(known, number(known, 5)),
-                         cell(value - known, number(value - known, 3))])  # fmt: skip
+            rows.append([Cell(name), cell(value, number_text(value, 5)), cell(known, number_text(known, 5)),
+                         cell(value - known, number_text(value - known, 3))])  # fmt: skip
         return {"table": Table("Standard parameters", ("parameter", "physical", "nominal", "difference"), rows)}
 
 
@@ -158,14 +166,14 @@ class RobotSection:
             table = None
         return {
             "robot": robot,
-            "gravity": ", ".join(number(float(x), 4) for x in robot.gravity),
-            "drawing": draw_robot(robot, _posture(subject)),
+            "gravity": ", ".join(number_text(float(x), 4) for x in robot.gravity),
+            "drawing": draw_robot(robot, _drawn_posture(subject)),
             "table": table,
             "unknown": ", ".join(unknown or ()),
         }
 
 
-def _posture(subject: Subject) -> Array:
+def _drawn_posture(subject: Subject) -> Array:
     for replay in subject.replays:
         if replay.findings.mean:
             return np.array(replay.findings.mean)
@@ -174,11 +182,11 @@ def _posture(subject: Subject) -> Array:
 
 def _mdh_table(robot: Robot) -> Table:
     head = ("joint", "parent", "type", "gamma", "b", "alpha", "d", "theta", "r", "from", "to", "speed", "effort")
-    rows = [_row(robot, link) for link in robot.links if link.mdh is not None]
+    rows = [_mdh_row(robot, link) for link in robot.links if link.mdh is not None]
     return Table("Modified Denavit-Hartenberg table: degrees and m, limits likewise, N m or N", head, rows, 3)
 
 
-def _row(robot: Robot, link: Link) -> list[Cell]:
+def _mdh_row(robot: Robot, link: Link) -> list[Cell]:
     assert link.mdh is not None
     parent = robot.links[link.parent].joint if link.parent >= 0 else "base"
     row = [Cell(link.joint), Cell(parent), Cell(link.kind)]
@@ -251,8 +259,8 @@ class ConditionSection:
         largest = np.argsort(-np.abs(weakest), kind="stable")[:TERMS]
         rows = [[Cell(result.names[k]), cell(float(weakest[k]), f"{weakest[k]:+.2f}")] for k in largest]
         trace = {
-            "type": "bar", "y": numbers(np.maximum(values, 1e-16 * values.max(initial=1.0))),
-            "x": numbers(np.arange(1.0, len(values) + 1.0)), "marker": {"color": "#3b82c4"},
+            "type": "bar", "y": typed_array(np.maximum(values, 1e-16 * values.max(initial=1.0))),
+            "x": typed_array(np.arange(1.0, len(values) + 1.0)), "marker": {"color": "#3b82c4"},
             "hovertemplate": "%{x}: %{y:.3g}<extra></extra>",
         }  # fmt: skip
         layout = {
@@ -260,11 +268,11 @@ class ConditionSection:
             "bargap": 0.25, "showlegend": False,
         }  # fmt: skip
         return {
-            "condition": number(result.condition, 4),
-            "base_condition": number(result.base_condition, 4),
+            "condition": number_text(result.condition, 4),
+            "base_condition": number_text(result.base_condition, 4),
             "rank": result.rank,
             "count": len(result.names),
-            "bound": number(result.bounds.of_measurement, 3),
+            "bound": number_text(result.bounds.of_measurement, 3),
             "drawing": Figure("Singular values of the weighted matrix", [trace], layout, 300),
             "table": Table("Weakest direction", ("parameter", "share"), rows),
         }
@@ -309,13 +317,13 @@ class CorrelationSection:
             pairs.append([Cell(names[i]), Cell(names[j]), cell(float(R[i, j]), f"{R[i, j]:+.3f}")])
         n = len(names)
         ticks = {
-            **named(names), "showticklabels": n <= READABLE, "tickfont": {"size": 9 if n <= 60 else 8}, "ticks": "",
-            "showgrid": False, "zeroline": False,
+            **named_axis(names), "showticklabels": n <= READABLE, "tickfont": {"size": 9 if n <= 60 else 8},
+            "ticks": "", "showgrid": False, "zeroline": False,
         }  # fmt: skip
         places = list(range(n))
         trace = {
-            "type": "heatmap", "x": places, "y": places, "z": numbers(R), "zmin": -1, "zmax": 1, "colorscale": SCALE,
-            "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>", "colorbar": {"thickness": 12, "len": 0.6},
+            "type": "heatmap", "x": places, "y": places, "z": typed_array(R), "zmin": -1, "zmax": 1,
+            "colorscale": SCALE, "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>", "colorbar": {"thickness": 12, "len": 0.6},
         }  # fmt: skip
         layout = {
             "xaxis": {**ticks, "tickangle": -90},

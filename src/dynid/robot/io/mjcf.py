@@ -20,18 +20,18 @@ from dynid.messages import Message, Option
 from dynid.robot.io.mjcf_expansion import (
     balance_inertias,
     drop_shapes,
+    expand_includes,
+    expand_joint_defaults,
     fix_frames,
-    include,
     merge_defaults,
     name_parts,
-    spell_joints,
     state_inertias,
     stated_inertia,
 )
-from dynid.robot.io.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed, merged_inertias, pose
+from dynid.robot.io.pinocchio_tree import JointProperties, base_link, links_of_model, merge_fixed, merged_inertias, pose
 from dynid.robot.io.xml import numbers, place_of, read_xml
 from dynid.robot.locking import lock_joints
-from dynid.robot.mdh import Snapped, tell_snapped
+from dynid.robot.mdh import Snapped, describe_snapped
 from dynid.robot.robot import Coupling, JointLimits, Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, rotation_about
 
@@ -49,10 +49,10 @@ def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tup
     couplings: list[Coupling] = []
     for part in (p for equality in root.findall("equality") for p in equality):
         if part.tag == "tendon":
-            couplings.append(_tied(path, root, part, zeros))
+            couplings.append(_read_tendon_coupling(path, root, part, zeros))
         elif part.tag == "joint":
             name, leader = part.get("joint1", ""), part.get("joint2")
-            offset, factor, *higher = _polynomial(path, part, f"equality of joint '{name}'")
+            offset, factor, *higher = _read_polynomial(path, part, f"equality of joint '{name}'")
             if leader is None or any(higher):
                 raise RobotFileError(
                     str(path), "coupling_not_linear", "equality of joint '{joint}': only linear couplings of two "
@@ -63,12 +63,12 @@ def read_couplings(path: Path, root: Element, zeros: Mapping[str, float]) -> tup
     return tuple(couplings)
 
 
-def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) -> Coupling:
+def _read_tendon_coupling(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) -> Coupling:
     """Joints on a fixed tendon of constant length: the first one follows the others."""
     name = part.get("tendon1", "")
     where = f"equality of tendon '{name}'"
     fixed = [f for tendon in root.findall("tendon") for f in tendon.findall("fixed") if f.get("name") == name]
-    length, _, *higher = _polynomial(path, part, where)
+    length, _, *higher = _read_polynomial(path, part, where)
     if len(fixed) != 1 or part.get("tendon2") is not None or any(higher):
         raise RobotFileError(
             str(path), "tendon_not_supported", "{where}: only fixed tendons of constant length are read", where=where,
@@ -87,7 +87,7 @@ def _tied(path: Path, root: Element, part: Element, zeros: Mapping[str, float]) 
     return Coupling(passive, tuple((joint, -coef / own) for joint, coef in others), length / own)
 
 
-def _polynomial(path: Path, part: Element, where: str) -> list[float]:
+def _read_polynomial(path: Path, part: Element, where: str) -> list[float]:
     default = (0.0, 1.0, 0.0, 0.0, 0.0)
     count = min(max(len(part.get("polycoef", "").split()), 1), 5)
     try:
@@ -118,12 +118,12 @@ def check_numbers(path: Path, root: Element) -> None:
     """Say where a pose, axis, mass or inertia is no number, all at once."""
     problems: list[Message] = []
     for compiler in root.findall("compiler"):
-        _check(compiler, "compiler", {"settotalmass": 1, "boundmass": 1, "boundinertia": 1}, problems)
+        _check_attributes(compiler, "compiler", {"settotalmass": 1, "boundmass": 1, "boundinertia": 1}, problems)
     for body in (b for world in root.findall("worldbody") for b in world.iter("body")):
         where = f"body '{body.get('name')}'"
-        _check(body, where, _COUNTS["body"], problems)
+        _check_attributes(body, where, _COUNTS["body"], problems)
         for inertial in body.findall("inertial"):
-            _check(inertial, f"{where}, inertial", _COUNTS["inertial"], problems)
+            _check_attributes(inertial, f"{where}, inertial", _COUNTS["inertial"], problems)
             _check_inertial(inertial, f"{place_of(inertial)}{where}, inertial", problems)
         for second in body.findall("inertial")[1:]:
             problems.append(Message(
@@ -132,7 +132,7 @@ def check_numbers(path: Path, root: Element) -> None:
             ))  # fmt: skip
         for joint in body.findall("joint"):
             name = f"joint '{joint.get('name')}'"
-            _check(joint, name, _COUNTS["joint"], problems)
+            _check_attributes(joint, name, _COUNTS["joint"], problems)
     if problems:
         raise RobotFileError(str(path), problems)
 
@@ -151,7 +151,7 @@ def _check_inertial(inertial: Element, where: str, problems: list[Message]) -> N
         inertial.set("diaginertia", "0 0 0")  # as in MuJoCo; pinocchio invents some
 
 
-def _check(element: Element, where: str, counts: dict[str, int], problems: list[Message]) -> None:
+def _check_attributes(element: Element, where: str, counts: dict[str, int], problems: list[Message]) -> None:
     for key, count in counts.items():
         if key in element.attrib:
             size = count or max(1, len(element.attrib[key].split()))
@@ -170,9 +170,9 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     A body whose axes are within 1e-4 of its parent's axes, turned by multiples of 90 degrees, is snapped to them.
     """
     root = read_xml(path, "mujoco", "is this an MJCF? (URDF files end in .urdf)")
-    include(path, root, path.resolve().parent, 0)
+    expand_includes(path, root, path.resolve().parent, 0)
     merge_defaults(root)
-    spell_joints(root)
+    expand_joint_defaults(root)
     fix_frames(path, root)
     name_parts(root)
     check_numbers(path, root)
@@ -182,16 +182,16 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
     notes: list[Message] = []
     if len(moving) > 1:
-        for body in [b for b in moving if _free(b)]:
+        for body in [b for b in moving if _has_free_joint(b)]:
             notes.append(Message(
                 "free_body_left_out", "body '{body}' floats freely and is not part of the robot", body=body.get('name'),
             ))  # fmt: skip
-        moving = [b for b in moving if not _free(b)]
+        moving = [b for b in moving if not _has_free_joint(b)]
     if not moving:
         raise RobotFileError(str(path), "no_moving_joint", "no body under <worldbody> has a joint; nothing can move")
     _check_mjcf(path, root, moving)
     unknown = state_inertias(path, root, moving, notes)
-    free = _free(moving[0])
+    free = _has_free_joint(moving[0])
     if (free or floating_base) and len(moving) > 1:
         raise RobotFileError(
             str(path), "floating_base_several_trees", "a floating base needs a single tree of bodies under <worldbody>",
@@ -201,24 +201,24 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     for body in moving:
         tree, base = _read_tree(path, root, body, free or floating_base)
         tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
-        tree = [_counted_from(link, zeros.get(link.joint, 0.0)) for link in tree]
+        tree = [_shift_zero(link, zeros.get(link.joint, 0.0)) for link in tree]
         if free or floating_base:
             tree = [base, *(replace(link, parent=link.parent + 1) for link in tree)]
         if snap:
-            tree = [_snapped(link, snapped) for link in tree]
+            tree = [_snap_link(link, snapped) for link in tree]
         links += [replace(k, parent=k.parent + len(links) if k.parent >= 0 else -1) for k in tree]
     robot = Robot(
         name=root.get("model") or path.stem,
         links=tuple(links),
-        gravity=freeze(_gravity(path, root, notes)),
+        gravity=freeze(_read_gravity(path, root, notes)),
         couplings=read_couplings(path, root, zeros),
         source=str(path),
-        notes=(*notes, *tell_snapped(snapped)),
+        notes=(*notes, *describe_snapped(snapped)),
     )
     return merge_fixed(lock_joints(robot, lock))
 
 
-def _snapped(link: Link, snapped: list[Snapped]) -> Link:
+def _snap_link(link: Link, snapped: list[Snapped]) -> Link:
     R = link.placement.rotation
     nearest = np.round(R)
     off = float(np.abs(R - nearest).max())
@@ -254,7 +254,7 @@ def _take_zeros(path: Path, root: Element) -> dict[str, float]:
     return zeros
 
 
-def _counted_from(link: Link, zero: float) -> Link:
+def _shift_zero(link: Link, zero: float) -> Link:
     """The link, drawn where its joint is at a position `zero`."""
     if not zero:
         return link
@@ -266,7 +266,7 @@ def _counted_from(link: Link, zero: float) -> Link:
     return replace(link, placement=link.placement @ back)
 
 
-def _free(body: Element) -> bool:
+def _has_free_joint(body: Element) -> bool:
     return body.find("freejoint") is not None or any(j.get("type") == "free" for j in body.findall("joint"))
 
 
@@ -335,7 +335,7 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
             raise RobotFileError(
                 str(path), "pinocchio_cannot_load", "pinocchio cannot read it: {reason}", reason=reason,
             ) from error  # fmt: skip
-    facts, composites = _facts(model, body)
+    facts, composites = _read_joint_properties(model, body)
     compilers = root.findall("compiler")
     bounded = any(numbers(c, key, (0.0,))[0] > 0.0 for c in compilers for key in ("boundmass", "boundinertia"))
     stated = {b.get("name", ""): None if bounded else stated_inertia(b) for b in top.iter("body")}
@@ -349,10 +349,10 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
     return links, base_link(body.get("name", "base"), inertias[0])
 
 
-def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, list[str]]]:
+def _read_joint_properties(model: Any, body: Element) -> tuple[dict[str, JointProperties], dict[str, list[str]]]:
     """What pinocchio found about the joints, and the joints inside composite ones."""
     owner = {j.get("name", ""): b for b in body.iter("body") for j in b.findall("joint")}
-    facts: dict[str, JointFacts] = {}
+    facts: dict[str, JointProperties] = {}
     composites: dict[str, list[str]] = {}
     for i in range(1, model.njoints):
         name = str(model.names[i])
@@ -381,11 +381,11 @@ def _facts(model: Any, body: Element) -> tuple[dict[str, JointFacts], dict[str, 
                 upper if limited else math.inf,
                 effort=effort if 0.0 < effort < 1e10 else math.inf,
             )
-            facts[joint] = JointFacts(owner[joint].get("name", ""), limits, friction)
+            facts[joint] = JointProperties(owner[joint].get("name", ""), limits, friction)
     return facts, composites
 
 
-def _gravity(path: Path, root: Element, notes: list[Message]) -> tuple[float, ...]:
+def _read_gravity(path: Path, root: Element, notes: list[Message]) -> tuple[float, ...]:
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     for option in root.findall("option"):
         try:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 _DEEPEST_INCLUDE = 8
 
 
-def include(path: Path, element: Element, folder: Path, depth: int) -> None:
+def expand_includes(path: Path, element: Element, folder: Path, depth: int) -> None:
     """Replace <include file="..."/> by the other file's content, inside the robot's folder only."""
     for child in list(element):
         if child.tag != "include":
-            include(path, child, folder, depth)
+            expand_includes(path, child, folder, depth)
             continue
         name = child.get("file", "")
         other = (folder / name).resolve()
@@ -40,7 +40,7 @@ def include(path: Path, element: Element, folder: Path, depth: int) -> None:
                 "put it there", file=name,
             )  # fmt: skip
         included = read_xml(other, "mujoco", "an included file is an MJCF too", also="mujocoinclude")
-        include(path, included, folder, depth + 1)
+        expand_includes(path, included, folder, depth + 1)
         place = list(element).index(child)
         element.remove(child)
         for offset, part in enumerate(included):
@@ -60,7 +60,7 @@ def merge_defaults(root: Element) -> None:
         root.remove(other)
 
 
-def spell_joints(root: Element) -> None:
+def expand_joint_defaults(root: Element) -> None:
     """Write into every joint what its class, or the class of its body, gives it: pinocchio overlooks some of it."""
     classes: dict[str, dict[str, str]] = {}
 
@@ -168,10 +168,10 @@ def state_inertias(path: Path, root: Element, moving: list[Element], notes: list
     ]
     if not shaped:
         return set()
-    found = _compiled(path, root)
+    found = _compile_inertias(path, root)
     if not isinstance(found, Message):
         for body in shaped:
-            _state(body, found[body])
+            _set_inertial(body, found[body])
         for compiler in root.findall("compiler"):
             compiler.attrib.pop("inertiafromgeom", None)
         notes.append(Message(
@@ -183,7 +183,7 @@ def state_inertias(path: Path, root: Element, moving: list[Element], notes: list
         "shape_inertias_unknown", "inertias of {count} bodies follow from their shapes and are unknown: {reason}",
         "{remedy}", count=len(shaped), reason=found.what, remedy=found.remedy,
     ))  # fmt: skip
-    carriers = {name for top in moving for name in _carriers(top, "", shaped)}
+    carriers = {name for top in moving for name in _find_carriers(top, "", shaped)}
     return carriers - {""}
 
 
@@ -232,15 +232,15 @@ def plain_pose(element: Element) -> Transform | None:
     return Transform(R, np.array(numbers(element, "pos", (0.0, 0.0, 0.0))))
 
 
-def _carriers(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
+def _find_carriers(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
     """Moving bodies to which a body of a tree with shapes in place of an inertia is fixed, or which are it."""
     if body.find("joint") is not None:
         carrier = body.get("name", "")
     found = [carrier] if body in shaped else []
-    return found + [name for child in body.findall("body") for name in _carriers(child, carrier, shaped)]
+    return found + [name for child in body.findall("body") for name in _find_carriers(child, carrier, shaped)]
 
 
-def _compiled(path: Path, root: Element) -> dict[Element, tuple[Any, ...]] | Message:
+def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...]] | Message:
     """Mass, centre, orientation and principal moments of every body by MuJoCo, or the reason why there are none."""
     try:
         import mujoco
@@ -250,7 +250,7 @@ def _compiled(path: Path, root: Element) -> dict[Element, tuple[Any, ...]] | Mes
 
     mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
     try:
-        model = mujoco.MjModel.from_xml_string(tostring(_weights_only(path, root), encoding="unicode"))
+        model = mujoco.MjModel.from_xml_string(tostring(_copy_with_weighing_shapes(path, root), encoding="unicode"))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0]
         return Message("mujoco_cannot_load", "MuJoCo cannot load the file ({reason})", reason=reason)
@@ -263,7 +263,7 @@ def _compiled(path: Path, root: Element) -> dict[Element, tuple[Any, ...]] | Mes
     return dict(zip(bodies, values, strict=True))
 
 
-def _weights_only(path: Path, root: Element) -> Element:
+def _copy_with_weighing_shapes(path: Path, root: Element) -> Element:
     """A copy with the shapes that weigh something and the meshes that these use: other files need not be there."""
     alone = deepcopy(root)
     for world in alone.findall("worldbody"):
@@ -288,7 +288,7 @@ def _weights_only(path: Path, root: Element) -> Element:
     return alone
 
 
-def _state(body: Element, values: tuple[Any, ...]) -> None:
+def _set_inertial(body: Element, values: tuple[Any, ...]) -> None:
     for old in body.findall("inertial"):
         body.remove(old)
     mass, centre, orientation, moments = values

@@ -19,7 +19,7 @@ AGREE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class JointFacts:
+class JointProperties:
     """What the file says about a joint beside its place in the tree."""
 
     link: str
@@ -63,7 +63,7 @@ def sits_at(model: Any, joint: int, place: Transform, axis: Array) -> bool:
 
 def links_of_model(
     model: Any,
-    facts: Mapping[str, JointFacts],
+    facts: Mapping[str, JointProperties],
     file: str,
     names: Mapping[str, Sequence[str]],
     inertias: Sequence[Array],

@@ -16,7 +16,7 @@ from dynid.messages import Message, Option
 from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
 from dynid.robot.inertia import ROTOR, SYMBOLS, Body, change_of_frame, from_body
 from dynid.robot.io.toml_schema import JointTable, LinkTable, RobotTable
-from dynid.robot.mdh import Snapped, moved_zeros, tell_snapped, transformed
+from dynid.robot.mdh import Snapped, describe_snapped, transform_known_zeros, transform_parameters
 from dynid.robot.robot import MdhRow
 from dynid.robot.transform import Array, Transform, rotation_x, snap_angle
 
@@ -35,13 +35,13 @@ class LinkValues:
     def moved(self, T: Transform, where: str, problems: list[Message]) -> LinkValues:
         """Return the values in another frame, T the pose of the present one in it; known zeros must stay zeros."""
         A = change_of_frame(T)
-        zero, complete = moved_zeros(A, self.zero)
+        zero, complete = transform_known_zeros(A, self.zero)
         if not complete:
             problems.append(Message(
                 "zeros_not_in_frame", "{where}, zero: {parameters} are not all zeros in the modified frame of this "
                 "joint", "write the table with convention = \"modified\"", where=where, parameters=sorted(self.zero),
             ))  # fmt: skip
-        return replace(self, inertia=transformed(A, self.inertia), zero=zero)
+        return replace(self, inertia=transform_parameters(A, self.inertia), zero=zero)
 
 
 def read_link_values(where: str, table: LinkTable, problems: list[Message]) -> LinkValues:
@@ -141,7 +141,7 @@ class Sheet:
     @property
     def all_notes(self) -> tuple[Message, ...]:
         """Notes for the user, those on snapped angles last."""
-        return (*self.notes, *tell_snapped(self.snapped))
+        return (*self.notes, *describe_snapped(self.snapped))
 
     @property
     def turn(self) -> float:
@@ -238,9 +238,9 @@ def read_unknown(
         if word in table.symbols:
             found.append(word)
         elif match and match[1] in letters and not match[2]:
-            found += _whole_letter(table, match[1], parents)
+            found += _entries_of_letter(table, match[1], parents)
         elif match and match[1] in letters and 1 <= int(match[2]) <= len(names):
-            found += _entry(table, match[1], int(match[2]) - 1, parents)
+            found += _modified_entries(table, match[1], int(match[2]) - 1, parents)
         else:
             problems.append(Message(
                 "unknown_convention_letter", "unknown: '{letter}' is no symbol of the file and no letter of convention "
@@ -250,7 +250,7 @@ def read_unknown(
     for j, joint in enumerate(table.joint):
         for word in joint.unknown:
             if word in letters:
-                found += _entry(table, word, j, parents)
+                found += _modified_entries(table, word, j, parents)
             else:
                 problems.append(Message(
                     "unknown_convention_letter", "joint {number} ('{joint}'), unknown: '{letter}' is no letter of "
@@ -260,13 +260,13 @@ def read_unknown(
     return tuple(dict.fromkeys(found))
 
 
-def _whole_letter(table: RobotTable, letter: str, parents: Sequence[int]) -> list[str]:
+def _entries_of_letter(table: RobotTable, letter: str, parents: Sequence[int]) -> list[str]:
     if table.convention == "modified":
         return [letter]
-    return [entry for j in range(len(parents)) for entry in _entry(table, letter, j, parents)]
+    return [entry for j in range(len(parents)) for entry in _modified_entries(table, letter, j, parents)]
 
 
-def _entry(table: RobotTable, letter: str, j: int, parents: Sequence[int]) -> list[str]:
+def _modified_entries(table: RobotTable, letter: str, j: int, parents: Sequence[int]) -> list[str]:
     if table.convention == "modified":
         return [f"{letter}{j + 1}"]
     if letter in ("theta", "d"):
@@ -338,7 +338,7 @@ def read_values(sheet: Sheet, j: int, raw: RawRow) -> LinkValues:
     moved = values.moved(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, sheet.problems)
     loose = loose_letters(sheet.table, j)
     other = Transform(rotation_x(alpha + 0.7 * ("alpha" in loose)), np.array([a + 0.3 * ("a" in loose), 0.0, 0.0]))
-    if moved_zeros(change_of_frame(other), values.zero)[0] != moved.zero:
+    if transform_known_zeros(change_of_frame(other), values.zero)[0] != moved.zero:
         sheet.problems.append(Message(
             "zeros_in_unknown_frame", "{where}, zero: an unknown {unknown} moves the frame in which these are zeros",
             "write the table with convention = \"modified\"", where=where, unknown=' and '.join(sorted(loose)),

@@ -184,10 +184,10 @@ def check_table(data: object) -> tuple[RobotTable | None, list[Message]]:
 def problems_of(error: ValidationError, under: tuple[str, ...] = ()) -> list[Message]:
     """All that is wrong, each with place and remedy; under: the table in which the places lie."""
     items: list[dict[str, Any]] = [dict(item) for item in error.errors(include_url=False, include_context=False)]
-    return list(dict.fromkeys(_describe(item | {"loc": (*under, *item["loc"])}) for item in items))
+    return list(dict.fromkeys(_describe_mistake(item | {"loc": (*under, *item["loc"])}) for item in items))
 
 
-def place(loc: tuple[str | int, ...]) -> str:
+def describe_location(loc: tuple[str | int, ...]) -> str:
     """Where in the file: `joint 3, limits.velocity`."""
     words: list[str] = []
     parts = list(loc)
@@ -203,26 +203,26 @@ def place(loc: tuple[str | int, ...]) -> str:
     return ", ".join(words) or "the file"
 
 
-def _describe(item: dict[str, Any]) -> Message:
+def _describe_mistake(item: dict[str, Any]) -> Message:
     loc = tuple(item["loc"])
     if item["type"] == "extra_forbidden":
-        return _unknown_key(loc)
+        return _describe_unknown_key(loc)
     if item["type"] == "missing":
-        return Message("missing_key", "{where}: this key is missing", "add it", where=place(loc))
+        return Message("missing_key", "{where}: this key is missing", "add it", where=describe_location(loc))
     reason = f"{item['msg'][:1].lower()}{item['msg'][1:]}"
     return Message(
-        "invalid_value", "{where}: {reason}, got {given}", where=place(loc), reason=reason,
+        "invalid_value", "{where}: {reason}, got {given}", where=describe_location(loc), reason=reason,
         given=f"{item.get('input')!r:.60}",
     )  # fmt: skip
 
 
-def _unknown_key(loc: tuple[str | int, ...]) -> Message:
+def _describe_unknown_key(loc: tuple[str | int, ...]) -> Message:
     key = str(loc[-1])
     table = next((str(p) for p in reversed(loc[:-1]) if isinstance(p, str) and p in _KEYS), "")
     allowed = list(_KEYS[table].model_fields)
     close = difflib.get_close_matches(key, allowed, n=1)
     remedy = "did you mean '{near}'?" if close else "allowed are {allowed}"
     return Message(
-        "unknown_key", "{where}: unknown key '{key}'", remedy, where=place(loc), key=key, near="".join(close),
-        allowed=allowed,
+        "unknown_key", "{where}: unknown key '{key}'", remedy, where=describe_location(loc), key=key,
+        near="".join(close), allowed=allowed,
     )  # fmt: skip

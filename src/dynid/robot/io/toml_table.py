@@ -123,14 +123,14 @@ def read_table(path: Path, *, snap: bool = True) -> Robot:
 
 def robot_from_rows(rows: Any, *, gravity: Any, symbols: Mapping[str, float], name: str) -> Robot:
     """Robot of rows in modified notation, angles in rad, nothing snapped."""
-    joints = [{k: _plain(v) for k, v in dict(row).items()} for row in rows]
+    joints = [{k: _to_python_number(v) for k, v in dict(row).items()} for row in rows]
     gravity = [float(x) for x in np.asarray(gravity, dtype=np.float64).ravel()]
     values = {str(k): float(v) for k, v in symbols.items()}
     data = {"name": name, "gravity": gravity, "symbols": values, "joint": joints}
     return build_robot(data, file=f"the table of '{name}'", name=name, snap=False)
 
 
-def _plain(value: Any) -> Any:
+def _to_python_number(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -151,18 +151,18 @@ class _Builder(Sheet):
     def build(self, name: str) -> Robot | list[Message]:
         table = self.table
         self._check_names()
-        parents = [self._parent(j, joint) for j, joint in enumerate(table.joint)]
+        parents = [self._find_parent(j, joint) for j, joint in enumerate(table.joint)]
         self._check_cycles(parents)
         for symbol in table.symbols:
             self._check_symbol(symbol)
         raw = read_rows(self)
         rows = modified_rows(self, raw, parents)
-        limits = [self._limits(j, joint) for j, joint in enumerate(table.joint)]
+        limits = [self._read_limits(j, joint) for j, joint in enumerate(table.joint)]
         couplings = tuple(read_coupling(self, k, c) for k, c in enumerate(table.coupling, 1))
         closures = tuple(read_closure(self, k, c) for k, c in enumerate(table.closure, 1))
         check_passive(self, couplings, closures)
-        columns = self._columns()
-        sensor = self._sensor()
+        columns = self._read_columns()
+        sensor = self._read_sensor()
         values = [read_values(self, j, row) for j, row in enumerate(raw)]
         nominal = read_unknown(table, self.names, parents, self.problems)
         for unknown in sorted(set(table.link) - set(self.names)):
@@ -208,7 +208,7 @@ class _Builder(Sheet):
             unknown=nominal,
         )
 
-    def _columns(self) -> tuple[JointColumn, ...]:
+    def _read_columns(self) -> tuple[JointColumn, ...]:
         """Torques of known shape; positions are angles as the file gives them."""
         active = self.active
         columns = []
@@ -238,7 +238,7 @@ class _Builder(Sheet):
             ))  # fmt: skip
         return tuple(columns)
 
-    def _sensor(self) -> ForceSensor | None:
+    def _read_sensor(self) -> ForceSensor | None:
         if self.table.sensor is None:
             return None
         active = self.active
@@ -271,7 +271,7 @@ class _Builder(Sheet):
                 "use a letter, then letters and digits", symbol=symbol,
             ))  # fmt: skip
 
-    def _parent(self, j: int, joint: JointTable) -> int:
+    def _find_parent(self, j: int, joint: JointTable) -> int:
         """Index of the parent link, -1 for the base."""
         where = f"joint {j + 1} ('{self.names[j]}'), parent"
         match joint.parent:
@@ -308,7 +308,7 @@ class _Builder(Sheet):
                         number=j + 1, joint=self.names[j], cycle=cycle,
                     ))  # fmt: skip
 
-    def _limits(self, j: int, joint: JointTable) -> JointLimits:
+    def _read_limits(self, j: int, joint: JointTable) -> JointLimits:
         limits, where = joint.limits, f"joint {j + 1} ('{self.names[j]}'), limits"
         factor = self.turn if joint.type == "revolute" else 1.0
         lower, upper = (x * factor for x in limits.position) if limits.position else (-math.inf, math.inf)

@@ -13,10 +13,17 @@ import numpy as np
 from dynid.errors import RobotFileError
 from dynid.messages import Message, Option
 from dynid.robot.inertia import Body, from_body, inertia_matrix
-from dynid.robot.io.pinocchio_tree import JointFacts, base_link, links_of_model, merge_fixed, merged_inertias, sits_at
+from dynid.robot.io.pinocchio_tree import (
+    JointProperties,
+    base_link,
+    links_of_model,
+    merge_fixed,
+    merged_inertias,
+    sits_at,
+)
 from dynid.robot.io.xml import numbers, place_of, read_xml
 from dynid.robot.locking import lock_joints
-from dynid.robot.mdh import Snapped, tell_snapped
+from dynid.robot.mdh import Snapped, describe_snapped
 from dynid.robot.robot import Coupling, JointLimits, Robot
 from dynid.robot.transform import Array, Transform, cos_sin, freeze, snap_angle
 
@@ -55,26 +62,26 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     import pinocchio as pin
 
     root = read_xml(path, "robot", "is this a URDF? (MJCF files end in .xml)")
-    _check(path, root)
+    _check_urdf(path, root)
     notes = [
         Message(
             "two_origins", "{place}joint '{joint}' has two <origin>; the first one counts", place=place_of(joint),
             joint=joint.get("name"),
         )
-        for joint in _joints(root)
+        for joint in _joint_elements(root)
         if len(joint.findall("origin")) > 1
     ]  # fmt: skip
-    notes += _snap(root) if snap else []
-    couplings = _couplings(path, root)
+    notes += _snap_angles(root) if snap else []
+    couplings = _read_couplings(path, root)
     try:
-        model = pin.buildModelFromXML(_plain(root))
+        model = pin.buildModelFromXML(_simplify_for_pinocchio(root))
     except (ValueError, RuntimeError) as error:
         raise RobotFileError(
             str(path), "pinocchio_cannot_load", "pinocchio cannot read it: {reason}",
             reason=str(error).splitlines()[-1],
         ) from error  # fmt: skip
-    inertias = merged_inertias(str(path), model, _bodies(path, root, model))
-    links = links_of_model(model, _facts(path, root), str(path), {}, inertias)
+    inertias = merged_inertias(str(path), model, _read_bodies(path, root, model))
+    links = links_of_model(model, _read_joint_properties(path, root), str(path), {}, inertias)
     if floating_base:
         base = base_link(_root_link(root), inertias[0])
         links = [base, *(replace(link, parent=link.parent + 1) for link in links)]
@@ -118,25 +125,25 @@ def link_inertia(link: Element, *, snap: bool = False) -> Array:
     return from_body(Body(mass, T.translation, T.rotation @ about @ T.rotation.T))
 
 
-def _joints(root: Element) -> list[Element]:
+def _joint_elements(root: Element) -> list[Element]:
     return root.findall("joint")
 
 
-def _child(joint: Element, tag: str) -> str:
+def _linked_name(joint: Element, tag: str) -> str:
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 
 
 def _root_link(root: Element) -> str:
-    children = {_child(joint, "child") for joint in _joints(root)}
+    children = {_linked_name(joint, "child") for joint in _joint_elements(root)}
     return next(link.get("name", "") for link in root.findall("link") if link.get("name") not in children)
 
 
-def _check(path: Path, root: Element) -> None:
+def _check_urdf(path: Path, root: Element) -> None:
     """Say what is wrong with the tree in words, all at once, before pinocchio sees it."""
     problems: list[Message] = []
     links = [link.get("name", "") for link in root.findall("link")]
-    joints = [joint.get("name", "") for joint in _joints(root)]
+    joints = [joint.get("name", "") for joint in _joint_elements(root)]
     for kind, names in (("link", links), ("joint", joints)):
         for name in dict.fromkeys(n for n in names if names.count(n) > 1 or not n):
             problems.append(Message(
@@ -146,7 +153,7 @@ def _check(path: Path, root: Element) -> None:
     if not links:
         problems.append(Message("robot_without_links", "there is no <link>; a URDF needs links and joints"))
     parent_of: dict[str, str] = {}
-    for joint in _joints(root):
+    for joint in _joint_elements(root):
         name = joint.get("name", "")
         if joint.get("type") not in _TYPES:
             problems.append(Message(
@@ -154,21 +161,21 @@ def _check(path: Path, root: Element) -> None:
                 kind=joint.get('type'), types=list(_TYPES),
             ))  # fmt: skip
         for tag in ("parent", "child"):
-            if _child(joint, tag) not in links:
+            if _linked_name(joint, tag) not in links:
                 problems.append(Message(
                     "unknown_link", "joint '{joint}': its {role} link '{link}' does not exist", joint=name, role=tag,
-                    link=_child(joint, tag),
+                    link=_linked_name(joint, tag),
                 ))  # fmt: skip
-        child = _child(joint, "child")
+        child = _linked_name(joint, "child")
         if child in parent_of:
             problems.append(Message(
                 "link_with_two_parents", "link '{link}' hangs on two joints; a URDF is a tree",
                 "write a table with [[closure]]", link=child,
             ))  # fmt: skip
-        parent_of[child] = _child(joint, "parent")
+        parent_of[child] = _linked_name(joint, "parent")
     if not problems:
         problems += _check_tree(links, parent_of)
-    for owner in (*root.findall("link"), *_joints(root)):
+    for owner in (*root.findall("link"), *_joint_elements(root)):
         problems += _check_numbers(owner)
     if problems:
         raise RobotFileError(str(path), problems)
@@ -212,16 +219,16 @@ def _check_numbers(owner: Element) -> list[Message]:
 
 def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[Message]:
     roots = [link for link in links if link not in parent_of]
-    if len(roots) == 1 and all(_reaches(link, roots[0], parent_of) for link in links):
+    if len(roots) == 1 and all(_reaches_root(link, roots[0], parent_of) for link in links):
         return [] if parent_of else [Message("no_moving_joint", "there is no <joint>; nothing can move")]
     if len(roots) > 1:
         what = "{count} links have no parent joint ({roots}); a robot has one root"
         return [Message("several_roots", what, count=len(roots), roots=roots)]
-    cycle = [link for link in links if not (roots and _reaches(link, roots[0], parent_of))]
+    cycle = [link for link in links if not (roots and _reaches_root(link, roots[0], parent_of))]
     return [Message("joint_cycle", "the links {links} form a cycle; a URDF is a tree", links=cycle)]
 
 
-def _reaches(link: str, root: str, parent_of: dict[str, str]) -> bool:
+def _reaches_root(link: str, root: str, parent_of: dict[str, str]) -> bool:
     seen: set[str] = set()
     while link != root and link in parent_of and link not in seen:
         seen.add(link)
@@ -229,10 +236,10 @@ def _reaches(link: str, root: str, parent_of: dict[str, str]) -> bool:
     return link == root
 
 
-def _snap(root: Element) -> list[Message]:
+def _snap_angles(root: Element) -> list[Message]:
     """Set rpy angles that are almost multiples of 90 degrees to them; return notes on that."""
     found: list[Snapped] = []
-    owners = [(f"joint '{j.get('name')}'", j) for j in _joints(root)]
+    owners = [(f"joint '{j.get('name')}'", j) for j in _joint_elements(root)]
     for link in root.findall("link"):
         owners += [(f"link '{link.get('name')}', inertial", inertial) for inertial in link.findall("inertial")]
     for where, owner in owners:
@@ -252,15 +259,15 @@ def _snap(root: Element) -> list[Message]:
                 written=written, degrees=shown, angle=off, snap=Option("snap", False),
             )  # fmt: skip
             found.append(Snapped(where, off, note))
-    return tell_snapped(found)
+    return describe_snapped(found)
 
 
-def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
+def _read_couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
     """Mimic joints."""
     couplings: list[Coupling] = []
-    names = [joint.get("name", "") for joint in _joints(root)]
-    fixed = {joint.get("name", "") for joint in _joints(root) if joint.get("type") == "fixed"}
-    for joint in _joints(root):
+    names = [joint.get("name", "") for joint in _joint_elements(root)]
+    fixed = {joint.get("name", "") for joint in _joint_elements(root) if joint.get("type") == "fixed"}
+    for joint in _joint_elements(root):
         mimic = joint.find("mimic")
         if mimic is None or joint.get("type") == "fixed":  # what does not move follows nothing
             continue
@@ -292,7 +299,7 @@ def _couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
     return tuple(couplings)
 
 
-def _plain(root: Element) -> str:
+def _simplify_for_pinocchio(root: Element) -> str:
     """The robot as pinocchio shall read it: the open tree and its bodies, numbers as they were read here."""
     from xml.etree.ElementTree import Element, SubElement, tostring
 
@@ -311,11 +318,11 @@ def _plain(root: Element) -> str:
             made = SubElement(made, "inertial")
             for tag in ("origin", "mass", "inertia"):
                 copy(made, inertial.find(tag), _NUMBERS["link"][f"inertial/{tag}"])
-    for joint in _joints(root):
+    for joint in _joint_elements(root):
         kind = joint.get("type", "")
         made = SubElement(plain, "joint", {"name": joint.get("name", ""), "type": kind})
         for tag in ("parent", "child"):
-            SubElement(made, tag, {"link": _child(joint, tag)})
+            SubElement(made, tag, {"link": _linked_name(joint, tag)})
         copy(made, joint.find("origin"), _NUMBERS["joint"]["origin"])
         if kind != "fixed":
             copy(made, joint.find("axis"), _NUMBERS["joint"]["axis"])
@@ -324,11 +331,11 @@ def _plain(root: Element) -> str:
     return tostring(plain, encoding="unicode")
 
 
-def _bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, Transform, Array | None]]:
+def _read_bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, Transform, Array | None]]:
     """Every link with pinocchio's joint that moves it, T_joint_link and its parameters; joints must be as stated."""
     joints: dict[str, list[Element]] = {}
-    for joint in _joints(root):
-        joints.setdefault(_child(joint, "parent"), []).append(joint)
+    for joint in _joint_elements(root):
+        joints.setdefault(_linked_name(joint, "parent"), []).append(joint)
     elements = {link.get("name", ""): link for link in root.findall("link")}
     bodies: list[tuple[str, int, Transform, Array | None]] = []
     waiting = [(_root_link(root), 0, Transform.identity())]
@@ -338,7 +345,7 @@ def _bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, Trans
         for joint in joints.get(name, []):
             place, moved = T @ pose_of(joint), model.getJointId(joint.get("name", ""))
             if joint.get("type") == "fixed":
-                waiting.append((_child(joint, "child"), at, place))
+                waiting.append((_linked_name(joint, "child"), at, place))
                 continue
             axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
             axis = axis / (np.linalg.norm(axis) or 1.0)
@@ -347,13 +354,13 @@ def _bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, Trans
                     str(path), "pinocchio_places_differ", "joint '{joint}': pinocchio puts it elsewhere",
                     joint=joint.get('name'),
                 )  # fmt: skip
-            waiting.append((_child(joint, "child"), moved, Transform.identity()))
+            waiting.append((_linked_name(joint, "child"), moved, Transform.identity()))
     return bodies
 
 
-def _facts(path: Path, root: Element) -> dict[str, JointFacts]:
-    facts: dict[str, JointFacts] = {}
-    for joint in (j for j in _joints(root) if j.get("type") != "fixed"):
+def _read_joint_properties(path: Path, root: Element) -> dict[str, JointProperties]:
+    facts: dict[str, JointProperties] = {}
+    for joint in (j for j in _joint_elements(root) if j.get("type") != "fixed"):
         name = joint.get("name", "")
         limit, dynamics = joint.find("limit"), joint.find("dynamics")
         lower, upper, velocity, effort = (
@@ -371,11 +378,11 @@ def _facts(path: Path, root: Element) -> dict[str, JointFacts]:
             for kind, key in (("viscous", "damping"), ("coulomb", "friction"))
             if (value := numbers(dynamics, key, (0.0,))[0]) != 0.0
         )
-        limits = JointLimits(lower, upper, _positive(velocity), math.inf, _positive(effort))
-        facts[name] = JointFacts(_child(joint, "child"), limits, friction)
+        limits = JointLimits(lower, upper, _positive_or_none(velocity), math.inf, _positive_or_none(effort))
+        facts[name] = JointProperties(_linked_name(joint, "child"), limits, friction)
     return facts
 
 
-def _positive(value: float) -> float:
+def _positive_or_none(value: float) -> float:
     """A limit of zero or less was left out."""
     return value if 0.0 < value < UNLIMITED else math.inf
