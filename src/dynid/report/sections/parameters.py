@@ -323,7 +323,8 @@ class CorrelationSection:
         places = list(range(n))
         trace = {
             "type": "heatmap", "x": places, "y": places, "z": typed_array(R), "zmin": -1, "zmax": 1,
-            "colorscale": SCALE, "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>", "colorbar": {"thickness": 12, "len": 0.6},
+            "colorscale": SCALE, "hovertemplate": "%{y}, %{x}: %{z:.2f}<extra></extra>",
+            "colorbar": {"thickness": 12, "len": 0.6},
         }  # fmt: skip
         layout = {
             "xaxis": {**ticks, "tickangle": -90},
