@@ -11,7 +11,8 @@ from numpy.testing import assert_allclose
 from dynid import load_robot
 from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import MeshRefusedError
-from dynid.viewer.scene import MeshFolders, read_shapes
+from dynid.robot.io.meshes import MeshFolders
+from dynid.viewer.scene import read_shapes
 
 pytest.importorskip("trimesh")
 

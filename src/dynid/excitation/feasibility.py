@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from dynid.excitation.quintics import Quintics, Slopes, hermite_values, pull_to_nodes, states_at
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.messages import Message
+from dynid.robot.io.meshes import LEVELS, MeshFolders
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -113,7 +113,7 @@ class CollisionChecker:
 
         try:
             model = pin.buildModelFromUrdf(str(path))
-            folders = [str(folder) for folder in (*path.resolve().parents[:3], *_ros_package_folders())]
+            folders = MeshFolders.of(path, levels=LEVELS).search_path
             geometry = pin.buildGeomFromUrdf(model, str(path), pin.GeometryType.COLLISION, package_dirs=folders)
         except (ValueError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
@@ -169,9 +169,3 @@ class CollisionChecker:
             else:
                 full[joint.idx_q] = value
         return full
-
-
-def _ros_package_folders() -> list[Path]:
-    """Folders of ROS_PACKAGE_PATH, each a package or a folder of packages."""
-    named = [Path(word) for word in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if word]
-    return [folder for path in named for folder in (path, path.parent)]

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.errors import PhysicalError, RobotFileError
+from dynid.errors import MeshRefusedError, PhysicalError, RobotFileError
 from dynid.messages import Message
 from dynid.physical.file_bodies import carried_links, numbers_of
 from dynid.physical.prior import is_massless, refuse_other_robot
 from dynid.robot.inertia import SYMBOLS, pseudo_inertia
+from dynid.robot.io.meshes import LEVELS, MeshFolders
 from dynid.robot.io.urdf import pose_of
 from dynid.robot.io.xml import place_of
 from dynid.robot.load import load_robot
@@ -276,23 +277,14 @@ def _points(path: Path, name: str, geometry: Element | None) -> Array | str:
             up = np.array([0.0, 0.0, 0.5 * numbers_of(path, name, shape, "length", (0.0,))[0]])
             return np.concatenate([rim + up, rim - up])
         if shape.tag == "mesh":
-            file = _find(path, shape.get("filename", ""))
-            if file is None:
-                return f"the mesh '{shape.get('filename', '')[:80]}' is not there"
+            try:
+                file = MeshFolders.of(path, levels=LEVELS).find(shape.get("filename", ""))
+            except MeshRefusedError as error:
+                return str(error)
             scale = np.array(numbers_of(path, name, shape, "scale", (1.0, 1.0, 1.0)))
             vertices = read_vertices(file)
             return f"the mesh {file.name} is neither STL nor OBJ" if vertices is None else scale * vertices
     return "its shape is of an unknown kind"
-
-
-def _find(path: Path, name: str) -> Path | None:
-    """A mesh file beside the URDF or beside one of the folders above it; `package://` names one of these."""
-    inside = name.removeprefix("file://").removeprefix("package://")
-    for folder in list(path.resolve().parents)[:5]:
-        for tried in (inside, inside.partition("/")[2]) if name.startswith("package://") else (inside,):
-            if tried and (folder / tried).is_file():
-                return folder / tried
-    return None
 
 
 def read_vertices(file: Path) -> Array | None:

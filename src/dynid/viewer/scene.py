@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import MeshRefusedError
 from dynid.messages import Message
+from dynid.robot.io.meshes import MeshFolders
 from dynid.robot.io.xml import numbers, read_xml
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
@@ -109,7 +108,7 @@ def _stacked(segments: dict[int, list[Array]]) -> dict[int, Array]:
     return {k: np.stack(parts) for k, parts in segments.items() if parts}
 
 
-# Which file a mesh of a URDF is: inside the robot's own folders only, wherever the file may point.
+# Shapes of a URDF, each in the frame of the link of the robot that carries it.
 
 
 KINDS = (".stl", ".obj", ".ply", ".glb", ".dae")
@@ -117,91 +116,6 @@ KINDS = (".stl", ".obj", ".ply", ".glb", ".dae")
 
 LARGEST = 100 * 1024 * 1024
 """Bytes of a mesh file; more is a mistake."""
-
-
-@dataclass(frozen=True, slots=True)
-class MeshFolders:
-    """Where meshes may be: below `home` (the URDF's folder, or the ROS package that holds it) or in a package.
-
-    `packages` are the folders of ROS_PACKAGE_PATH, each a package or a folder of packages.
-    """
-
-    folder: Path
-    home: Path
-    packages: tuple[Path, ...]
-
-    @staticmethod
-    def of(urdf: Path, environment: Mapping[str, str] | None = None) -> MeshFolders:
-        """The folders for a URDF."""
-        environment = os.environ if environment is None else environment
-        folder = urdf.resolve().parent
-        home = next((above for above in (folder, *folder.parents) if (above / "package.xml").is_file()), folder)
-        words = environment.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
-        return MeshFolders(folder, home, tuple(Path(word) for word in words if word and Path(word).is_dir()))
-
-    def find(self, name: str) -> Path:
-        """Return the file that a mesh's filename means, or say why there is none."""
-        scheme = urlsplit(name).scheme if "://" in name else ""
-        if scheme == "package":
-            path = self._in_package(name.removeprefix("package://"))
-        elif scheme in ("", "file"):
-            path = self._at_home(Path(unquote(urlsplit(name).path) if scheme else name), name)
-        else:
-            raise MeshRefusedError(
-                "mesh_scheme_not_allowed", "mesh {mesh}: {scheme}:// is not opened",
-                "use package:// or a path beside the URDF", mesh=name, scheme=scheme,
-            )  # fmt: skip
-        if path.suffix.lower() not in KINDS:
-            raise MeshRefusedError("unsupported_suffix", "mesh {mesh}: meshes are {kinds}", mesh=name, kinds=KINDS)
-        if path.stat().st_size > LARGEST:
-            raise MeshRefusedError(
-                "file_too_large", "mesh {mesh}: larger than {limit} MiB", mesh=name, limit=LARGEST // 2**20
-            )
-        return path
-
-    def _at_home(self, path: Path, name: str) -> Path:
-        found = (self.folder / path).resolve()
-        if not found.is_relative_to(self.home):
-            raise MeshRefusedError(
-                "mesh_outside_folder", "mesh {mesh}: outside of {folder}, so it is not opened",
-                "put it below that folder, or use package://", mesh=name, folder=self.home,
-            )  # fmt: skip
-        return _existing(found, name)
-
-    def _in_package(self, rest: str) -> Path:
-        package, _, inner = unquote(rest).partition("/")
-        name = f"package://{rest}"
-        if not package or ".." in (package, *PurePosixPath(inner).parts) or PurePosixPath(inner).is_absolute():
-            raise MeshRefusedError(
-                "mesh_outside_folder", "mesh {mesh}: the path leaves its package, so it is not opened", mesh=name
-            )
-        own = [self.home] if self.home.name == package else []
-        for place in (*own, self.folder / package, self.home / package):
-            found = (place / inner).resolve()
-            if found.is_file() and found.is_relative_to(self.home):
-                return found
-        for place in self._places(package):
-            if (place / inner).is_file():
-                return place / inner
-        raise MeshRefusedError(
-            "file_not_found", "mesh {mesh}: not found beside the URDF",
-            "let ROS_PACKAGE_PATH name the folder that holds '{package}'", mesh=name, package=package,
-        )  # fmt: skip
-
-    def _places(self, package: str) -> Sequence[Path]:
-        """Folders of a package on ROS_PACKAGE_PATH; links made by colcon are followed, as the user set that path."""
-        return [
-            place for base in self.packages for place in ([base] if base.name == package else []) + [base / package]
-        ]
-
-
-def _existing(path: Path, name: str) -> Path:
-    if not path.is_file():
-        raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name)
-    return path
-
-
-# Shapes of a URDF, each in the frame of the link of the robot that carries it.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -324,6 +238,12 @@ def _load(folders: MeshFolders, name: str) -> tuple[Array, Array]:
     import trimesh
 
     path = folders.find(name)
+    if path.suffix.lower() not in KINDS:
+        raise MeshRefusedError("unsupported_suffix", "mesh {mesh}: meshes are {kinds}", mesh=name, kinds=KINDS)
+    if path.stat().st_size > LARGEST:
+        raise MeshRefusedError(
+            "file_too_large", "mesh {mesh}: larger than {limit} MiB", mesh=name, limit=LARGEST // 2**20
+        )
     try:
         if path.suffix.lower() == ".dae":
             _refuse_entities(path)

@@ -1,0 +1,93 @@
+"""Which file a mesh of a URDF is: inside the robot's own folders only, wherever the file may point."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from dynid.errors import MeshRefusedError
+
+LEVELS = 5
+"""Folders in which check and self-collision look: the URDF's own and those above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeshFolders:
+    """Where meshes may be: below `home`, named from one of `folders` (the URDF's first), or in a package.
+
+    `home` is the last of `folders`, or the ROS package that holds it. `packages` are the folders of ROS_PACKAGE_PATH,
+    each a package or a folder of packages.
+    """
+
+    folders: tuple[Path, ...]
+    home: Path
+    packages: tuple[Path, ...]
+
+    @staticmethod
+    def of(urdf: Path, environment: Mapping[str, str] | None = None, levels: int = 1) -> MeshFolders:
+        """The folders for a URDF: its own, and as many above it as there are further levels."""
+        environment = os.environ if environment is None else environment
+        above = tuple(urdf.resolve().parents)
+        last = above[:levels][-1]
+        home = next((x for x in (last, *last.parents) if (x / "package.xml").is_file()), last)
+        words = environment.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
+        return MeshFolders(above[:levels], home, tuple(Path(word) for word in words if word and Path(word).is_dir()))
+
+    @property
+    def search_path(self) -> list[str]:
+        """Folders of packages, for pinocchio, which looks for the files itself."""
+        return [str(x) for x in (*self.folders, *(x for base in self.packages for x in (base, base.parent)))]
+
+    def find(self, name: str) -> Path:
+        """Return the file that a mesh's filename means, or say why there is none."""
+        try:
+            return self._find(name)
+        except (OSError, ValueError) as error:  # too long for a path, a zero byte, half an address
+            raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name[:80]) from error
+
+    def _find(self, name: str) -> Path:
+        scheme = urlsplit(name).scheme if "://" in name else ""
+        if scheme == "package":
+            return self._in_package(name.removeprefix("package://"))
+        if scheme not in ("", "file"):
+            raise MeshRefusedError(
+                "mesh_scheme_not_allowed", "mesh {mesh}: {scheme}:// is not opened",
+                "use package:// or a path beside the URDF", mesh=name, scheme=scheme,
+            )  # fmt: skip
+        path = unquote(urlsplit(name).path) if scheme else name
+        inside = [x for x in ((folder / path).resolve() for folder in self.folders) if x.is_relative_to(self.home)]
+        if not inside:
+            raise MeshRefusedError(
+                "mesh_outside_folder", "mesh {mesh}: outside of {folder}, so it is not opened",
+                "put it below that folder, or use package://", mesh=name, folder=self.home,
+            )  # fmt: skip
+        for found in inside:
+            if found.is_file():
+                return found
+        raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name)
+
+    def _in_package(self, rest: str) -> Path:
+        """Look below home, then on ROS_PACKAGE_PATH (links made by colcon are followed, as the user set that path).
+
+        Where several folders are searched, a package may have another name in the end: its folder was renamed.
+        """
+        package, _, inner = unquote(rest).partition("/")
+        name = f"package://{rest}"
+        if not package or ".." in (package, *PurePosixPath(inner).parts) or PurePosixPath(inner).is_absolute():
+            raise MeshRefusedError(
+                "mesh_outside_folder", "mesh {mesh}: the path leaves its package, so it is not opened", mesh=name
+            )
+        own = [self.home] if self.home.name == package else []
+        named = [x for base in self.packages for x in (base, base / package) if x.name == package]
+        renamed = self.folders if len(self.folders) > 1 else ()
+        for place in (*own, *(x / package for x in (*self.folders, self.home)), *named, *renamed):
+            found = place / inner if place in named else (place / inner).resolve()
+            if found.is_file() and (place in named or found.is_relative_to(self.home)):
+                return found
+        raise MeshRefusedError(
+            "file_not_found", "mesh {mesh}: not found beside the URDF",
+            "let ROS_PACKAGE_PATH name the folder that holds '{package}'", mesh=name, package=package,
+        )  # fmt: skip
