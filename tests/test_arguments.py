@@ -20,6 +20,7 @@ import pytest
 import dynid
 from dynid import ForceSensor, JointColumn, Log, Motion, Robot, Rotor
 from dynid.dynamics.kernels.geometry import link_poses
+from dynid.messages import Option
 from dynid.robot.transform import Transform, rotation_about
 from fourier import fourier_motion
 from frictions import with_friction
@@ -774,6 +775,8 @@ for name, idle in (
 ):
     refused("write_report", "go with a single result", several, **{name: idle})
 called("write_report", lambda **k: page(logs=recorded(), **k))
+said = dynid.Message("too_slow", "it is slow", "use {option}", option=Option("snap", False))
+changes("Message.record", lambda **k: said.record(**k), front="command line")
 
 # --------------------------------------------------------------------------------------------------------------- tests
 
