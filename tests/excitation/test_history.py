@@ -18,7 +18,7 @@ from dynid import Excitation, design_excitation, load_robot
 from dynid.cli.terminal import write_json
 from dynid.errors import ExcitationError
 from dynid.excitation.history import MOST, Recorder, SearchHistory, read_history
-from dynid.excitation.points_search import Goal, Stage
+from dynid.excitation.points_search import HomotopyStage, SmoothedCriterion
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.starts import run_starts
 
@@ -78,8 +78,8 @@ def test_torque_limits_are_counted_in() -> None:
 
 
 def test_points_keep_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages = [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)]
-    monkeypatch.setattr(Goal, "stages", lambda self: stages)
+    stages = [HomotopyStage(8.0, 0.0, 1e2, 60), HomotopyStage(32.0, 0.0, 1e4, 60)]
+    monkeypatch.setattr(SmoothedCriterion, "stages", lambda self: stages)
     monkeypatch.setattr(points_search, "ITERATIONS", 40)
     found = design(shape="points", points=20, starts=2, harmonics=5)
     check(found, near=0.1)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from dynid.errors import DeadPointError, ExcitationError, LoopError
-from dynid.excitation.criteria import Criterion, Smooth, condition_number, find_criterion
+from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, find_criterion
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
 from dynid.excitation.points import PointsShape, PointVariables
@@ -31,7 +31,7 @@ ITERATIONS = 320
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class HomotopyStage:
     """One step of the homotopy: sharpness of the norms, softness of small entries, weight of broken limits.
 
     Softness is a part of the largest entry of W at the stage's start, kept as `size`.
@@ -45,7 +45,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Goal:
+class SmoothedCriterion:
     """A criterion on its way from soft to sharp.
 
     Entries of W that change sign are walls to the scaling S = max|Wij| / min|Wij|: softened ones,
@@ -58,26 +58,28 @@ class Goal:
     weights: tuple[float, float]
 
     @staticmethod
-    def of(name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None) -> Goal:
+    def of(
+        name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None
+    ) -> SmoothedCriterion:
         """The goal of this name for a matrix of so many rows."""
         mask = rows.mask(count)
         true, condition, scaling = (
             find_criterion(kind, weights=weights, mask=mask, noise=noise) for kind in (name, "condition", "scaling")
         )
         shares = {"scaling": (0.0, 1.0), "condition+scaling": weights}.get(name, (1.0, 0.0))
-        return Goal(true, condition, scaling, shares)
+        return SmoothedCriterion(true, condition, scaling, shares)
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[HomotopyStage]:
         """From a first smooth problem to one that is nearly the true figure."""
         soft = [(SHARPNESS[0], np.inf), *((SHARPNESS[0], e) for e in SOFTNESS)] if self.weights[1] > 0.0 else []
         steps = [*soft, *((p, 0.0) for p in SHARPNESS[1 if soft else 0 :])]
         penalties = np.geomspace(*PENALTIES, len(steps))
         return [
-            Stage(p, e, float(w), ITERATIONS // 2 if e else ITERATIONS)
+            HomotopyStage(p, e, float(w), ITERATIONS // 2 if e else ITERATIONS)
             for (p, e), w in zip(steps, penalties, strict=True)
         ]
 
-    def smooth(self, W: Array, stage: Stage) -> Smooth:
+    def smooth(self, W: Array, stage: HomotopyStage) -> SmoothValue:
         """Value and slope at a stage; infinite softness stands for the condition number alone."""
         if stage.softness == 0.0:
             return self.true.smooth(W, stage.sharpness)
@@ -93,7 +95,7 @@ class Goal:
         shares = np.exp(logs - top)
         total = shares.sum()
         slope = (shares[0] * c.slope + shares[1] * s.slope * (W / softened)) / total
-        return Smooth(float(top + np.log(total)), slope, figure)
+        return SmoothValue(float(top + np.log(total)), slope, figure)
 
 
 TIME_WEIGHT = 0.15
@@ -108,7 +110,7 @@ BASIS = hermite_values(np.arange(1.0, INSTANTS + 1.0) / (INSTANTS + 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
+class PointsSearch:
     """The problem that each start solves.
 
     tight (4, n) shrinks reach, speed, acceleration and torques at the instants tried; effort: None where no torque is
@@ -116,12 +118,12 @@ class Search:
     """
 
     rows: BaseRows
-    goal: Goal
+    goal: SmoothedCriterion
     unknowns: PointVariables
     tight: Array
     effort: Effort | None = None
 
-    def slope(self, z: Array, stage: Stage, recorder: Recorder | None = None) -> tuple[float, Array]:
+    def slope(self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None) -> tuple[float, Array]:
         """Value and slope of the smooth problem at a stage; a recorder sees the true figure."""
         shape = self.unknowns.place(z)
         try:
@@ -156,7 +158,7 @@ class Search:
         reach = np.maximum(x.highest - box.middle, box.middle - x.lowest) / box.reach
         return np.stack([reach, x.speed / box.speed, x.acceleration / box.acceleration])
 
-    def tighten(self, z: Array) -> Search:
+    def tighten(self, z: Array) -> PointsSearch:
         """Ask for as much less as the motion has too much between the instants that are tried."""
         shape = self.unknowns.place(z)
         torque = np.ones(self.tight.shape[1])
@@ -182,7 +184,7 @@ class Search:
             slack *= 4.0
         return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
 
-    def sized(self, stage: Stage, z: Array) -> Stage:
+    def sized(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
         """The stage with the largest entry of W at its start."""
         try:
             W = self.rows.matrix(self.unknowns.place(z).exciting_motion())
@@ -202,7 +204,7 @@ class Search:
     def descend(
         self,
         z: Array,
-        stage: Stage,
+        stage: HomotopyStage,
         time_left: Callable[[], float],
         keep: Callable[[Array], None],
         recorder: Recorder,
@@ -228,10 +230,10 @@ class Search:
 
 
 @dataclass(slots=True)
-class Best:
+class BestShape:
     """The best shape so far, and where the search is now."""
 
-    search: Search
+    search: PointsSearch
     z: Array
     shape: PointsShape | None = None
     start: Array | None = None
@@ -284,11 +286,13 @@ class FoundPoints:
     recorder: Recorder
 
 
-def search_start(problem: tuple[Search, int], k: int, time_left: Callable[[], float]) -> tuple[float, FoundPoints]:
+def search_start(
+    problem: tuple[PointsSearch, int], k: int, time_left: Callable[[], float]
+) -> tuple[float, FoundPoints]:
     """Run all stages from start k of a seed; return the true figure and what was found."""
     search, seed = problem
     recorder = Recorder()
-    best = Best(search, search.unknowns.start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k])))
+    best = BestShape(search, search.unknowns.start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k])))
     for stage in search.goal.stages():
         if time_left() > 0.0:
             best.keep(search.descend(best.z, stage, time_left, best.keep, recorder))
@@ -297,7 +301,7 @@ def search_start(problem: tuple[Search, int], k: int, time_left: Callable[[], fl
     return value, FoundPoints(k, best.z, recorder)
 
 
-def sharpen(best: Best, time_left: Callable[[], float], recorder: Recorder) -> None:
+def refine_best(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
     """Descend once more from the best start, against limits tightened by what was broken between instants."""
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
     for _ in range(ROUNDS):
@@ -352,22 +356,22 @@ def design_points(
             "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",
             "ask for more points", points=points, rows=count, parameters=len(rows.names),
         )  # fmt: skip
-    goal = Goal.of(criterion, weights, rows, count, _noise_per_row(noise, count))
+    goal = SmoothedCriterion.of(criterion, weights, rows, count, _noise_per_row(noise, count))
     effort = effort if box.moving else None
     if rest is not None:
         _check_rest(rest, box, rows.robot.joint_names)
-    search = Search(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
+    search = PointsSearch(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
     taken = candidates.found[0][1]
-    best = Best(search, taken.z)
+    best = BestShape(search, taken.z)
     best.offer()
     stopped = candidates.interrupted
     if not stopped:
         taken.recorder.resume()
         try:
-            sharpen(best, time_left, taken.recorder)
+            refine_best(best, time_left, taken.recorder)
         except KeyboardInterrupt:
             best.offer()
             stopped = True
@@ -389,7 +393,7 @@ def design_points(
     return best.shape
 
 
-def _describe_effort_failure(search: Search, z: Array, effort: Effort) -> Message:
+def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> Message:
     """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
     holding = effort.holding(search.unknowns.place(z).exciting_motion().q)
     easiest = holding[np.argmin(holding.max(axis=1))]

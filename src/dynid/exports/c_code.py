@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dynid.dynamics.friction import STILL
 from dynid.exports.c_expressions import Cost
-from dynid.exports.c_functions import Customised, Function
+from dynid.exports.c_functions import CustomisedRobot, Function
 from dynid.exports.names import c_comment, c_prefix
 from dynid.exports.subject import Subject
 
@@ -53,7 +53,7 @@ class CCode:
 
 def write_c(subject: Subject) -> CCode:
     """Write the code of a robot; the same robot gives the same text."""
-    robot = Customised.of(subject)
+    robot = CustomisedRobot.of(subject)
     functions = {
         "inverse_dynamics": robot.with_base(),
         "gravity": robot.gravity(),
@@ -67,7 +67,7 @@ def write_c(subject: Subject) -> CCode:
     return CCode("\n".join(parts), operations)
 
 
-def _header_comment(robot: Customised, subject: Subject, operations: Operations) -> str:
+def _header_comment(robot: CustomisedRobot, subject: Subject, operations: Operations) -> str:
     known = robot.robot
     lines = [f"Dynamics of the robot {known.name}, written by dynid.", ""]
     lines += ["Joints, in the order of all arrays (rad, rad/s, rad/s^2 and N m; m, m/s, m/s^2 and N where they slide):"]
@@ -80,7 +80,7 @@ def _header_comment(robot: Customised, subject: Subject, operations: Operations)
     return "/*\n" + "\n".join(f" * {c_comment(line)}".rstrip() for line in lines) + "\n */\n#include <math.h>\n"
 
 
-def _declarations(robot: Customised, prefix: str) -> str:
+def _declarations(robot: CustomisedRobot, prefix: str) -> str:
     count = max(1, robot.base.count)
     smooth = [
         "/* Coulomb friction takes the sign of the velocity, or tanh(v / width) with -DDYNID_SMOOTH=width (rad/s). */",
@@ -104,7 +104,7 @@ def _used_nodes(function: Function) -> list[tuple[str, tuple[int, ...], float | 
     return [function.graph.nodes[node] for node in function.graph.reached(function.outputs)]
 
 
-def _parameters_code(robot: Customised, prefix: str) -> str:
+def _parameters_code(robot: CustomisedRobot, prefix: str) -> str:
     rows = []
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
         rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {name.unit}')} */")

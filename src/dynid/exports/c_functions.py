@@ -220,7 +220,7 @@ class Function:
 
 
 @dataclass(frozen=True, eq=False)
-class Customised:
+class CustomisedRobot:
     """A robot in modified Denavit-Hartenberg frames, and its base parameters, which are all that torques need.
 
     The base parameters stand in the place of the standard parameters that keep their names; all others are zero
@@ -231,14 +231,14 @@ class Customised:
     friction: JointFriction
 
     @staticmethod
-    def of(subject: Subject) -> Customised:
+    def of(subject: Subject) -> CustomisedRobot:
         """Change the frames; loops that only numbers can close are refused."""
         if subject.robot.closures:
             raise ExportError(
                 "closed_loops", "'{robot}' has loops that are closed numerically; C code is for trees and couplings",
                 robot=subject.robot.name,
             )  # fmt: skip
-        return Customised(subject.robot.to_mdh(), subject.friction)
+        return CustomisedRobot(subject.robot.to_mdh(), subject.friction)
 
     @cached_property
     def base(self) -> BaseParameters:

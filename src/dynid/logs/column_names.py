@@ -171,7 +171,7 @@ def _find_tokens(tokens: tuple[str, ...], part: tuple[str, ...]) -> int:
     return next((k for k in range(len(tokens) - len(part) + 1) if tokens[k : k + len(part)] == part), -1)
 
 
-class Names:
+class ColumnNameReader:
     """The reader of names for one robot; on the motor side the word 'motor' belongs to the channels."""
 
     def __init__(self, robot: Robot, *, motor_side: bool = False) -> None:

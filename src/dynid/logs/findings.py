@@ -17,7 +17,7 @@ SHOWN = 5
 
 
 @dataclass(slots=True)
-class Places:
+class RowsLeftOut:
     """Rows of a file that were left out: how many, the first ones (counted from 0), and where these are in words."""
 
     count: int = 0
@@ -57,8 +57,8 @@ class Findings:
     late: int = 0
     repeated_positions: int = 0
     out_of_order: int = 0
-    missing: Places = field(default_factory=Places)
-    strays: Places = field(default_factory=Places)
+    missing: RowsLeftOut = field(default_factory=RowsLeftOut)
+    strays: RowsLeftOut = field(default_factory=RowsLeftOut)
     saturated: int = 0
     unwrapped: int = 0
     resampled: int = 0

@@ -205,7 +205,7 @@ def file_stamp(path: Path) -> Stamp:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scale:
+class SiFactors:
     """Factors to SI: of the time, and per joint of each channel; `first` is the stamp from which time counts."""
 
     t: float
@@ -219,7 +219,7 @@ class FileSource:
 
     table: Table
     plan: Plan
-    scale: Scale
+    scale: SiFactors
     transmission: Transmission
     stamp: Stamp = ()
 
@@ -421,7 +421,7 @@ def read_log(
         )  # fmt: skip
     unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _si_factors(name, plan, asked)
-    scale = Scale(si_factor(name, "t", unit, plan.t.field), factors, first)
+    scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first)
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)

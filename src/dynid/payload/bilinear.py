@@ -150,7 +150,7 @@ def solve_robot_with_factors(problem: Bilinear, factors: Factors, k: Array) -> S
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class BilinearSolution:
     """Solution of the linear problem at the end, where it was made (x, k), and whether the steps became small."""
 
     solution: Solution
@@ -166,7 +166,7 @@ def solve_bilinear(
     start: tuple[Array, Array],
     fixed: NDArray[np.bool_],
     constraints: Constraints | None,
-) -> Found:
+) -> BilinearSolution:
     """Gauss-Newton from x (rigid,), k (channels,); unknowns: those of the linear problem; fixed: factors that stay."""
     x, k = start
     columns = unknowns.place.shape[1] - len(k)
@@ -187,7 +187,7 @@ def solve_bilinear(
             settled = True
             break
     assert solution is not None
-    return Found(solution, x, k, settled)
+    return BilinearSolution(solution, x, k, settled)
 
 
 # From the solution of the bilinear problem to gains: which are revealed, deviations, parameters in true units.
@@ -202,20 +202,20 @@ def factor_names(problem: Bilinear) -> tuple[Parameter, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solved:
+class GainSolution:
     """The bilinear problem and its solution in `unknowns`; fixed (channels,): factors that were not sought.
 
     hidden: unknowns that hang on a factor that the payload does not reveal.
     """
 
     problem: Bilinear
-    found: Found
+    found: BilinearSolution
     unknowns: Unknowns
     fixed: NDArray[np.bool_]
     hidden: frozenset[str]
 
 
-def read_gains(p: Array, solved: Solved) -> Gains:
+def read_gains(p: Array, solved: GainSolution) -> Gains:
     """Gains are inverse factors."""
     problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
     runs, solution, k = problem.runs, found.solution, found.k
@@ -271,7 +271,7 @@ def _channels_of_friction(problem: Bilinear, unknowns: Unknowns) -> dict[int, in
     return channels
 
 
-def _errors(problem: Bilinear, found: Found, unknowns: Unknowns, fixed: NDArray[np.bool_]) -> Array:
+def _errors(problem: Bilinear, found: BilinearSolution, unknowns: Unknowns, fixed: NDArray[np.bool_]) -> Array:
     """NRMSE per channel over all logs, NaN where no signal was used."""
     factors = total_factors(problem.runs.blocks)
     squares, spread = np.zeros(len(found.k)), np.zeros(len(found.k))

@@ -148,7 +148,7 @@ class Player:
             self._scene.show(self._path.at(self._time))
 
 
-class Poser:
+class JointSliders:
     """A slider per active joint."""
 
     def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
@@ -232,7 +232,7 @@ def run_viewer(
     server = _start_server(port, robot.name)
     try:
         scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
-        player = Poser(server, scene, robot) if path is None else Player(server, scene, path)
+        player = JointSliders(server, scene, robot) if path is None else Player(server, scene, path)
         add_switches(server, scene)
         on_start(f"http://{HOST}:{server.get_port()}")
         end = None if seconds is None else time.monotonic() + seconds

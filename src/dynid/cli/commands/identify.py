@@ -136,7 +136,7 @@ def identify(
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.console(json), terminal.Outputs()
-    reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
+    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic)
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,

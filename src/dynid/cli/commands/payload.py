@@ -78,7 +78,7 @@ def payload(
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(_load_result(loaded[0], known), _load_result(unloaded[0], known), link=link)
     else:
-        reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
+        reader = log_options.LogReader.of(known, column or [], units or [], gear, gain, topic)
         with identification.show_progress(screen) as tell:
             found = identify_payload(
                 known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
@@ -134,7 +134,7 @@ def gains(
     parameters = payload_parameters(mass, centre, about)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
-    reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
+    reader = log_options.LogReader.of(known, column or [], units or [], gear, None, topic)
     with identification.show_progress(screen) as tell:
         found = identify_gains(
             known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,

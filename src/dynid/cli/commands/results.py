@@ -230,7 +230,7 @@ def report(
         doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
-        reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
+        reader = log_options.LogReader.of(found[0].robot, column or [], units or [], gear, gain, topic)
         logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
             doubts = write_report(

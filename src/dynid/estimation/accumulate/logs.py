@@ -17,7 +17,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, smooth_survey
-from dynid.logs.cutoff import LEAST, Choice, LoopNoise, choose_cutoff, loop_noise
+from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, loop_noise
 from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log
 from dynid.logs.read import IN_CURRENT
@@ -212,7 +212,7 @@ def drop_logs_in_state(others: State, state: State) -> tuple[State, tuple[Messag
 
 
 def choose_treatments(
-    surveys: tuple[Survey, ...], choices: Sequence[Choice], options: Options
+    surveys: tuple[Survey, ...], choices: Sequence[CutoffChoice], options: Options
 ) -> tuple[tuple[Treatment, ...], str]:
     """One cut-off for all logs, chosen from the data or given, and the reason in words."""
     complete = all(choice.clean for choice in choices)
@@ -242,7 +242,7 @@ def treat_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
     return _unfiltered(seen, delay) if cutoff is None else _filtered(seen, choose_cutoff(seen), cutoff, delay)
 
 
-def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Treatment:
+def _filtered(seen: Survey, choice: CutoffChoice, cutoff: float, delay: float) -> Treatment:
     return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff), noise=choice.sigma)
 
 
@@ -257,7 +257,7 @@ def _unfiltered(seen: Survey, delay: float) -> Treatment:
 
 
 def _motion_noise(
-    options: Options, surveys: tuple[Survey, ...], choices: Sequence[Choice], treatments: tuple[Treatment, ...]
+    options: Options, surveys: tuple[Survey, ...], choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]
 ) -> float:
     """Noise of accelerations that were derived, as a share of them, in the noisiest log."""
     logs = zip(surveys, choices, treatments, strict=True)
@@ -281,7 +281,7 @@ def block_length(surveys: tuple[Survey, ...], options: Options) -> float:
     return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window or 0.0))))
 
 
-def _with_window(options: Options, choices: Sequence[Choice], treatments: tuple[Treatment, ...]) -> Options:
+def _with_window(options: Options, choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]) -> Options:
     """A window from the band of the motion, where none was given, in whole steps of the first log."""
     if not options.is_integral:
         return options
