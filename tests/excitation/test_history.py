@@ -121,12 +121,12 @@ def test_out_of_time_keeps_the_last_iterate() -> None:
 
 def test_a_recorder_thins_evenly() -> None:
     recorder = Recorder()
-    recorder.see(1e4)
+    recorder.record_value(1e4)
     for k in range(1, 5001):
-        recorder.see(1e4 / k)
-        recorder.step()
-    recorder.see(np.inf)
-    recorder.step()
+        recorder.record_value(1e4 / k)
+        recorder.end_iteration()
+    recorder.record_value(np.inf)
+    recorder.end_iteration()
     descent = recorder.descent(7, 1.5)
     assert MOST / 2 <= len(descent.values) <= MOST
     assert descent.iterations[0] == 0

@@ -186,12 +186,14 @@ def test_slopes_are_exact(stage: HomotopyStage, torque: float) -> None:
     effort = Effort.of(rows.robot, replace(MOVING, effort=np.full(3, torque)))
     search = PointsSearch(rows, goal, PointVariables(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
     rng = np.random.default_rng(5)
-    z = search.unknowns.start(rng)
+    z = search.unknowns.random_start(rng)
     z += rng.normal(0.0, 0.2, z.size)
     way = rng.normal(size=z.size)
     h = 1e-6
-    numeric = (search.slope(z + h * way, stage)[0] - search.slope(z - h * way, stage)[0]) / (2.0 * h)
-    assert search.slope(z, stage)[1] @ way == pytest.approx(numeric, rel=1e-4)
+    numeric = (search.value_and_slope(z + h * way, stage)[0] - search.value_and_slope(z - h * way, stage)[0]) / (
+        2.0 * h
+    )
+    assert search.value_and_slope(z, stage)[1] @ way == pytest.approx(numeric, rel=1e-4)
 
 
 def test_turning_points_of_polynomials_of_lower_degree() -> None:
@@ -319,7 +321,7 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     effort = Effort.of(rows.robot, limits)
     assert effort is not None
     unknowns = PointVariables(Box.of(rows.robot, limits), 21)
-    shape = unknowns.place(unknowns.start(np.random.default_rng(2)))
+    shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(2)))
     assert effort.use(shape.motion(200.0)).max() > 1.0
     held = shrink_to_effort(shape, effort)
     assert held is not None
@@ -356,11 +358,13 @@ def test_slopes_with_a_given_rest_are_right() -> None:
     unknowns = PointVariables(box, 21, np.array([0.9, -1.2, 0.4]))
     goal = SmoothedCriterion.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
     search = PointsSearch(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))
-    z = unknowns.start(np.random.default_rng(3))
+    z = unknowns.random_start(np.random.default_rng(3))
     stage = HomotopyStage(8.0, 0.0, 1e2, 30)
-    slope = search.slope(z, stage)[1]
+    slope = search.value_and_slope(z, stage)[1]
     along = np.random.default_rng(4).standard_normal(len(z))
     h = 1e-6
-    difference = (search.slope(z + h * along, stage)[0] - search.slope(z - h * along, stage)[0]) / (2.0 * h)
+    difference = (search.value_and_slope(z + h * along, stage)[0] - search.value_and_slope(z - h * along, stage)[0]) / (
+        2.0 * h
+    )
     assert slope @ along == pytest.approx(difference, rel=1e-5)
     assert not slope[3 * 63 : -22].any()  # positions of rest are no variables

@@ -123,7 +123,7 @@ class LogReader:
         whole = gains[0] if gains is not None and len(gains) == 1 else gains
         return LogReader(robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic)
 
-    def read(self, word: str) -> Log:
+    def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE."""
         name, ranges = split_range(word)
         if name not in self.opened:
@@ -152,7 +152,7 @@ def parse_validate(words: Sequence[str], reader: LogReader) -> list[Log] | float
             "logs", shares=shares[0],
         )  # fmt: skip
     if not shares:
-        return [reader.read(word) for word in words] or None
+        return [reader.read_log(word) for word in words] or None
     share = float(shares[0].rstrip("%")) / (100.0 if shares[0].endswith("%") else 1.0)
     if not 0.0 < share < 1.0:
         raise DynidError(

@@ -370,14 +370,14 @@ class Identification:
         N, n = motion.q.shape
         torque, width = np.full((N, n), np.nan), np.full((N, n), np.nan)
         step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
-        positions = equation.motor(motion.q)
-        state = equation.shapes.settle(positions, int(LEAD / step))
+        positions = equation.to_motor_side(motion.q)
+        state = equation.shapes.initial_stops(positions, int(LEAD / step))
         covariance = (
             self._log_averaging_matrix @ self.covariance @ self._log_averaging_matrix.T if band else np.zeros((0, 0))
         )
         for start in range(0, N, CHUNK):
             first, stop = max(0, start - 1), min(N, start + CHUNK)  # one sample more on each side, for `lag`
-            stops = equation.shapes.run(positions[first : stop + 1], state)
+            stops = equation.shapes.stops_along(positions[first : stop + 1], state)
             state = stops[stop - 1 - first]
             wide = equation.write(motion[first : stop + 1], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):

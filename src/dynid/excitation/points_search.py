@@ -123,24 +123,24 @@ class PointsSearch:
     tight: Array
     effort: Effort | None = None
 
-    def slope(self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None) -> tuple[float, Array]:
+    def value_and_slope(self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None) -> tuple[float, Array]:
         """Value and slope of the smooth problem at a stage; a recorder sees the true figure."""
-        shape = self.unknowns.place(z)
+        shape = self.unknowns.points_at(z)
         try:
-            rows = self.rows.along(shape.exciting_motion())
+            rows = self.rows.rows_along(shape.exciting_motion())
             over = self._excess(shape)
         except (LoopError, DeadPointError):
             return WALL, np.zeros_like(z)
         value, by_W, figure = self.goal.smooth(rows.matrix(), stage)
         if recorder is not None:
-            recorder.see(figure)
+            recorder.record_value(figure)
         gq, gv, ga = rows.adjoint(by_W)
         if shape.path is None or over is None:
-            return value, self.unknowns.pull(z, (gq, gv, ga), gq, gq)
+            return value, self.unknowns.pull_back(z, (gq, gv, ga), gq, gq)
         inner, w = slice(1, -1), stage.penalty
-        hurry = TIME_WEIGHT / (self.unknowns.box.segment * len(shape.path.u))
+        hurry = TIME_WEIGHT / (self.unknowns.box.usual_segment_time * len(shape.path.u))
         by = (gq + w * over.by_q[inner], gv + w * over.by_v[inner], ga + w * over.by_a[inner])
-        slope = self.unknowns.pull(z, by, w * over.by_q[[0, -1]], w * over.by_u + hurry)
+        slope = self.unknowns.pull_back(z, by, w * over.by_q[[0, -1]], w * over.by_u + hurry)
         return value + w * over.value + hurry * shape.path.duration, slope
 
     def _excess(self, shape: PointsShape) -> Slopes | None:
@@ -158,21 +158,21 @@ class PointsSearch:
         reach = np.maximum(x.highest - box.middle, box.middle - x.lowest) / box.reach
         return np.stack([reach, x.speed / box.speed, x.acceleration / box.acceleration])
 
-    def tighten(self, z: Array) -> PointsSearch:
+    def tighten_limits(self, z: Array) -> PointsSearch:
         """Ask for as much less as the motion has too much between the instants that are tried."""
-        shape = self.unknowns.place(z)
+        shape = self.unknowns.points_at(z)
         torque = np.ones(self.tight.shape[1])
         if self.effort is not None:
             torque = np.clip(self.effort.use(shape.motion(TORQUE_RATE)), 1.0, 1.5)
         return replace(self, tight=self.tight / np.vstack([np.maximum(self.use(shape), 1.0), torque]))
 
-    def finish(self, z: Array) -> PointsShape | None:
+    def shrink_into_limits(self, z: Array) -> PointsShape | None:
         """Shrink each joint's motion about its mid-range, or a given rest, until no limit is broken at any instant.
 
         Position, speed and acceleration of a joint shrink alike, so this always ends in a valid motion; after a
         search that ended near its limits it moves little. None where torque limits stop it however small it is.
         """
-        shape, slack = self.unknowns.place(z), 1e-12
+        shape, slack = self.unknowns.points_at(z), 1e-12
         box, rest = self.unknowns.box, self.unknowns.rest
         middle = box.middle if rest is None else rest
         while (use := self.use(shape).max(axis=0)).max() > 1.0:
@@ -184,10 +184,10 @@ class PointsSearch:
             slack *= 4.0
         return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
 
-    def sized(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
+    def with_entry_scale(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
         """The stage with the largest entry of W at its start."""
         try:
-            W = self.rows.matrix(self.unknowns.place(z).exciting_motion())
+            W = self.rows.matrix(self.unknowns.points_at(z).exciting_motion())
         except (LoopError, DeadPointError):
             return stage
         return replace(stage, size=float(np.abs(W).max()))
@@ -213,14 +213,14 @@ class PointsSearch:
 
         def note(intermediate_result: OptimizeResult) -> None:
             keep(intermediate_result.x)
-            recorder.step()
+            recorder.end_iteration()
             if time_left() <= 0.0:
                 raise StopIteration
 
         found = minimize(
-            self.slope,
+            self.value_and_slope,
             z,
-            (self.sized(stage, z), recorder),
+            (self.with_entry_scale(stage, z), recorder),
             "L-BFGS-B",
             jac=True,
             callback=note,
@@ -239,13 +239,13 @@ class BestShape:
     start: Array | None = None
     value: float = np.inf
 
-    def keep(self, z: Array) -> None:
+    def remember(self, z: Array) -> None:
         """Remember where the search is."""
         self.z = np.array(z)
 
-    def offer(self) -> None:
+    def accept_if_better(self) -> None:
         """Take the shape at hand if it is better."""
-        shape = self.search.finish(self.z)
+        shape = self.search.shrink_into_limits(self.z)
         value = self.search.value(shape)
         if self.shape is None or value < self.value:
             self.shape, self.start, self.value = shape, self.z, value
@@ -292,11 +292,13 @@ def search_start(
     """Run all stages from start k of a seed; return the true figure and what was found."""
     search, seed = problem
     recorder = Recorder()
-    best = BestShape(search, search.unknowns.start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k])))
+    best = BestShape(
+        search, search.unknowns.random_start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k]))
+    )
     for stage in search.goal.stages():
         if time_left() > 0.0:
-            best.keep(search.descend(best.z, stage, time_left, best.keep, recorder))
-    value = search.value(search.finish(best.z))
+            best.remember(search.descend(best.z, stage, time_left, best.remember, recorder))
+    value = search.value(search.shrink_into_limits(best.z))
     recorder.pause()
     return value, FoundPoints(k, best.z, recorder)
 
@@ -307,9 +309,9 @@ def refine_best(best: BestShape, time_left: Callable[[], float], recorder: Recor
     for _ in range(ROUNDS):
         if time_left() <= 0.0 or best.start is None:
             return
-        best.search = best.search.tighten(best.start)
-        best.keep(best.search.descend(best.start, last, time_left, best.keep, recorder))
-        best.offer()
+        best.search = best.search.tighten_limits(best.start)
+        best.remember(best.search.descend(best.start, last, time_left, best.remember, recorder))
+        best.accept_if_better()
 
 
 # Points (q, v) whose energy differences reveal the base parameters, and a motion through them.
@@ -366,14 +368,14 @@ def design_points(
     candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
     taken = candidates.found[0][1]
     best = BestShape(search, taken.z)
-    best.offer()
+    best.accept_if_better()
     stopped = candidates.interrupted
     if not stopped:
         taken.recorder.resume()
         try:
             refine_best(best, time_left, taken.recorder)
         except KeyboardInterrupt:
-            best.offer()
+            best.accept_if_better()
             stopped = True
         taken.recorder.pause()
     if best.shape is None and effort is not None:
@@ -381,7 +383,7 @@ def design_points(
     if best.shape is None or not _reveals_all_parameters(rows, best.shape):
         raise ExcitationError(
             "no_revealing_points", "no points found that reveal all {parameters} base parameters; {narrowest}",
-            parameters=len(rows.names), narrowest=box.narrowest(rows.robot),
+            parameters=len(rows.names), narrowest=box.describe_narrowest(rows.robot),
         )  # fmt: skip
     if on_history is not None:
         descents = sorted(
@@ -395,7 +397,7 @@ def design_points(
 
 def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> Message:
     """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
-    holding = effort.holding(search.unknowns.place(z).exciting_motion().q)
+    holding = effort.holding(search.unknowns.points_at(z).exciting_motion().q)
     easiest = holding[np.argmin(holding.max(axis=1))]
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
     return Message(

@@ -55,12 +55,12 @@ def write_c(subject: Subject) -> CCode:
     """Write the code of a robot; the same robot gives the same text."""
     robot = CustomisedRobot.of(subject)
     functions = {
-        "inverse_dynamics": robot.with_base(),
-        "gravity": robot.gravity(),
+        "inverse_dynamics": robot.inverse_dynamics_by_base(),
+        "gravity": robot.gravity_torques(),
         "friction": robot.friction_function(),
-        "regressor_times": robot.of_parameters(),
+        "regressor_times": robot.regressor_times_parameters(),
     }
-    operations = Operations({name: f.cost for name, f in functions.items()}, robot.with_standard().cost)
+    operations = Operations({name: f.cost for name, f in functions.items()}, robot.inverse_dynamics_by_standard().cost)
     prefix = c_prefix(robot.robot.name)
     parts = [_header_comment(robot, subject, operations), _declarations(robot, prefix), _parameters_code(robot, prefix)]
     parts += [_function_code(name, function, prefix) for name, function in functions.items()]
@@ -101,7 +101,7 @@ def _declarations(robot: CustomisedRobot, prefix: str) -> str:
 
 
 def _used_nodes(function: Function) -> list[tuple[str, tuple[int, ...], float | str]]:
-    return [function.graph.nodes[node] for node in function.graph.reached(function.outputs)]
+    return [function.graph.nodes[node] for node in function.graph.needed_nodes(function.outputs)]
 
 
 def _parameters_code(robot: CustomisedRobot, prefix: str) -> str:
@@ -122,7 +122,7 @@ def _function_code(name: str, function: Function, prefix: str) -> str:
     g, body = function.graph, []
     text: dict[int, str] = {}
     used: set[str] = set()
-    for node in g.reached(function.outputs):
+    for node in g.needed_nodes(function.outputs):
         operation, operands, value = g.nodes[node]
         words = [text[x] for x in operands]
         match operation:

@@ -250,11 +250,11 @@ class CustomisedRobot:
         """Their values."""
         return self.base.values(self.robot.parameters)
 
-    def with_base(self) -> Function:
+    def inverse_dynamics_by_base(self) -> Function:
         """Inverse dynamics with base parameters."""
         return self._inverse(dict(zip(self.base.names, map(float, self.base_values), strict=True)))
 
-    def with_standard(self) -> Function:
+    def inverse_dynamics_by_standard(self) -> Function:
         """Inverse dynamics with all standard parameters, to compare the cost."""
         return self._inverse(dict(zip(self.robot.parameter_names, map(float, self.robot.parameters), strict=True)))
 
@@ -262,13 +262,13 @@ class CustomisedRobot:
         g = Graph()
         return self._torques(g, {name: g.constant(x) for name, x in values.items()}, "q", "qd", "qdd")
 
-    def gravity(self) -> Function:
+    def gravity_torques(self) -> Function:
         """Torques that hold the robot still."""
         g = Graph()
         values = zip(self.base.names, self.base_values, strict=True)
         return self._torques(g, {name: g.constant(float(x)) for name, x in values}, "q", None, None)
 
-    def of_parameters(self) -> Function:
+    def regressor_times_parameters(self) -> Function:
         """Regressor times base parameters, these being an argument."""
         g = Graph()
         return self._torques(g, {name: g.variable(f"X[{k}]") for k, name in enumerate(self.base.names)}, *_STATE)

@@ -122,7 +122,7 @@ def _move_into_assembly_mode(robot: Robot, q: Array) -> Array:
         return q
     waiting = np.arange(len(q))
     for _ in range(40):
-        paths = loop.paths(q[waiting], REGULAR)
+        paths = loop.follow_paths(q[waiting], REGULAR)
         if not paths.regularity > SINGULAR:
             break
         waiting = waiting[paths.end != REACHED]
@@ -145,7 +145,7 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
         return np.concatenate([np.hstack([torque, silent]), reaction])
     robot, model = question.robot, find_model(question.model)
     stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_gap(gap)
-    rows = model.rows(stage.scene(model.seen(motion)))
+    rows = model.rows(stage.scene(model.observed_motion(motion)))
     if question.friction:
         own = friction_rows(motion, question.friction)
         if robot.floating:
@@ -257,7 +257,7 @@ class _Rows:
         if self.question.model == "energy":
             return write_rows(stage.scene(motion), ENERGY)[:, None, :]
         model = find_model(self.question.model)
-        return model.rows(stage.scene(model.seen(motion)))
+        return model.rows(stage.scene(model.observed_motion(motion)))
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
         q = self.question

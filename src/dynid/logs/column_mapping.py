@@ -123,7 +123,7 @@ def read_names(log: str, fields: Iterable[str], names: ColumnNameReader, given: 
     given: the time, where the user names it; it decides between recordings where a file holds several.
     """
     fields = tuple(fields)
-    plain = {entry: meaning for entry in fields if (meaning := names.read(entry)) is not None}
+    plain = {entry: meaning for entry in fields if (meaning := names.read_name(entry)) is not None}
     if given is None:
         if any(meaning.channel == "t" for meaning in plain.values()):
             return plain
@@ -146,7 +146,7 @@ def _name_endings(name: str) -> list[str]:
 def _time_folder(name: str, names: ColumnNameReader) -> str:
     """The folder in which a field is the time, '' where it is none."""
     for part in _name_endings(name)[1:]:
-        meaning = names.read(part)
+        meaning = names.read_name(part)
         if meaning is not None and meaning.channel == "t":
             return name[: len(name) - len(part)]
     return ""
@@ -163,7 +163,7 @@ def _meanings_in_folder(
         whole = plain.get(entry)
         if not entry.startswith(folder) or (whole is not None and whole.joint is not None):
             continue
-        short = names.read(entry[len(folder) :], entry)
+        short = names.read_name(entry[len(folder) :], entry)
         if short is not None:
             found[entry] = short
     hidden = {meaning.channel for meaning in found.values()}

@@ -187,7 +187,7 @@ class ColumnNameReader:
         self._noise = _NOISE | _MOTOR if motor_side else _NOISE
         self._other = _OTHER if motor_side else _OTHER | _MOTOR
 
-    def read(self, text: str, field: str | None = None) -> Meaning | None:
+    def read_name(self, text: str, field: str | None = None) -> Meaning | None:
         """Return what a name says, None where it names no channel; `field`: the field that it stands for."""
         field = text if field is None else field
         name, unit = split_unit(text)

@@ -138,7 +138,7 @@ class Plan:
     notes: tuple[Message, ...]
 
     @property
-    def wanted(self) -> tuple[Wanted, ...]:
+    def wanted_fields(self) -> tuple[Wanted, ...]:
         """The fields to read, each once."""
         fine = [] if self.nanoseconds is None else [self.nanoseconds]
         names = [self.t.field, *fine, *(place.field for places in self.channels.values() for place in places)]

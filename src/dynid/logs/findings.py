@@ -85,7 +85,7 @@ class Findings:
         """How many instants lie in the interval."""
         return len(t) if not np.isfinite(self.interval).any() else int(self.counts(t).sum())
 
-    def see(self, q: Array, seconds: float) -> None:
+    def add_positions(self, q: Array, seconds: float) -> None:
         """Take in positions (N, n) of rows that are used, standing for some seconds."""
         before, self.used = self.used, self.used + seconds
         low, high, mean = q.min(axis=0), q.max(axis=0), q.mean(axis=0)

@@ -130,7 +130,7 @@ def _structural_regrouping(
     place, before = unknowns.place[0, : len(x)], len(problem.unknowns)
     seen = place >= 0
     for log, c, own in rows:
-        own[:, before + c] = own[:, place[seen]] @ problem.carried(log, x)[seen]
+        own[:, before + c] = own[:, place[seen]] @ problem.loaded_rigid_parameters(log, x)[seen]
         own[:, place[seen]] *= k[c]
     A = np.concatenate([own for _, _, own in rows])
     if constraints is not None:

@@ -134,7 +134,7 @@ class OverviewSection:
     name: str = "overview"
     title: str = "Verdicts"
 
-    def fill(self, subject: ComparedResults) -> Mapping[str, Any]:
+    def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """A table, and the reasons."""
         rows = []
         for name, r in zip(subject.names, subject.results, strict=True):
@@ -164,7 +164,7 @@ class ErrorsSection:
     name: str = "errors"
     title: str = "Validation errors"
 
-    def fill(self, subject: ComparedResults) -> Mapping[str, Any]:
+    def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """Bars, one group per channel."""
         channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
         traces = [
@@ -191,7 +191,7 @@ class IntervalsSection:
     name: str = "intervals"
     title: str = "Parameters"
 
-    def fill(self, subject: ComparedResults) -> Mapping[str, Any]:
+    def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """The chart only where the same name means the same."""
         dispute = {name: subject.dispute(name) for name in subject.parameters} if subject.same_robot else {}
         ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])

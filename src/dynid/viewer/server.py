@@ -165,11 +165,11 @@ class JointSliders:
             slider = server.gui.add_slider(
                 f"{name}, {unit}", min=lower, max=upper, step=(upper - lower) / 400.0, initial_value=float(start[j])
             )
-            slider.on_update(lambda _: self.pose())
+            slider.on_update(lambda _: self.show_sliders())
             self.sliders.append(slider)
-        self.pose()
+        self.show_sliders()
 
-    def pose(self) -> None:
+    def show_sliders(self) -> None:
         """Show the position of the sliders; one that a loop cannot take is told and not shown."""
         q = np.array([[float(slider.value) for slider in self.sliders]])
         try:

@@ -77,7 +77,7 @@ def test_loops_close_to_rounding_whatever_their_size(seed: int, size: float) -> 
     scaled = replace(robot, links=links, closures=closures)
     loop = loop_map(scaled)
     assert loop is not None
-    y = loop.paths(random_samples(scaled, 100, seed).q).y
+    y = loop.follow_paths(random_samples(scaled, 100, seed).q).y
     left = np.abs(loop._closure_derivatives(y @ loop.C.T + loop.offset, np.zeros((100, len(loop.C))), 0)[0])
     total = sum(float(np.linalg.norm(link.placement.translation)) for link in links) + float(
         np.abs([p for c in closures for p in c.points]).sum()
@@ -112,8 +112,8 @@ def test_two_parallelograms_that_fold_at_once_are_refused() -> None:
     loop = loop_map(robot)
     assert loop is not None
     both = -loop.at
-    assert loop.paths(both[None]).end[0] == BEYOND
-    assert loop.paths(0.9 * loop.at[None]).end[0] == REACHED
+    assert loop.follow_paths(both[None]).end[0] == BEYOND
+    assert loop.follow_paths(0.9 * loop.at[None]).end[0] == REACHED
 
 
 def test_outside_the_workspace_is_said_so() -> None:

@@ -81,13 +81,14 @@ def payload(
         reader = log_options.LogReader.of(known, column or [], units or [], gear, gain, topic)
         with identification.show_progress(screen) as tell:
             found = identify_payload(
-                known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
+                known, [reader.read_log(word) for word in loaded],
+                [reader.read_log(word) for word in unloaded], link=link,
                 friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
                 joints=None if joints is None else [name for name in joints.split(",") if name],
                 offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
             )  # fmt: skip
     outputs = terminal.Outputs()
-    outputs.put_json(json, found.facts)
+    outputs.write_json_file(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_payload(found, screen)
     _show_outputs(found, screen, outputs)
@@ -137,12 +138,12 @@ def gains(
     reader = log_options.LogReader.of(known, column or [], units or [], gear, None, topic)
     with identification.show_progress(screen) as tell:
         found = identify_gains(
-            known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
+            known, [reader.read_log(word) for word in loaded], [reader.read_log(word) for word in unloaded], parameters,
             link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
             offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
         )  # fmt: skip
     outputs = terminal.Outputs()
-    outputs.put_json(json, found.facts)
+    outputs.write_json_file(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_gains(found, screen)
     _show_outputs(found, screen, outputs)

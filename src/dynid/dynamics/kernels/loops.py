@@ -109,13 +109,13 @@ class LoopMap:
                 out_v[:, b] += (by_Gdot * dG).sum(axis=(1, 2))
         return out_q, out_v, out_a
 
-    def paths(self, q: Array, least: float = SINGULAR) -> Paths:
+    def follow_paths(self, q: Array, least: float = SINGULAR) -> Paths:
         """Paths from the assembly to q (N, n), and how they ended; `least` regularity as `follow` takes it."""
         return follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
 
     def _follow_to_closed_loops(self, q: Array, t: Array | None = None) -> Paths:
         """Paths from the assembly to q (N, n), all of which close."""
-        paths = self.paths(q)
+        paths = self.follow_paths(q)
         if (paths.end != REACHED).any():
             sample = int(np.argmax(paths.end != REACHED))
             frames, time = self._frames(), None if t is None else float(t[sample])

@@ -146,7 +146,7 @@ def _has_torques(log: Log, seen: Survey) -> bool:
 def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Survey]) -> None:
     """A robot that stands still all the time reveals nothing but its weight in one position."""
     spans = [s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys]
-    if all(s.standing(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
+    if all(s.standing_joints(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
         raise LogError(
             ', '.join(log.name for log in logs), "no_joint_moves", "no joint moves, so nothing can be identified",
             "record the robot in motion (dynid excite designs one), or check that these are measured positions",
