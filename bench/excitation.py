@@ -24,7 +24,7 @@ from bench.pinocchio_loop import PinocchioLoop
 from bench.startup import children_cpu, find_help
 from bench.timing import ROUNDS, Cell, Table, Verdict, best_of, on_one_core
 from dynid.dynamics.kernels.threads import use_threads
-from dynid.excitation.criteria import Spectral
+from dynid.excitation.criteria import SpectralCriterion
 from dynid.excitation.design import PERIOD
 from dynid.excitation.fourier import Basis
 from dynid.excitation.fourier_search import (
@@ -111,13 +111,13 @@ class Objective:
     problem: FourierProblem
     t: Array
     basis: Basis
-    judge: Spectral
+    judge: SpectralCriterion
 
     @staticmethod
     def of(problem: FourierProblem, samples: int) -> Objective:
         """Prepare what does not depend on the coefficients."""
-        judge = problem.judge(samples * problem.rows.channels)
-        if not isinstance(judge, Spectral):
+        judge = problem.criterion_for(samples * problem.rows.channels)
+        if not isinstance(judge, SpectralCriterion):
             raise TypeError(f"'{problem.criterion}' is not a function of singular values")
         return Objective(problem, *problem.instants(samples), judge)
 

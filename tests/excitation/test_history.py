@@ -18,7 +18,7 @@ from dynid import Excitation, design_excitation, load_robot
 from dynid.cli.terminal import write_json
 from dynid.errors import ExcitationError
 from dynid.excitation.history import MOST, Recorder, SearchHistory, read_history
-from dynid.excitation.points_search import Goal, Stage
+from dynid.excitation.points_search import HomotopyStage, SmoothedCriterion
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.starts import run_starts
 
@@ -78,8 +78,8 @@ def test_torque_limits_are_counted_in() -> None:
 
 
 def test_points_keep_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    stages = [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)]
-    monkeypatch.setattr(Goal, "stages", lambda self: stages)
+    stages = [HomotopyStage(8.0, 0.0, 1e2, 60), HomotopyStage(32.0, 0.0, 1e4, 60)]
+    monkeypatch.setattr(SmoothedCriterion, "stages", lambda self: stages)
     monkeypatch.setattr(points_search, "ITERATIONS", 40)
     found = design(shape="points", points=20, starts=2, harmonics=5)
     check(found, near=0.1)
@@ -121,12 +121,12 @@ def test_out_of_time_keeps_the_last_iterate() -> None:
 
 def test_a_recorder_thins_evenly() -> None:
     recorder = Recorder()
-    recorder.see(1e4)
+    recorder.record_value(1e4)
     for k in range(1, 5001):
-        recorder.see(1e4 / k)
-        recorder.step()
-    recorder.see(np.inf)
-    recorder.step()
+        recorder.record_value(1e4 / k)
+        recorder.end_iteration()
+    recorder.record_value(np.inf)
+    recorder.end_iteration()
     descent = recorder.descent(7, 1.5)
     assert MOST / 2 <= len(descent.values) <= MOST
     assert descent.iterations[0] == 0

@@ -17,7 +17,13 @@ from dynid.excitation import points_search as search_module
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.points import PointsShape, PointVariables
-from dynid.excitation.points_search import Goal, Search, Stage, design_points, shrink_to_effort
+from dynid.excitation.points_search import (
+    HomotopyStage,
+    PointsSearch,
+    SmoothedCriterion,
+    design_points,
+    shrink_to_effort,
+)
 from dynid.excitation.quintics import Quintics, turning_points
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import use_of_limits
@@ -168,24 +174,26 @@ def test_the_seed_decides(limits: Limits) -> None:
 @pytest.mark.parametrize(
     ("stage", "torque"),
     [
-        (Stage(4.0, 0.0, 10.0), np.inf),
-        (Stage(2.0, 0.01, 1.0), np.inf),
-        (Stage(2.0, np.inf, 1.0), np.inf),
-        (Stage(2.0, 0.0, 10.0), 20.0),
+        (HomotopyStage(4.0, 0.0, 10.0), np.inf),
+        (HomotopyStage(2.0, 0.01, 1.0), np.inf),
+        (HomotopyStage(2.0, np.inf, 1.0), np.inf),
+        (HomotopyStage(2.0, 0.0, 10.0), 20.0),
     ],
 )
-def test_slopes_are_exact(stage: Stage, torque: float) -> None:
+def test_slopes_are_exact(stage: HomotopyStage, torque: float) -> None:
     rows = rows_of("gautier3")
-    goal = Goal.of("condition+scaling", (1.0, 0.1), rows, 16, None)
+    goal = SmoothedCriterion.of("condition+scaling", (1.0, 0.1), rows, 16, None)
     effort = Effort.of(rows.robot, replace(MOVING, effort=np.full(3, torque)))
-    search = Search(rows, goal, PointVariables(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
+    search = PointsSearch(rows, goal, PointVariables(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
     rng = np.random.default_rng(5)
-    z = search.unknowns.start(rng)
+    z = search.unknowns.random_start(rng)
     z += rng.normal(0.0, 0.2, z.size)
     way = rng.normal(size=z.size)
     h = 1e-6
-    numeric = (search.slope(z + h * way, stage)[0] - search.slope(z - h * way, stage)[0]) / (2.0 * h)
-    assert search.slope(z, stage)[1] @ way == pytest.approx(numeric, rel=1e-4)
+    numeric = (search.value_and_slope(z + h * way, stage)[0] - search.value_and_slope(z - h * way, stage)[0]) / (
+        2.0 * h
+    )
+    assert search.value_and_slope(z, stage)[1] @ way == pytest.approx(numeric, rel=1e-4)
 
 
 def test_turning_points_of_polynomials_of_lower_degree() -> None:
@@ -313,7 +321,7 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     effort = Effort.of(rows.robot, limits)
     assert effort is not None
     unknowns = PointVariables(Box.of(rows.robot, limits), 21)
-    shape = unknowns.place(unknowns.start(np.random.default_rng(2)))
+    shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(2)))
     assert effort.use(shape.motion(200.0)).max() > 1.0
     held = shrink_to_effort(shape, effort)
     assert held is not None
@@ -327,7 +335,9 @@ def _torques(robot: Robot, found: Excitation) -> Array:
 
 
 def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Goal, "stages", lambda self: [Stage(8.0, 0.0, 1e2, 60), Stage(32.0, 0.0, 1e4, 60)])
+    monkeypatch.setattr(
+        SmoothedCriterion, "stages", lambda self: [HomotopyStage(8.0, 0.0, 1e2, 60), HomotopyStage(32.0, 0.0, 1e4, 60)]
+    )
     monkeypatch.setattr(search_module, "ITERATIONS", 60)
     robot, rest = load_robot("gautier3"), [0.9, -1.2, 0.4]
     limits = {"position": [[-np.pi / 2, np.pi / 2]] * 3, "velocity": 0.7, "acceleration": 3.0, "effort": 60.0}
@@ -346,13 +356,15 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
 def test_slopes_with_a_given_rest_are_right() -> None:
     box = Box.of(load_robot("gautier3"), MOVING)
     unknowns = PointVariables(box, 21, np.array([0.9, -1.2, 0.4]))
-    goal = Goal.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
-    search = Search(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))
-    z = unknowns.start(np.random.default_rng(3))
-    stage = Stage(8.0, 0.0, 1e2, 30)
-    slope = search.slope(z, stage)[1]
+    goal = SmoothedCriterion.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
+    search = PointsSearch(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))
+    z = unknowns.random_start(np.random.default_rng(3))
+    stage = HomotopyStage(8.0, 0.0, 1e2, 30)
+    slope = search.value_and_slope(z, stage)[1]
     along = np.random.default_rng(4).standard_normal(len(z))
     h = 1e-6
-    difference = (search.slope(z + h * along, stage)[0] - search.slope(z - h * along, stage)[0]) / (2.0 * h)
+    difference = (search.value_and_slope(z + h * along, stage)[0] - search.value_and_slope(z - h * along, stage)[0]) / (
+        2.0 * h
+    )
     assert slope @ along == pytest.approx(difference, rel=1e-5)
     assert not slope[3 * 63 : -22].any()  # positions of rest are no variables

@@ -27,7 +27,7 @@ def test_a_closed_loop_is_solved_once_for_matrix_and_adjoint(monkeypatch: pytest
         return solve(loops, q, v, a, t)
 
     monkeypatch.setattr(LoopMap, "solve", counted)
-    along = rows.along(motion)
+    along = rows.rows_along(motion)
     assert_array_equal(along.matrix(), apart[0])
     assert_array_equal(along.adjoint(weights), apart[1])
     assert solved == [6]
@@ -38,7 +38,7 @@ def test_slopes_of_rounded_coulomb_friction() -> None:
     robot = load_robot("gautier3")
     friction = ("sine", "coulomb", "viscous")
     sharp = BaseRows.of(robot, model="torque", rotor_inertia=False, friction=friction)
-    rows = sharp.rounded(np.array([0.1, 0.2, 0.3]))
+    rows = sharp.with_rounded_signs(np.array([0.1, 0.2, 0.3]))
     rng = np.random.default_rng(1)
     q, v, a = rng.uniform(-0.5, 0.5, (3, 5, 3))
     weights, way, h = rng.normal(size=(15, len(rows.names))), rng.normal(size=(5, 3)), 1e-6
@@ -49,4 +49,4 @@ def test_slopes_of_rounded_coulomb_friction() -> None:
     motion = Motion(np.arange(5.0), q, v, a)
     numeric = (figure(h) - figure(-h)) / (2.0 * h)
     assert (rows.adjoint(motion, weights)[1] * way).sum() == pytest.approx(numeric, rel=1e-7)
-    assert_array_equal(sharp.rounded(np.full(3, 1e-6)).matrix(motion), sharp.matrix(motion))
+    assert_array_equal(sharp.with_rounded_signs(np.full(3, 1e-6)).matrix(motion), sharp.matrix(motion))

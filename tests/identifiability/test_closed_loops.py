@@ -89,7 +89,7 @@ def test_samples_stay_on_the_stated_assembly_mode(seed: int) -> None:
     loop = loop_map(robot)
     assert loop is not None
     q = np.vstack([loop.at, random_samples(robot, 300, 1).q])
-    P, _ = loop._inverse(loop.paths(q).y @ loop.C.T + loop.offset)
+    P, _ = loop._inverse(loop.follow_paths(q).y @ loop.C.T + loop.offset)
     for k in range(len(robot.closures)):
         part = slice(2 * k, 2 * k + 2) if len(robot.closures) > 1 else slice(None)
         assert len(set(np.sign(np.linalg.det(P[:, part, part])))) == 1
@@ -100,7 +100,7 @@ def test_a_parallelogram_is_sampled_as_one() -> None:
     loop = loop_map(robot)
     assert loop is not None
     q = random_samples(robot, 500, 0).q
-    y = loop.paths(q).y
+    y = loop.follow_paths(q).y
     assert ((q > 0.0) & (q < math.pi)).all()
     assert np.ptp(q) > 2.0
     np.testing.assert_allclose(y[:, 1:], q * [-1.0, 1.0], atol=1e-13)

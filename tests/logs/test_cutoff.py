@@ -3,14 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynid.logs.cutoff import Choice, choose_cutoff
+from dynid.logs.cutoff import CutoffChoice, choose_cutoff
 from dynid.logs.log import Samples
 from dynid.logs.ordering import concatenate_samples
 from dynid.logs.survey import survey
 from log_makers import arm, log_of, recording
 
 
-def choice(samples: Samples) -> Choice:
+def choice(samples: Samples) -> CutoffChoice:
     return choose_cutoff(survey(log_of(samples), arm(samples.q.shape[1])))
 
 

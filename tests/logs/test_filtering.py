@@ -44,9 +44,9 @@ def test_a_delay_is_taken_back(delay: float, cutoff: float | None) -> None:
     treatment = Treatment(200.0, cutoff, smooth=cutoff is not None, delay=delay)
     prepared = prepare_window(whole(x), treatment, (x.t - delay)[:, None])
     assert_allclose(prepared.measured[:, 0], prepared.motion.t, atol=1e-12)
-    assert len(prepared.motion) == 1000 - treatment.lag
-    assert prepared.first == (treatment.lag if delay < 0.0 else 0)
-    assert treatment.lag == int(np.ceil(abs(delay) * 200.0)) <= treatment.trim
+    assert len(prepared.motion) == 1000 - treatment.delay_samples
+    assert prepared.first == (treatment.delay_samples if delay < 0.0 else 0)
+    assert treatment.delay_samples == int(np.ceil(abs(delay) * 200.0)) <= treatment.trim
 
 
 @pytest.mark.parametrize("core", [(0, 300), (7, 255), (120, 121), (121, 122), (50, 50)])
@@ -74,5 +74,5 @@ def test_properties_hang_together() -> None:
         for cutoff in (0.5, 3.0, 0.2 * rate, 0.45 * rate):
             for delay in (0.0, 0.01):
                 treatment = Treatment(rate, cutoff, delay=delay)
-                assert treatment.context >= treatment.trim >= treatment.lag
+                assert treatment.context >= treatment.trim >= treatment.delay_samples
                 assert treatment.shortest > 2 * treatment.trim

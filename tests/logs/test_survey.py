@@ -220,7 +220,9 @@ def test_velocities_that_are_none_are_refused_on_coarse_encoders_too(step: float
 
 def test_an_encoder_that_flickers_stands() -> None:
     for kind in ("one step", "few steps of 12 bits", "few steps of 10 bits"):
-        assert survey(at_rest(kind, 100.0), arm(2)).standing(np.ones(2)).tolist() == [False, True]
+        assert survey(at_rest(kind, 100.0), arm(2)).standing_joints(np.ones(2)).tolist() == [False, True]
     grid = np.array([[x, y] for x in (0.0, 0.5, 1.0) for y in (0.0, 0.4, 0.8)])  # postures on a grid are no flicker
     rest = np.zeros_like(grid)
-    assert not survey(Log(np.arange(9.0), grid, v=rest, a=rest, tau=1.0 + grid), arm(2)).standing(np.ones(2)).any()
+    assert (
+        not survey(Log(np.arange(9.0), grid, v=rest, a=rest, tau=1.0 + grid), arm(2)).standing_joints(np.ones(2)).any()
+    )

@@ -24,7 +24,7 @@ from dynid.report.page import plotly_script
 from dynid.report.replay import replay_logs
 from dynid.report.sections.fit import friction_curve
 from dynid.report.sections.parameters import nominal_values, weighted_singular_values
-from dynid.report.write import Compared
+from dynid.report.write import ComparedResults
 from dynid.robot.load import bundled_robots
 from dynid.robot.transform import Array
 from frictions import PLAIN, truth, with_friction
@@ -294,12 +294,12 @@ def test_several_results_stand_side_by_side(tmp_path: Path) -> None:
 
 def test_results_differ_by_combined_deviations() -> None:
     first, other = result("torque"), result("momentum")
-    compared = Compared.of([first, other], None, UNKNOWN_ORIGIN)
+    compared = ComparedResults.of([first, other], None, UNKNOWN_ORIGIN)
     for name in first.names:
         k, m = first.names.index(name), other.names.index(name)
         expected = abs(first.values[k] - other.values[m]) / np.hypot(first.sigma[k], other.sigma[m])
         assert compared.dispute(name) == pytest.approx(expected, rel=1e-12)
-    plate = Compared.of([first, result("reaction")], None, UNKNOWN_ORIGIN)
+    plate = ComparedResults.of([first, result("reaction")], None, UNKNOWN_ORIGIN)
     shared = set(first.names) & set(result("reaction").names)
     assert any(np.isnan(plate.dispute(name)) for name in shared)  # ZZ1: rotors are not felt by the base
 

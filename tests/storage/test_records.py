@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dynid.errors import DynidError
-from dynid.estimation.identification import Flat
+from dynid.estimation.identification import FlatField
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.records import DAMAGE, ROW, Form, Limit, Null, Numbers, build, describe_damage, dump, json_text
 
@@ -43,8 +43,8 @@ class Whole:
     other: Annotated[Row, ROW] | None = None
     secret: int = 7
 
-    values = Flat(Part, lambda x: x.values)
-    total = Flat(Part, lambda x: x.total)
+    values = FlatField(Part, lambda x: x.values)
+    total = FlatField(Part, lambda x: x.total)
 
 
 Stored = Annotated[Whole, Form(("dynid test", 1), flat=("part",), drop=("secret",))]

@@ -98,7 +98,7 @@ def _parse_instant(log: Log, text: str, word: str | None, length: float) -> floa
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reader:
+class LogReader:
     """Reads the logs of one command, all with the same options; a file that is named twice is opened once."""
 
     robot: Robot
@@ -112,7 +112,7 @@ class Reader:
     @staticmethod
     def of(
         robot: Robot, column: Sequence[str], units: Sequence[str], gear: str | None, gain: str | None, topic: str | None
-    ) -> Reader:
+    ) -> LogReader:
         """Check the options."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
         if gains is not None and len(gains) not in (1, robot.n):
@@ -121,9 +121,9 @@ class Reader:
                 gain=gain, count=len(gains), n=robot.n,
             )  # fmt: skip
         whole = gains[0] if gains is not None and len(gains) == 1 else gains
-        return Reader(robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic)
+        return LogReader(robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic)
 
-    def read(self, word: str) -> Log:
+    def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE."""
         name, ranges = split_range(word)
         if name not in self.opened:
@@ -143,7 +143,7 @@ class Reader:
         return log
 
 
-def parse_validate(words: Sequence[str], reader: Reader) -> list[Log] | float | None:
+def parse_validate(words: Sequence[str], reader: LogReader) -> list[Log] | float | None:
     """Other logs, or the share of every log to hold out: `35%` or `0.35`."""
     shares = [word for word in words if not Path(word).exists() and re.fullmatch(_NUMBER, word)]
     if shares and len(words) > 1:
@@ -152,7 +152,7 @@ def parse_validate(words: Sequence[str], reader: Reader) -> list[Log] | float | 
             "logs", shares=shares[0],
         )  # fmt: skip
     if not shares:
-        return [reader.read(word) for word in words] or None
+        return [reader.read_log(word) for word in words] or None
     share = float(shares[0].rstrip("%")) / (100.0 if shares[0].endswith("%") else 1.0)
     if not 0.0 < share < 1.0:
         raise DynidError(

@@ -83,7 +83,7 @@ class Outputs:
         self.written: list[str] = []
         self.failed: list[Message] = []
 
-    def put(self, path: Path | None, write: Callable[[Path], T]) -> T | None:
+    def write_file(self, path: Path | None, write: Callable[[Path], T]) -> T | None:
         """Write a file if one is asked for; a failure is kept for the end."""
         if path is None:
             return None
@@ -96,9 +96,9 @@ class Outputs:
             self.written.append(str(path))
         return done
 
-    def put_json(self, path: Path | None, data: Callable[[], object]) -> None:
+    def write_json_file(self, path: Path | None, data: Callable[[], object]) -> None:
         """Write machine-readable output if asked for."""
-        self.put(path, lambda place: write_json(place, data()))
+        self.write_file(path, lambda place: write_json(place, data()))
 
     def show(self, screen: Console, otherwise: str = "") -> None:
         """Print the names of the files that were written."""

@@ -34,7 +34,7 @@ class Power:
         """One channel."""
         return ("power",)
 
-    def seen(self, motion: Motion) -> Motion:
+    def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion as it is."""
         return motion
 
@@ -55,10 +55,10 @@ def write_rows(scene: Scene, mode: int) -> Array:
     """Rows (N, columns) of power or energy."""
     layout, out = scene.layout(mode), np.zeros((len(scene), len(scene.columns)))
 
-    def work(start: int, stop: int) -> None:
+    def run_range(start: int, stop: int) -> None:
         write_scalar_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    share_samples(len(scene), work)
+    share_samples(len(scene), run_range)
     return out
 
 
@@ -67,11 +67,11 @@ def rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array,
     layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
     weights = np.ascontiguousarray(weights)
 
-    def work(start: int, stop: int) -> None:
+    def run_range(start: int, stop: int) -> None:
         samples, part = scene.samples(start, stop), gradient.part(start, stop)
         scalar_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-    share_samples(len(scene), work)
+    share_samples(len(scene), run_range)
     return gradient
 
 
@@ -85,7 +85,7 @@ class Energy:
         """One channel."""
         return ("energy",)
 
-    def seen(self, motion: Motion) -> Motion:
+    def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion as it is; two samples are the least."""
         if len(motion) < 2:
             raise MotionError(

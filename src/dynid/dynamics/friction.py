@@ -163,7 +163,7 @@ class FrictionShapes:
         """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""
         return _sign(v / self.scale)
 
-    def settle(self, q: Array, lead: int) -> Array:
+    def initial_stops(self, q: Array, lead: int) -> Array:
         """State (w, n) of the stops at the first sample, as if the motion had come from its odd reflection."""
         widths, n = self.widths, q.shape[1]
         state = np.zeros((len(widths), n))
@@ -175,7 +175,7 @@ class FrictionShapes:
         run_stops(before, widths, state, out)
         return np.asarray(out[-1])
 
-    def run(self, q: Array, state: Array) -> Array:
+    def stops_along(self, q: Array, state: Array) -> Array:
         """Values (N, w, n) of the stops along positions, from the state at the first sample."""
         widths = self.widths
         out = np.zeros((len(q), len(widths), q.shape[1]))
@@ -220,7 +220,7 @@ def friction_rows(motion: Motion, blocks: tuple[str, ...]) -> Array:
     """
     N, n = motion.v.shape
     shapes = FrictionShapes(blocks, np.ones(n))
-    stops = shapes.run(motion.q, shapes.settle(motion.q, 0))
+    stops = shapes.stops_along(motion.q, shapes.initial_stops(motion.q, 0))
     values = shapes.values(motion.t, motion.q, motion.v, stops, np.ones((N, n)))
     rows = np.zeros((N, n, values.shape[1] * n))
     for c in range(values.shape[1]):

@@ -28,7 +28,7 @@ class MeasurementModel(Protocol):
         """Names of the rows of a sample."""
         ...
 
-    def seen(self, motion: Motion) -> Motion:
+    def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion as the model sees it."""
         ...
 

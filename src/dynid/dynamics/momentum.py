@@ -29,7 +29,7 @@ class LagrangianGradient:
         """One per active joint; a floating base adds six."""
         return joint_channels(robot)
 
-    def seen(self, motion: Motion) -> Motion:
+    def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion as it is."""
         return motion
 
@@ -46,11 +46,11 @@ class LagrangianGradient:
         weights_tree = weights_on_tree(scene, weights)
         layout, gradient = scene.layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
-        def work(start: int, stop: int) -> None:
+        def run_range(start: int, stop: int) -> None:
             samples, part = scene.samples(start, stop), gradient.part(start, stop)
             lagrangian_rows_adjoint(scene.geometry, layout, samples, weights_tree[start:stop], part)
 
-        share_samples(len(scene), work)
+        share_samples(len(scene), run_range)
         if scene.tree is None or not scene.robot.closures:
             return gradient_by_active(scene, gradient)
         joint_weights = weights[:, scene.base_rows :]
@@ -72,10 +72,10 @@ def _write_rows(scene: Scene) -> Array:
     layout = scene.layout(MOMENTUM)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
-    def work(start: int, stop: int) -> None:
+    def run_range(start: int, stop: int) -> None:
         write_lagrangian_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    share_samples(len(scene), work)
+    share_samples(len(scene), run_range)
     return out
 
 

@@ -38,7 +38,7 @@ class Reaction:
             )  # fmt: skip
         return BASE_CHANNELS if robot.sensor is None else robot.sensor.channels
 
-    def seen(self, motion: Motion) -> Motion:
+    def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion as it is."""
         return motion
 
@@ -46,10 +46,10 @@ class Reaction:
         """Reactions per unit of each parameter."""
         layout, out = _base_rows_layout(scene), np.zeros((len(scene), 6, len(scene.columns)))
 
-        def work(start: int, stop: int) -> None:
+        def run_range(start: int, stop: int) -> None:
             write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-        share_samples(len(scene), work)
+        share_samples(len(scene), run_range)
         sensor = scene.robot.sensor
         return out if sensor is None else np.asarray(np.einsum("cw,Nwp->Ncp", sensor.map, out, optimize=True))
 
@@ -60,11 +60,11 @@ class Reaction:
         if sensor is not None:
             weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
 
-        def work(start: int, stop: int) -> None:
+        def run_range(start: int, stop: int) -> None:
             samples, part = scene.samples(start, stop), gradient.part(start, stop)
             joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-        share_samples(len(scene), work)
+        share_samples(len(scene), run_range)
         return gradient_by_active(scene, gradient)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:

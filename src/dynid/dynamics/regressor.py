@@ -58,7 +58,7 @@ def regressor(robot: Robot, motion: Motion, *, model: str = "torque", rotor_iner
     Columns are `robot.parameter_names`, without the Ia entries for `rotor_inertia=False`.
     """
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
-    return _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.seen(motion))))
+    return _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.observed_motion(motion))))
 
 
 def regressor_chunks(
@@ -68,10 +68,10 @@ def regressor_chunks(
     if size < 1:
         raise ModelError("chunk_size_not_positive", "a chunk needs at least one sample, got {size}", size=size)
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
-    chosen.seen(motion)
+    chosen.observed_motion(motion)
     for start in range(0, max(1, len(motion) - chosen.overlap), size):
         part = motion[start : start + size + chosen.overlap]
-        yield _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.seen(part))))
+        yield _regressor_of_rows(blank, chosen.rows(stage.scene(chosen.observed_motion(part))))
 
 
 def regressor_adjoint(
@@ -82,7 +82,7 @@ def regressor_adjoint(
     weights has the shape of `regressor(...).matrix`.
     """
     chosen, stage, blank = _prepare_model(robot, model, rotor_inertia)
-    scene = stage.scene(chosen.seen(motion))
+    scene = stage.scene(chosen.observed_motion(motion))
     return chosen.adjoint(scene, _checked_weights(scene, chosen, blank, weights))
 
 

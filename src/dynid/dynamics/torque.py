@@ -29,7 +29,7 @@ class JointRows:
         """One per active joint; a floating base adds the wrench on it."""
         return joint_channels(robot)
 
-    def seen(self, motion: Motion) -> Motion:
+    def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion as it is."""
         return motion
 
@@ -64,10 +64,10 @@ def write_picked(scene: Scene, pick: Integers, place: Integers, out: Array) -> N
 
     layout = scene.layout(TORQUE)
 
-    def work(start: int, stop: int) -> None:
+    def run_range(start: int, stop: int) -> None:
         write_picked_rows(scene.geometry, layout, scene.samples(start, stop), pick, place, out[start:stop])
 
-    share_samples(len(scene), work)
+    share_samples(len(scene), run_range)
 
 
 def write_tree_rows(scene: Scene, mode: int) -> Array:
@@ -75,10 +75,10 @@ def write_tree_rows(scene: Scene, mode: int) -> Array:
     layout = scene.layout(mode)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
-    def work(start: int, stop: int) -> None:
+    def run_range(start: int, stop: int) -> None:
         write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    share_samples(len(scene), work)
+    share_samples(len(scene), run_range)
     return out
 
 
@@ -86,11 +86,11 @@ def tree_rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, A
     """Gradient of sum(weights * tree rows) by the tree's q, v, a."""
     layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
-    def work(start: int, stop: int) -> None:
+    def run_range(start: int, stop: int) -> None:
         samples, part = scene.samples(start, stop), gradient.part(start, stop)
         joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-    share_samples(len(scene), work)
+    share_samples(len(scene), run_range)
     return gradient
 
 
@@ -100,7 +100,7 @@ def tree_rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, A
 class Static(JointRows):
     """The torque model with all velocities set to zero."""
 
-    def seen(self, motion: Motion) -> Motion:
+    def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion with zero velocities."""
         return at_rest(motion)
 

@@ -214,14 +214,14 @@ def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
     honest = [run for run in tied if run.estimator != "ridge"] or tied
     least = min(run.relative_deviation for run in honest)
     close = [run for run in honest if run.relative_deviation <= max(ALIKE * least, least + EXACT)]
-    return next((run for run in close if _is_plain(run)), min(close, key=lambda run: run.relative_deviation))
+    return next((run for run in close if _is_wls_torque_run(run)), min(close, key=lambda run: run.relative_deviation))
 
 
 def _is_trustworthy(run: EstimatorRun) -> bool:
     return run.found.verdict.level != "do not trust" and run.error <= USABLE_MEAN
 
 
-def _is_plain(run: EstimatorRun) -> bool:
+def _is_wls_torque_run(run: EstimatorRun) -> bool:
     return (run.model, run.estimator) == ("torque", "wls")
 
 

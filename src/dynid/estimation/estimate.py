@@ -18,7 +18,7 @@ from dynid.estimation.diagnostics.plausibility import find_placement, find_scale
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
-from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, Shaken, assess_evidence
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, ShakenJoint, assess_evidence
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife, without_ends
@@ -64,7 +64,7 @@ SURE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SolvedState:
     """A solved state with all that was found on the way.
 
     sums: names of unknowns that stand for several; warnings: of the way of solving; deviations: None where the
@@ -255,7 +255,7 @@ class Outcome:
         joints = equation.joints if equation.options.has_torques else range(equation.robot.n)
         return tuple(equation.robot.joint_names[j] for j in joints)
 
-    def _shaken_joints(self) -> list[Shaken]:
+    def _shaken_joints(self) -> list[ShakenJoint]:
         """Joints whose friction is off by more than a standard deviation because encoder noise shakes them."""
         random = self.solution.covariance if self.deviations is None else self.deviations.covariance
         sigma, equation = np.sqrt(np.diag(random)), self.state.equation
@@ -265,7 +265,9 @@ class Outcome:
             off = {k: abs(tremor.shifts[k]) / sigma[k] for k in friction if abs(tremor.shifts[k]) > sigma[k] > 0.0}
             if off:
                 names = self._names_at(sorted(off, key=lambda k: -off[k]))
-                found.append(Shaken(equation.robot.joint_names[tremor.joint], names, tremor.speed, max(off.values())))
+                found.append(
+                    ShakenJoint(equation.robot.joint_names[tremor.joint], names, tremor.speed, max(off.values()))
+                )
         return found
 
     def _weak_parameters(self) -> list[str]:
@@ -442,7 +444,7 @@ def estimate(
         *unidentifiable,
         *describe_unidentifiable(equation, unknowns, solution.regrouping, _mean_posture(state)),
     )
-    return Outcome(
+    return SolvedState(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),

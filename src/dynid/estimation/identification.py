@@ -197,7 +197,7 @@ P = TypeVar("P")
 T = TypeVar("T")
 
 
-class Flat(Generic[P, T]):
+class FlatField(Generic[P, T]):
     """A flat name of a part's field: `values = Flat(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
 
     def __init__(self, part: type[P], get: Callable[[P], T]) -> None:
@@ -207,10 +207,10 @@ class Flat(Generic[P, T]):
         self.__doc__ = f"The same as `{self.part}.{name}`."
 
     @overload
-    def __get__(self, result: None, owner: type) -> Flat[P, T]: ...
+    def __get__(self, result: None, owner: type) -> FlatField[P, T]: ...
     @overload
     def __get__(self, result: object, owner: type) -> T: ...
-    def __get__(self, result: object | None, owner: type) -> T | Flat[P, T]:
+    def __get__(self, result: object | None, owner: type) -> T | FlatField[P, T]:
         return self if result is None else self.get(getattr(result, self.part))
 
 
@@ -231,46 +231,46 @@ class Identification:
     diagnostics: Diagnostics
     provenance: Provenance
 
-    equation = Flat(Estimate, lambda x: x.equation)
-    names = Flat(Estimate, lambda x: x.names)
-    units = Flat(Estimate, lambda x: x.units)
-    values = Flat(Estimate, lambda x: x.values)
-    sigma = Flat(Estimate, lambda x: x.sigma)
-    white_sigma = Flat(Estimate, lambda x: x.white_sigma)
-    covariance = Flat(Estimate, lambda x: x.covariance)
-    systematic = Flat(Estimate, lambda x: x.systematic)
-    quantile = Flat(Estimate, lambda x: x.quantile)
-    groups = Flat(Estimate, lambda x: x.groups)
-    rank = Flat(Estimate, lambda x: x.rank)
-    base_rank = Flat(Estimate, lambda x: x.base_rank)
-    condition = Flat(Estimate, lambda x: x.condition)
-    base_condition = Flat(Estimate, lambda x: x.base_condition)
-    bounds = Flat(Estimate, lambda x: x.bounds)
-    noise = Flat(Estimate, lambda x: x.noise)
-    fit = Flat(Estimate, lambda x: x.fit)
-    friction = Flat(Estimate, lambda x: x.friction)
-    essential = Flat(Estimate, lambda x: x.essential)
-    essential_values = Flat(Estimate, lambda x: x.essential_values)
-    factors = Flat(Estimate, lambda x: x.factors)
-    relative_sigma = Flat(Estimate, lambda x: x.relative_sigma)
-    intervals = Flat(Estimate, lambda x: x.intervals)
-    correlation = Flat(Estimate, lambda x: x.correlation)
-    verdict = Flat(Diagnostics, lambda x: x.verdict)
-    warnings = Flat(Diagnostics, lambda x: x.warnings)
-    notes = Flat(Diagnostics, lambda x: x.notes)
-    unidentifiable = Flat(Diagnostics, lambda x: x.unidentifiable)
-    trials = Flat(Diagnostics, lambda x: x.trials)
-    checks = Flat(Diagnostics, lambda x: x.checks)
-    findings = Flat(Diagnostics, lambda x: x.findings)
-    found_delay = Flat(Diagnostics, lambda x: x.found_delay)
-    torques = Flat(Diagnostics, lambda x: x.torques)
-    model = Flat(Provenance, lambda x: x.model)
-    estimator = Flat(Provenance, lambda x: x.estimator)
-    cutoff = Flat(Provenance, lambda x: x.cutoff)
-    cutoff_reason = Flat(Provenance, lambda x: x.cutoff_reason)
-    delay = Flat(Provenance, lambda x: x.delay)
-    version = Flat(Provenance, lambda x: x.version)
-    origin = Flat(Provenance, lambda x: x.origin)
+    equation = FlatField(Estimate, lambda x: x.equation)
+    names = FlatField(Estimate, lambda x: x.names)
+    units = FlatField(Estimate, lambda x: x.units)
+    values = FlatField(Estimate, lambda x: x.values)
+    sigma = FlatField(Estimate, lambda x: x.sigma)
+    white_sigma = FlatField(Estimate, lambda x: x.white_sigma)
+    covariance = FlatField(Estimate, lambda x: x.covariance)
+    systematic = FlatField(Estimate, lambda x: x.systematic)
+    quantile = FlatField(Estimate, lambda x: x.quantile)
+    groups = FlatField(Estimate, lambda x: x.groups)
+    rank = FlatField(Estimate, lambda x: x.rank)
+    base_rank = FlatField(Estimate, lambda x: x.base_rank)
+    condition = FlatField(Estimate, lambda x: x.condition)
+    base_condition = FlatField(Estimate, lambda x: x.base_condition)
+    bounds = FlatField(Estimate, lambda x: x.bounds)
+    noise = FlatField(Estimate, lambda x: x.noise)
+    fit = FlatField(Estimate, lambda x: x.fit)
+    friction = FlatField(Estimate, lambda x: x.friction)
+    essential = FlatField(Estimate, lambda x: x.essential)
+    essential_values = FlatField(Estimate, lambda x: x.essential_values)
+    factors = FlatField(Estimate, lambda x: x.factors)
+    relative_sigma = FlatField(Estimate, lambda x: x.relative_sigma)
+    intervals = FlatField(Estimate, lambda x: x.intervals)
+    correlation = FlatField(Estimate, lambda x: x.correlation)
+    verdict = FlatField(Diagnostics, lambda x: x.verdict)
+    warnings = FlatField(Diagnostics, lambda x: x.warnings)
+    notes = FlatField(Diagnostics, lambda x: x.notes)
+    unidentifiable = FlatField(Diagnostics, lambda x: x.unidentifiable)
+    trials = FlatField(Diagnostics, lambda x: x.trials)
+    checks = FlatField(Diagnostics, lambda x: x.checks)
+    findings = FlatField(Diagnostics, lambda x: x.findings)
+    found_delay = FlatField(Diagnostics, lambda x: x.found_delay)
+    torques = FlatField(Diagnostics, lambda x: x.torques)
+    model = FlatField(Provenance, lambda x: x.model)
+    estimator = FlatField(Provenance, lambda x: x.estimator)
+    cutoff = FlatField(Provenance, lambda x: x.cutoff)
+    cutoff_reason = FlatField(Provenance, lambda x: x.cutoff_reason)
+    delay = FlatField(Provenance, lambda x: x.delay)
+    version = FlatField(Provenance, lambda x: x.version)
+    origin = FlatField(Provenance, lambda x: x.origin)
 
     def __repr__(self) -> str:
         return (
@@ -370,14 +370,14 @@ class Identification:
         N, n = motion.q.shape
         torque, width = np.full((N, n), np.nan), np.full((N, n), np.nan)
         step = float(np.median(np.diff(motion.t))) if N > 1 else 1.0
-        positions = equation.motor(motion.q)
-        state = equation.shapes.settle(positions, int(LEAD / step))
+        positions = equation.to_motor_side(motion.q)
+        state = equation.shapes.initial_stops(positions, int(LEAD / step))
         covariance = (
             self._log_averaging_matrix @ self.covariance @ self._log_averaging_matrix.T if band else np.zeros((0, 0))
         )
         for start in range(0, N, CHUNK):
             first, stop = max(0, start - 1), min(N, start + CHUNK)  # one sample more on each side, for `lag`
-            stops = equation.shapes.run(positions[first : stop + 1], state)
+            stops = equation.shapes.stops_along(positions[first : stop + 1], state)
             state = stops[stop - 1 - first]
             wide = equation.write(motion[first : stop + 1], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):

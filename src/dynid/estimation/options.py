@@ -193,7 +193,7 @@ class Options:
         """Joints whose torques are used, as numbers."""
         return tuple(j for j, name in enumerate(robot.joint_names) if self.joints is None or name in self.joints)
 
-    def of_rows(self) -> Options:
+    def row_options(self) -> Options:
         """Return those that decide about the rows of an equation, all others at their defaults."""
         return Options(
             model=self.model, window=self.window, quadrature=self.quadrature, unknown=self.unknown,
@@ -252,7 +252,7 @@ class Options:
 
     def context(self, treatment: Treatment) -> int:
         """Samples that a row needs on each side beyond those of its filters."""
-        return treatment.thinning * (self.half(treatment) + POINTS // 2 + 1) if self.is_integral else 0
+        return treatment.downsampling * (self.half(treatment) + POINTS // 2 + 1) if self.is_integral else 0
 
     def stride(self, treatment: Treatment) -> int:
         """Instants of the thinned rate from row to row, at least."""

@@ -20,7 +20,7 @@ from dynid.robot.transform import Array
 NAMES = ("condition", "frobenius", "scaling", "condition+scaling", "a", "d", "e")
 
 
-class Smooth(NamedTuple):
+class SmoothValue(NamedTuple):
     """A smooth value and its slope by W, (rows, b); beside them the true figure, to the digits that W'W leaves."""
 
     value: float
@@ -35,7 +35,7 @@ class Criterion(Protocol):
         """The true figure."""
         ...
 
-    def smooth(self, W: Array, sharpness: float) -> Smooth:
+    def smooth(self, W: Array, sharpness: float) -> SmoothValue:
         """Logarithm of the smooth stand-in, and its slope."""
         ...
 
@@ -54,7 +54,7 @@ def scaling_number(W: Array, mask: NDArray[np.bool_]) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spectral:
+class SpectralCriterion:
     """A criterion of the eigenvalues of W'W: `true` of the singular values, `stand_in` its logarithm and slope.
 
     stand_in(lam, p) gives the value and its derivative by each eigenvalue lam of W'W.
@@ -68,7 +68,7 @@ class Spectral:
         """The true figure."""
         return self.true(np.asarray(np.linalg.svd(self._weighted(W), compute_uv=False), dtype=np.float64))
 
-    def smooth(self, W: Array, sharpness: float) -> Smooth:
+    def smooth(self, W: Array, sharpness: float) -> SmoothValue:
         """Through the eigenvectors of W'W: df/dW = 2 W V diag(f') V'."""
         A = self._weighted(W)
         lam, V = np.linalg.eigh(A.T @ A)
@@ -76,7 +76,7 @@ class Spectral:
         value, slope = self.stand_in(lam, sharpness)
         by_A = (A @ (V * (2.0 * slope))) @ V.T
         figure = self.true(np.sqrt(lam[::-1]))
-        return Smooth(value, by_A if self.noise is None else by_A / self.noise[:, None], figure)
+        return SmoothValue(value, by_A if self.noise is None else by_A / self.noise[:, None], figure)
 
     def _weighted(self, W: Array) -> Array:
         return W if self.noise is None else W / self.noise[:, None]
@@ -122,7 +122,7 @@ def _largest_variance(lam: Array, p: float) -> tuple[float, Array]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
+class ScalingCriterion:
     """Weighted sum l1 Cond + l2 S (Gautier & Khalil 1992, eq. 20); mask (rows, b): entries not structurally zero."""
 
     l1: float
@@ -134,12 +134,12 @@ class Scaling:
         total = self.l2 * scaling_number(W, self.mask) if self.l2 else 0.0
         return total + (self.l1 * condition_number(W) if self.l1 else 0.0)
 
-    def smooth(self, W: Array, sharpness: float) -> Smooth:
+    def smooth(self, W: Array, sharpness: float) -> SmoothValue:
         """Logarithm of l1 Cond_p + l2 S_p."""
         parts: list[tuple[float, float, Array]] = []
         figure = 0.0
         if self.l1:
-            value, slope, condition = Spectral(_condition_of, _condition).smooth(W, sharpness)
+            value, slope, condition = SpectralCriterion(_condition_of, _condition).smooth(W, sharpness)
             parts.append((self.l1, value, slope))
             figure += self.l1 * condition
         if self.l2:
@@ -150,7 +150,7 @@ class Scaling:
         shares = np.exp(logs - top)
         total = shares.sum()
         by = sum((share / total) * slope for share, (_, _, slope) in zip(shares, parts, strict=True))
-        return Smooth(float(top + np.log(total)), np.asarray(by), figure)
+        return SmoothValue(float(top + np.log(total)), np.asarray(by), figure)
 
 
 def _smooth_scaling(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float, Array]:
@@ -199,24 +199,24 @@ def find_criterion(
     condition, frobenius (of W'W), scaling, condition+scaling (weights l1, l2), and with noise (rows,) as weights
     a (trace of the covariance), d (its mean log eigenvalue), e (its largest eigenvalue).
     """
-    spectral: dict[str, Spectral] = {
-        "condition": Spectral(_condition_of, _condition),
-        "frobenius": Spectral(_frobenius_of, _frobenius),
-        "a": Spectral(_trace_of, _trace, noise),
-        "d": Spectral(_determinant_of, _determinant, noise),
-        "e": Spectral(_largest_variance_of, _largest_variance, noise),
+    spectral: dict[str, SpectralCriterion] = {
+        "condition": SpectralCriterion(_condition_of, _condition),
+        "frobenius": SpectralCriterion(_frobenius_of, _frobenius),
+        "a": SpectralCriterion(_trace_of, _trace, noise),
+        "d": SpectralCriterion(_determinant_of, _determinant, noise),
+        "e": SpectralCriterion(_largest_variance_of, _largest_variance, noise),
     }
     if name in spectral:
         return spectral[name]
     if name == "scaling":
-        return Scaling(0.0, 1.0, mask)
+        return ScalingCriterion(0.0, 1.0, mask)
     if name == "condition+scaling":
         if min(weights) < 0.0 or max(weights) <= 0.0:
             raise ExcitationError(
                 "invalid_criterion_weights", "weights of condition and scaling must not be negative nor both zero, "
                 "got {weights!s}", weights=weights,
             )  # fmt: skip
-        return Scaling(*weights, mask)
+        return ScalingCriterion(*weights, mask)
     raise ExcitationError(
         "unknown_criterion", "there is no criterion '{criterion}'", "criteria are {criteria}", criterion=name,
         criteria=list(NAMES),

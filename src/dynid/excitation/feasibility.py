@@ -46,7 +46,7 @@ class Effort:
 
     def penalty(self, motion: Motion) -> tuple[float, tuple[Array, Array, Array]]:
         """Squares of what exceeds the limits, mean over samples, and its gradient by q, v, a."""
-        rows = self.rows.along(motion)
+        rows = self.rows.rows_along(motion)
         tau = (rows.matrix() @ self.XB).reshape(len(motion), -1)
         over = np.maximum(np.abs(tau) / self.limit - _SAFETY, 0.0)
         if not over.any():

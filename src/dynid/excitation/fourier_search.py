@@ -98,7 +98,7 @@ class FourierProblem:
         """Middle of each joint's range, 0 where it has none, (n,)."""
         return middle_and_half(self.limits)[0]
 
-    def judge(self, rows: int) -> Criterion:
+    def criterion_for(self, rows: int) -> Criterion:
         """Return the criterion for a matrix of so many rows."""
         noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.channels)
         return find_criterion(self.criterion, weights=self.weights, mask=self.rows.mask(rows), noise=noise)
@@ -116,7 +116,7 @@ class FourierProblem:
         """The criterion itself."""
         t, basis = self.instants(2 * SAMPLES)
         W = self.rows.matrix(self.motion(y, basis, t))
-        return self.judge(len(W)).value(W)
+        return self.criterion_for(len(W)).value(W)
 
     def use(self, y: Array) -> Array:
         """Exact peak over limit of each joint over all time, (n,)."""
@@ -143,7 +143,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
     t, basis = problem.instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
     bounded = BoundedCoefficients.of(problem.instants(INSTANTS * problem.harmonics)[1], problem.limits)
     W = problem.rows.matrix(problem.motion(np.zeros((problem.rows.robot.n, 2 * problem.harmonics + 1)), basis, t))
-    judge, columns = problem.judge(len(W)), W.shape[1]
+    judge, columns = problem.criterion_for(len(W)), W.shape[1]
     x = random_coefficients(problem, seed)
     shape = x.shape
     smooth_rows = _rows_with_slopes(problem)
@@ -155,9 +155,9 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         x = flat.reshape(shape)
         y, _ = bounded.apply(x, tight)
         motion = problem.motion(y, basis, t)
-        rows = smooth_rows.along(motion)
+        rows = smooth_rows.rows_along(motion)
         value, slope, figure = judge.smooth(rows.matrix(), sharp)
-        recorder.see(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
+        recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = rows.adjoint(slope)
         if problem.effort is not None:
             extra, more = problem.effort.penalty(motion)
@@ -169,7 +169,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
     def keep(intermediate_result: scipy.optimize.OptimizeResult) -> None:
         nonlocal x
         x = np.array(intermediate_result.x).reshape(shape)
-        recorder.step()
+        recorder.end_iteration()
 
     tight = STAGES[0][1]
     for sharp, tight, steps in STAGES:
@@ -193,7 +193,7 @@ def _rows_with_slopes(problem: FourierProblem) -> BaseRows:
     if "scaling" in problem.criterion:
         return problem.rows
     fastest = np.minimum(problem.limits.velocity, problem.limits.acceleration * problem.period / (2.0 * np.pi))
-    return problem.rows.rounded(ROUNDED * fastest)
+    return problem.rows.with_rounded_signs(ROUNDED * fastest)
 
 
 def fine_rate(problem: FourierProblem) -> float:

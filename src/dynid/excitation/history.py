@@ -148,13 +148,13 @@ class Recorder:
     latest: float = math.nan
     began: float = field(default_factory=time.monotonic)
 
-    def see(self, value: float) -> None:
+    def record_value(self, value: float) -> None:
         """The criterion where the search has just been; the very first place is noted as iteration 0."""
         self.latest = value
         if not self.iterations and not self.count:
             self._record()
 
-    def step(self) -> None:
+    def end_iteration(self) -> None:
         """An iteration is over: the place seen last is its result."""
         self.count += 1
         if self.count % self.stride == 0:

@@ -110,10 +110,14 @@ class PointVariables:
     @property
     def scales(self) -> Array:
         """Half widths of position, velocity and acceleration, (3, 1, n)."""
-        a = np.where(np.isfinite(self.box.acceleration), self.box.acceleration, 4.0 * self.box.speed / self.box.segment)
+        a = np.where(
+            np.isfinite(self.box.acceleration),
+            self.box.acceleration,
+            4.0 * self.box.speed / self.box.usual_segment_time,
+        )
         return np.stack([self.box.reach, self.box.speed, a])[:, None, :]
 
-    def start(self, rng: np.random.Generator) -> Array:
+    def random_start(self, rng: np.random.Generator) -> Array:
         """A slow walk with random velocities."""
         shape = (self.points, len(self.box.reach))
         x = np.stack([slow_walk(shape, rng), rng.uniform(-1.0, 1.0, shape)])
@@ -130,11 +134,11 @@ class PointVariables:
             return times
         way = np.abs(self.box.middle + 0.98 * self.box.reach * x[[0, -1]] - self.rest)
         needed = np.maximum(2.0 * way / self.box.speed, np.sqrt(6.0 * way / self.box.acceleration)).max(axis=1)
-        share = np.log(np.maximum(needed, self.box.segment) / self.box.segment) / SPREAD
+        share = np.log(np.maximum(needed, self.box.usual_segment_time) / self.box.usual_segment_time) / SPREAD
         times[[0, -1]] = SPREAD * np.arctanh(np.minimum(share, 0.9))
         return times
 
-    def place(self, z: Array) -> PointsShape:
+    def points_at(self, z: Array) -> PointsShape:
         """Points, and the path through them where they move."""
         shape = (self.points, len(self.box.reach))
         size = shape[0] * shape[1]
@@ -145,12 +149,12 @@ class PointVariables:
         rest = self.box.reach * np.sin(z[3 * size : -self.points - 1].reshape(2, -1))
         if self.rest is not None:
             rest = np.tile(self.rest - self.box.middle, (2, 1))
-        u = self.box.segment * np.exp(SPREAD * np.tanh(z[-self.points - 1 :] / SPREAD))
+        u = self.box.usual_segment_time * np.exp(SPREAD * np.tanh(z[-self.points - 1 :] / SPREAD))
         still = np.zeros((1, shape[1]))
         q = np.concatenate([rest[:1], q, rest[1:]]) + self.box.middle
         return points_of_path(Quintics(u, q, *(np.concatenate([still, x, still]) for x in (v, a))))
 
-    def pull(self, z: Array, by: tuple[Array, Array, Array], by_rest: Array, by_u: Array) -> Array:
+    def pull_back(self, z: Array, by: tuple[Array, Array, Array], by_rest: Array, by_u: Array) -> Array:
         """Slope by z from slopes by q, v, a of the points, by both positions of rest and by the segment times."""
         size = by[0].size
         parts = 3 if self.moving else 2
@@ -162,5 +166,5 @@ class PointVariables:
         if self.rest is not None:
             rest = np.zeros_like(rest)
         y = np.tanh(z[-self.points - 1 :] / SPREAD)
-        u = self.box.segment * np.exp(SPREAD * y)
+        u = self.box.usual_segment_time * np.exp(SPREAD * y)
         return np.concatenate([slope, rest.ravel(), by_u * u * (1.0 - y**2)])

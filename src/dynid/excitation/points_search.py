@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from dynid.errors import DeadPointError, ExcitationError, LoopError
-from dynid.excitation.criteria import Criterion, Smooth, condition_number, find_criterion
+from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, find_criterion
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
 from dynid.excitation.points import PointsShape, PointVariables
@@ -31,7 +31,7 @@ ITERATIONS = 320
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class HomotopyStage:
     """One step of the homotopy: sharpness of the norms, softness of small entries, weight of broken limits.
 
     Softness is a part of the largest entry of W at the stage's start, kept as `size`.
@@ -45,7 +45,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Goal:
+class SmoothedCriterion:
     """A criterion on its way from soft to sharp.
 
     Entries of W that change sign are walls to the scaling S = max|Wij| / min|Wij|: softened ones,
@@ -58,26 +58,28 @@ class Goal:
     weights: tuple[float, float]
 
     @staticmethod
-    def of(name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None) -> Goal:
+    def of(
+        name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None
+    ) -> SmoothedCriterion:
         """The goal of this name for a matrix of so many rows."""
         mask = rows.mask(count)
         true, condition, scaling = (
             find_criterion(kind, weights=weights, mask=mask, noise=noise) for kind in (name, "condition", "scaling")
         )
         shares = {"scaling": (0.0, 1.0), "condition+scaling": weights}.get(name, (1.0, 0.0))
-        return Goal(true, condition, scaling, shares)
+        return SmoothedCriterion(true, condition, scaling, shares)
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[HomotopyStage]:
         """From a first smooth problem to one that is nearly the true figure."""
         soft = [(SHARPNESS[0], np.inf), *((SHARPNESS[0], e) for e in SOFTNESS)] if self.weights[1] > 0.0 else []
         steps = [*soft, *((p, 0.0) for p in SHARPNESS[1 if soft else 0 :])]
         penalties = np.geomspace(*PENALTIES, len(steps))
         return [
-            Stage(p, e, float(w), ITERATIONS // 2 if e else ITERATIONS)
+            HomotopyStage(p, e, float(w), ITERATIONS // 2 if e else ITERATIONS)
             for (p, e), w in zip(steps, penalties, strict=True)
         ]
 
-    def smooth(self, W: Array, stage: Stage) -> Smooth:
+    def smooth(self, W: Array, stage: HomotopyStage) -> SmoothValue:
         """Value and slope at a stage; infinite softness stands for the condition number alone."""
         if stage.softness == 0.0:
             return self.true.smooth(W, stage.sharpness)
@@ -93,7 +95,7 @@ class Goal:
         shares = np.exp(logs - top)
         total = shares.sum()
         slope = (shares[0] * c.slope + shares[1] * s.slope * (W / softened)) / total
-        return Smooth(float(top + np.log(total)), slope, figure)
+        return SmoothValue(float(top + np.log(total)), slope, figure)
 
 
 TIME_WEIGHT = 0.15
@@ -108,7 +110,7 @@ BASIS = hermite_values(np.arange(1.0, INSTANTS + 1.0) / (INSTANTS + 1.0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Search:
+class PointsSearch:
     """The problem that each start solves.
 
     tight (4, n) shrinks reach, speed, acceleration and torques at the instants tried; effort: None where no torque is
@@ -116,29 +118,29 @@ class Search:
     """
 
     rows: BaseRows
-    goal: Goal
+    goal: SmoothedCriterion
     unknowns: PointVariables
     tight: Array
     effort: Effort | None = None
 
-    def slope(self, z: Array, stage: Stage, recorder: Recorder | None = None) -> tuple[float, Array]:
+    def value_and_slope(self, z: Array, stage: HomotopyStage, recorder: Recorder | None = None) -> tuple[float, Array]:
         """Value and slope of the smooth problem at a stage; a recorder sees the true figure."""
-        shape = self.unknowns.place(z)
+        shape = self.unknowns.points_at(z)
         try:
-            rows = self.rows.along(shape.exciting_motion())
+            rows = self.rows.rows_along(shape.exciting_motion())
             over = self._excess(shape)
         except (LoopError, DeadPointError):
             return WALL, np.zeros_like(z)
         value, by_W, figure = self.goal.smooth(rows.matrix(), stage)
         if recorder is not None:
-            recorder.see(figure)
+            recorder.record_value(figure)
         gq, gv, ga = rows.adjoint(by_W)
         if shape.path is None or over is None:
-            return value, self.unknowns.pull(z, (gq, gv, ga), gq, gq)
+            return value, self.unknowns.pull_back(z, (gq, gv, ga), gq, gq)
         inner, w = slice(1, -1), stage.penalty
-        hurry = TIME_WEIGHT / (self.unknowns.box.segment * len(shape.path.u))
+        hurry = TIME_WEIGHT / (self.unknowns.box.usual_segment_time * len(shape.path.u))
         by = (gq + w * over.by_q[inner], gv + w * over.by_v[inner], ga + w * over.by_a[inner])
-        slope = self.unknowns.pull(z, by, w * over.by_q[[0, -1]], w * over.by_u + hurry)
+        slope = self.unknowns.pull_back(z, by, w * over.by_q[[0, -1]], w * over.by_u + hurry)
         return value + w * over.value + hurry * shape.path.duration, slope
 
     def _excess(self, shape: PointsShape) -> Slopes | None:
@@ -156,21 +158,21 @@ class Search:
         reach = np.maximum(x.highest - box.middle, box.middle - x.lowest) / box.reach
         return np.stack([reach, x.speed / box.speed, x.acceleration / box.acceleration])
 
-    def tighten(self, z: Array) -> Search:
+    def tighten_limits(self, z: Array) -> PointsSearch:
         """Ask for as much less as the motion has too much between the instants that are tried."""
-        shape = self.unknowns.place(z)
+        shape = self.unknowns.points_at(z)
         torque = np.ones(self.tight.shape[1])
         if self.effort is not None:
             torque = np.clip(self.effort.use(shape.motion(TORQUE_RATE)), 1.0, 1.5)
         return replace(self, tight=self.tight / np.vstack([np.maximum(self.use(shape), 1.0), torque]))
 
-    def finish(self, z: Array) -> PointsShape | None:
+    def shrink_into_limits(self, z: Array) -> PointsShape | None:
         """Shrink each joint's motion about its mid-range, or a given rest, until no limit is broken at any instant.
 
         Position, speed and acceleration of a joint shrink alike, so this always ends in a valid motion; after a
         search that ended near its limits it moves little. None where torque limits stop it however small it is.
         """
-        shape, slack = self.unknowns.place(z), 1e-12
+        shape, slack = self.unknowns.points_at(z), 1e-12
         box, rest = self.unknowns.box, self.unknowns.rest
         middle = box.middle if rest is None else rest
         while (use := self.use(shape).max(axis=0)).max() > 1.0:
@@ -182,10 +184,10 @@ class Search:
             slack *= 4.0
         return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
 
-    def sized(self, stage: Stage, z: Array) -> Stage:
+    def with_entry_scale(self, stage: HomotopyStage, z: Array) -> HomotopyStage:
         """The stage with the largest entry of W at its start."""
         try:
-            W = self.rows.matrix(self.unknowns.place(z).exciting_motion())
+            W = self.rows.matrix(self.unknowns.points_at(z).exciting_motion())
         except (LoopError, DeadPointError):
             return stage
         return replace(stage, size=float(np.abs(W).max()))
@@ -202,7 +204,7 @@ class Search:
     def descend(
         self,
         z: Array,
-        stage: Stage,
+        stage: HomotopyStage,
         time_left: Callable[[], float],
         keep: Callable[[Array], None],
         recorder: Recorder,
@@ -211,14 +213,14 @@ class Search:
 
         def note(intermediate_result: OptimizeResult) -> None:
             keep(intermediate_result.x)
-            recorder.step()
+            recorder.end_iteration()
             if time_left() <= 0.0:
                 raise StopIteration
 
         found = minimize(
-            self.slope,
+            self.value_and_slope,
             z,
-            (self.sized(stage, z), recorder),
+            (self.with_entry_scale(stage, z), recorder),
             "L-BFGS-B",
             jac=True,
             callback=note,
@@ -228,22 +230,22 @@ class Search:
 
 
 @dataclass(slots=True)
-class Best:
+class BestShape:
     """The best shape so far, and where the search is now."""
 
-    search: Search
+    search: PointsSearch
     z: Array
     shape: PointsShape | None = None
     start: Array | None = None
     value: float = np.inf
 
-    def keep(self, z: Array) -> None:
+    def remember(self, z: Array) -> None:
         """Remember where the search is."""
         self.z = np.array(z)
 
-    def offer(self) -> None:
+    def accept_if_better(self) -> None:
         """Take the shape at hand if it is better."""
-        shape = self.search.finish(self.z)
+        shape = self.search.shrink_into_limits(self.z)
         value = self.search.value(shape)
         if self.shape is None or value < self.value:
             self.shape, self.start, self.value = shape, self.z, value
@@ -284,28 +286,32 @@ class FoundPoints:
     recorder: Recorder
 
 
-def search_start(problem: tuple[Search, int], k: int, time_left: Callable[[], float]) -> tuple[float, FoundPoints]:
+def search_start(
+    problem: tuple[PointsSearch, int], k: int, time_left: Callable[[], float]
+) -> tuple[float, FoundPoints]:
     """Run all stages from start k of a seed; return the true figure and what was found."""
     search, seed = problem
     recorder = Recorder()
-    best = Best(search, search.unknowns.start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k])))
+    best = BestShape(
+        search, search.unknowns.random_start(np.random.default_rng(np.random.SeedSequence(seed).spawn(k + 1)[k]))
+    )
     for stage in search.goal.stages():
         if time_left() > 0.0:
-            best.keep(search.descend(best.z, stage, time_left, best.keep, recorder))
-    value = search.value(search.finish(best.z))
+            best.remember(search.descend(best.z, stage, time_left, best.remember, recorder))
+    value = search.value(search.shrink_into_limits(best.z))
     recorder.pause()
     return value, FoundPoints(k, best.z, recorder)
 
 
-def sharpen(best: Best, time_left: Callable[[], float], recorder: Recorder) -> None:
+def refine_best(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
     """Descend once more from the best start, against limits tightened by what was broken between instants."""
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
     for _ in range(ROUNDS):
         if time_left() <= 0.0 or best.start is None:
             return
-        best.search = best.search.tighten(best.start)
-        best.keep(best.search.descend(best.start, last, time_left, best.keep, recorder))
-        best.offer()
+        best.search = best.search.tighten_limits(best.start)
+        best.remember(best.search.descend(best.start, last, time_left, best.remember, recorder))
+        best.accept_if_better()
 
 
 # Points (q, v) whose energy differences reveal the base parameters, and a motion through them.
@@ -352,24 +358,24 @@ def design_points(
             "too_few_points", "{points} points give {rows} rows, too few for {parameters} base parameters",
             "ask for more points", points=points, rows=count, parameters=len(rows.names),
         )  # fmt: skip
-    goal = Goal.of(criterion, weights, rows, count, _noise_per_row(noise, count))
+    goal = SmoothedCriterion.of(criterion, weights, rows, count, _noise_per_row(noise, count))
     effort = effort if box.moving else None
     if rest is not None:
         _check_rest(rest, box, rows.robot.joint_names)
-    search = Search(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
+    search = PointsSearch(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
     candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
     taken = candidates.found[0][1]
-    best = Best(search, taken.z)
-    best.offer()
+    best = BestShape(search, taken.z)
+    best.accept_if_better()
     stopped = candidates.interrupted
     if not stopped:
         taken.recorder.resume()
         try:
-            sharpen(best, time_left, taken.recorder)
+            refine_best(best, time_left, taken.recorder)
         except KeyboardInterrupt:
-            best.offer()
+            best.accept_if_better()
             stopped = True
         taken.recorder.pause()
     if best.shape is None and effort is not None:
@@ -377,7 +383,7 @@ def design_points(
     if best.shape is None or not _reveals_all_parameters(rows, best.shape):
         raise ExcitationError(
             "no_revealing_points", "no points found that reveal all {parameters} base parameters; {narrowest}",
-            parameters=len(rows.names), narrowest=box.narrowest(rows.robot),
+            parameters=len(rows.names), narrowest=box.describe_narrowest(rows.robot),
         )  # fmt: skip
     if on_history is not None:
         descents = sorted(
@@ -389,9 +395,9 @@ def design_points(
     return best.shape
 
 
-def _describe_effort_failure(search: Search, z: Array, effort: Effort) -> Message:
+def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> Message:
     """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
-    holding = effort.holding(search.unknowns.place(z).exciting_motion().q)
+    holding = effort.holding(search.unknowns.points_at(z).exciting_motion().q)
     easiest = holding[np.argmin(holding.max(axis=1))]
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
     return Message(

@@ -76,30 +76,30 @@ class BaseRows:
         """Units of the parameters of all columns."""
         return tuple(name.unit for name in self.names)
 
-    def along(self, motion: Motion) -> RowsAlong:
+    def rows_along(self, motion: Motion) -> RowsAlong:
         """The rows of one motion: closed loops are solved once for W and its adjoint."""
-        return RowsAlong(self, motion, self.stage.scene(find_model(self.model).seen(motion)))
+        return RowsAlong(self, motion, self.stage.scene(find_model(self.model).observed_motion(motion)))
 
     def matrix(self, motion: Motion) -> Array:
         """W (rows, b), sample by sample."""
-        return self.along(motion).matrix()
+        return self.rows_along(motion).matrix()
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * W) by q, v, a; the slope of a sharp sign(v) counts as zero."""
-        return self.along(motion).adjoint(weights)
+        return self.rows_along(motion).adjoint(weights)
 
-    def rounded(self, widths: Array) -> BaseRows:
+    def with_rounded_signs(self, widths: Array) -> BaseRows:
         """The same rows with sign(v) rounded over some velocities (n,)."""
         return replace(self, rounding=widths)
 
-    def place(self, block: str) -> int:
+    def friction_column(self, block: str) -> int:
         """First column of a friction block that has one symbol."""
         before = self.friction[: self.friction.index(block)]
         return len(self.kept) + sum(len(find_block(name).symbols) for name in before) * self.robot.n
 
     def warm_up(self) -> None:
         """Run rows and adjoint once, so that they are compiled before a search counts its time or forks."""
-        along = self.along(self._random_motion(0))
+        along = self.rows_along(self._random_motion(0))
         along.adjoint(np.ones_like(along.matrix()))
 
     def mask(self, rows: int) -> NDArray[np.bool_]:
@@ -134,7 +134,7 @@ class RowsAlong:
             W = np.concatenate([W, friction_rows(self.motion, rows.friction)], axis=2)
         if rows.rounding is not None and "coulomb" in rows.friction:
             joints = np.arange(rows.robot.n)
-            W[:, joints, rows.place("coulomb") + joints] = np.tanh(self.motion.v / rows.rounding)
+            W[:, joints, rows.friction_column("coulomb") + joints] = np.tanh(self.motion.v / rows.rounding)
         offsets = len(rows.names) - W.shape[2]
         if offsets:
             W = np.concatenate([W, np.broadcast_to(np.eye(offsets), (len(W), offsets, offsets))], axis=2)
@@ -149,8 +149,8 @@ class RowsAlong:
         gq, gv, ga = find_model(rows.model).adjoint(self.scene, full)
         joints = np.arange(rows.robot.n)
         if "viscous" in rows.friction:
-            gv += parts[:, joints, rows.place("viscous") + joints]
+            gv += parts[:, joints, rows.friction_column("viscous") + joints]
         if rows.rounding is not None and "coulomb" in rows.friction:
             slope = (1.0 - np.tanh(self.motion.v / rows.rounding) ** 2) / rows.rounding
-            gv += slope * parts[:, joints, rows.place("coulomb") + joints]
+            gv += slope * parts[:, joints, rows.friction_column("coulomb") + joints]
         return gq, gv, ga

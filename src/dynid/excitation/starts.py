@@ -48,11 +48,11 @@ class Box:
         return Box(0.5 * (lower + upper), 0.5 * (upper - lower), speed, np.array(limits.acceleration))
 
     @property
-    def segment(self) -> float:
+    def usual_segment_time(self) -> float:
         """A usual time from point to point in s: a walk's step at full speed, or reversing the speed twice."""
         return float(max((4.0 * self.speed / self.acceleration).max(), (2.0 * STEP * self.reach / self.speed).max()))
 
-    def narrowest(self, robot: Robot) -> str:
+    def describe_narrowest(self, robot: Robot) -> str:
         """Say which joint can move least, and which limit stops it."""
         room = np.stack([self.reach, self.speed])
         kind, j = np.unravel_index(int(np.argmin(room)), room.shape)

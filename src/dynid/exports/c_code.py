@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from dynid.dynamics.friction import STILL
 from dynid.exports.c_expressions import Cost
-from dynid.exports.c_functions import Customised, Function
+from dynid.exports.c_functions import CustomisedRobot, Function
 from dynid.exports.names import c_comment, c_prefix
 from dynid.exports.subject import Subject
 
@@ -53,21 +53,21 @@ class CCode:
 
 def write_c(subject: Subject) -> CCode:
     """Write the code of a robot; the same robot gives the same text."""
-    robot = Customised.of(subject)
+    robot = CustomisedRobot.of(subject)
     functions = {
-        "inverse_dynamics": robot.with_base(),
-        "gravity": robot.gravity(),
+        "inverse_dynamics": robot.inverse_dynamics_by_base(),
+        "gravity": robot.gravity_torques(),
         "friction": robot.friction_function(),
-        "regressor_times": robot.of_parameters(),
+        "regressor_times": robot.regressor_times_parameters(),
     }
-    operations = Operations({name: f.cost for name, f in functions.items()}, robot.with_standard().cost)
+    operations = Operations({name: f.cost for name, f in functions.items()}, robot.inverse_dynamics_by_standard().cost)
     prefix = c_prefix(robot.robot.name)
     parts = [_header_comment(robot, subject, operations), _declarations(robot, prefix), _parameters_code(robot, prefix)]
     parts += [_function_code(name, function, prefix) for name, function in functions.items()]
     return CCode("\n".join(parts), operations)
 
 
-def _header_comment(robot: Customised, subject: Subject, operations: Operations) -> str:
+def _header_comment(robot: CustomisedRobot, subject: Subject, operations: Operations) -> str:
     known = robot.robot
     lines = [f"Dynamics of the robot {known.name}, written by dynid.", ""]
     lines += ["Joints, in the order of all arrays (rad, rad/s, rad/s^2 and N m; m, m/s, m/s^2 and N where they slide):"]
@@ -80,7 +80,7 @@ def _header_comment(robot: Customised, subject: Subject, operations: Operations)
     return "/*\n" + "\n".join(f" * {c_comment(line)}".rstrip() for line in lines) + "\n */\n#include <math.h>\n"
 
 
-def _declarations(robot: Customised, prefix: str) -> str:
+def _declarations(robot: CustomisedRobot, prefix: str) -> str:
     count = max(1, robot.base.count)
     smooth = [
         "/* Coulomb friction takes the sign of the velocity, or tanh(v / width) with -DDYNID_SMOOTH=width (rad/s). */",
@@ -101,10 +101,10 @@ def _declarations(robot: Customised, prefix: str) -> str:
 
 
 def _used_nodes(function: Function) -> list[tuple[str, tuple[int, ...], float | str]]:
-    return [function.graph.nodes[node] for node in function.graph.reached(function.outputs)]
+    return [function.graph.nodes[node] for node in function.graph.needed_nodes(function.outputs)]
 
 
-def _parameters_code(robot: Customised, prefix: str) -> str:
+def _parameters_code(robot: CustomisedRobot, prefix: str) -> str:
     rows = []
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
         rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {name.unit}')} */")
@@ -122,7 +122,7 @@ def _function_code(name: str, function: Function, prefix: str) -> str:
     g, body = function.graph, []
     text: dict[int, str] = {}
     used: set[str] = set()
-    for node in g.reached(function.outputs):
+    for node in g.needed_nodes(function.outputs):
         operation, operands, value = g.nodes[node]
         words = [text[x] for x in operands]
         match operation:

@@ -155,7 +155,7 @@ class Graph:
             total = self.add(total, term)
         return total
 
-    def reached(self, outputs: Sequence[Node]) -> list[Node]:
+    def needed_nodes(self, outputs: Sequence[Node]) -> list[Node]:
         """Nodes that the outputs need, operands first."""
         needed: set[Node] = set()
         waiting = list(outputs)
@@ -168,6 +168,6 @@ class Graph:
 
     def cost(self, outputs: Sequence[Node]) -> Cost:
         """Operations that the outputs need; a change of sign is free."""
-        names = [self.nodes[node][0] for node in self.reached(outputs)]
+        names = [self.nodes[node][0] for node in self.needed_nodes(outputs)]
         calls = sum(name in _FUNCTIONS or name == "sign" for name in names)
         return Cost(names.count("mul"), names.count("add") + names.count("sub"), calls)

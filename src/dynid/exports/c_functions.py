@@ -220,7 +220,7 @@ class Function:
 
 
 @dataclass(frozen=True, eq=False)
-class Customised:
+class CustomisedRobot:
     """A robot in modified Denavit-Hartenberg frames, and its base parameters, which are all that torques need.
 
     The base parameters stand in the place of the standard parameters that keep their names; all others are zero
@@ -231,14 +231,14 @@ class Customised:
     friction: JointFriction
 
     @staticmethod
-    def of(subject: Subject) -> Customised:
+    def of(subject: Subject) -> CustomisedRobot:
         """Change the frames; loops that only numbers can close are refused."""
         if subject.robot.closures:
             raise ExportError(
                 "closed_loops", "'{robot}' has loops that are closed numerically; C code is for trees and couplings",
                 robot=subject.robot.name,
             )  # fmt: skip
-        return Customised(subject.robot.to_mdh(), subject.friction)
+        return CustomisedRobot(subject.robot.to_mdh(), subject.friction)
 
     @cached_property
     def base(self) -> BaseParameters:
@@ -250,11 +250,11 @@ class Customised:
         """Their values."""
         return self.base.values(self.robot.parameters)
 
-    def with_base(self) -> Function:
+    def inverse_dynamics_by_base(self) -> Function:
         """Inverse dynamics with base parameters."""
         return self._inverse(dict(zip(self.base.names, map(float, self.base_values), strict=True)))
 
-    def with_standard(self) -> Function:
+    def inverse_dynamics_by_standard(self) -> Function:
         """Inverse dynamics with all standard parameters, to compare the cost."""
         return self._inverse(dict(zip(self.robot.parameter_names, map(float, self.robot.parameters), strict=True)))
 
@@ -262,13 +262,13 @@ class Customised:
         g = Graph()
         return self._torques(g, {name: g.constant(x) for name, x in values.items()}, "q", "qd", "qdd")
 
-    def gravity(self) -> Function:
+    def gravity_torques(self) -> Function:
         """Torques that hold the robot still."""
         g = Graph()
         values = zip(self.base.names, self.base_values, strict=True)
         return self._torques(g, {name: g.constant(float(x)) for name, x in values}, "q", None, None)
 
-    def of_parameters(self) -> Function:
+    def regressor_times_parameters(self) -> Function:
         """Regressor times base parameters, these being an argument."""
         g = Graph()
         return self._torques(g, {name: g.variable(f"X[{k}]") for k, name in enumerate(self.base.names)}, *_STATE)

@@ -53,7 +53,7 @@ class Mechanism:
     gravity: Numbers
 
     @staticmethod
-    def read(robot: Robot) -> Mechanism:
+    def of_robot(robot: Robot) -> Mechanism:
         """Balls around the numbers that the robot's floats stand for (see `exact_reading`)."""
         gears = find_gears(robot)
         names = [*robot.joint_names, *(name for c in robot.closures for name in c.passive)]
@@ -77,7 +77,7 @@ class Mechanism:
             balls_of(points, (len(points), 2, 3)), balls_of([Fraction(x) / Fraction(largest) for x in gravity], (3,)),
         )  # fmt: skip
 
-    def rounded(self) -> Mechanism:
+    def in_floats(self) -> Mechanism:
         """Return the same in floats."""
         parts = (self.R, self.t, self.axis, self.C, self.offset, self.points, self.gravity)
         return Mechanism(self.robot, *(x.astype(np.float64) for x in parts))
@@ -369,7 +369,7 @@ class Paths:
         self.sign = float(np.sign(np.linalg.det(J))[0])
         self.least = min(0.02, 0.3 * float(_regularity(J)[0]))
 
-    def take(self, count: int) -> Array:
+    def take_positions(self, count: int) -> Array:
         """Return so many positions y; the neighbourhood shrinks where few paths get through."""
         n, robot = self.mechanism.n, self.mechanism.robot
         while self.radius > 1e-3:

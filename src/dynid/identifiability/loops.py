@@ -161,14 +161,14 @@ class _Writer:
     def __init__(self, question: Question, seed: int) -> None:
         robot = self.robot = question.robot
         self.columns = standard_columns(robot, rotor_inertia=question.rotor_inertia)
-        self.mechanism = Mechanism.read(robot)
+        self.mechanism = Mechanism.of_robot(robot)
         self.positions = np.zeros((0, len(self.mechanism.C[0])))
         self.assembly: tuple[tuple[str, float], ...] = ()
         self.paths: Paths | None = None
         self.warnings: tuple[Message, ...] = ()
         self.rng = np.random.default_rng(seed)
         if robot.closures:
-            rounded = self.mechanism.rounded()
+            rounded = self.mechanism.in_floats()
             start, self.warnings = find_assembly(rounded)
             names = [*robot.joint_names, *(name for c in robot.closures for name in c.passive)]
             self.assembly = tuple(zip(names, map(float, start), strict=True))
@@ -199,12 +199,12 @@ class _Writer:
         """Rows per position."""
         return len(self.pairs) + len(self.weighed)
 
-    def fresh(self, count: int) -> Numbers:
+    def rows_at_new_positions(self, count: int) -> Numbers:
         """Rows (count * height, offsets and columns) at new random positions."""
         if self.paths is None:
             y = self.rng.uniform(-3.0, 3.0, (count, len(self.mechanism.C[0])))
         else:
-            y = self.paths.take(count)
+            y = self.paths.take_positions(count)
         self.positions = np.concatenate([self.positions, y])
         new = self.rows(self.mechanism, y)
         self.written = np.concatenate([self.written, new])
@@ -294,7 +294,7 @@ def _eliminate_growing(writer: _Writer) -> _Echelon:
     count = 2 + width // (2 * max(writer.height, 1))
     found: _Echelon | None = None
     while True:
-        new = writer.fresh(count)
+        new = writer.rows_at_new_positions(count)
         if found is None:
             found, count = _eliminate(new), 2
             continue

@@ -122,7 +122,7 @@ def _move_into_assembly_mode(robot: Robot, q: Array) -> Array:
         return q
     waiting = np.arange(len(q))
     for _ in range(40):
-        paths = loop.paths(q[waiting], REGULAR)
+        paths = loop.follow_paths(q[waiting], REGULAR)
         if not paths.regularity > SINGULAR:
             break
         waiting = waiting[paths.end != REACHED]
@@ -145,7 +145,7 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
         return np.concatenate([np.hstack([torque, silent]), reaction])
     robot, model = question.robot, find_model(question.model)
     stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_gap(gap)
-    rows = model.rows(stage.scene(model.seen(motion)))
+    rows = model.rows(stage.scene(model.observed_motion(motion)))
     if question.friction:
         own = friction_rows(motion, question.friction)
         if robot.floating:
@@ -158,25 +158,25 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Draw:
+class RandomRows:
     """Random rows W (rows, columns), and how rounding in closed loops may change them; None without such loops."""
 
     matrix: Array
     noise: Array | None
 
 
-def draw_rows(question: Question, rows: int, seed: int) -> Draw:
+def draw_rows(question: Question, rows: int, seed: int) -> RandomRows:
     """At least `rows` random rows."""
     channels = _channels(question)
     samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
     motion = random_samples(question.robot, max(samples, 2), seed)
     W = model_matrix(question, motion)
     if not question.robot.closures:
-        return Draw(W, None)
-    return Draw(W, ROUNDING * np.abs(model_matrix(question, motion, GAP) - W))
+        return RandomRows(W, None)
+    return RandomRows(W, ROUNDING * np.abs(model_matrix(question, motion, GAP) - W))
 
 
-def independent_draws(question: Question, rows: int, seed: int) -> list[Draw]:
+def independent_draws(question: Question, rows: int, seed: int) -> list[RandomRows]:
     """Draws whose base parameters must agree: one, and a second one for closed loops, where rounding is amplified."""
     seeds = (seed, seed + 7919) if question.robot.closures else (seed,)
     return [draw_rows(question, rows, s) for s in seeds]
@@ -257,7 +257,7 @@ class _Rows:
         if self.question.model == "energy":
             return write_rows(stage.scene(motion), ENERGY)[:, None, :]
         model = find_model(self.question.model)
-        return model.rows(stage.scene(model.seen(motion)))
+        return model.rows(stage.scene(model.observed_motion(motion)))
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
         q = self.question
@@ -356,14 +356,16 @@ def _scaling_of_stack(W: Array, mask: Array) -> float:
     return float(entries.max() / max(float(entries.min()), 1e-300))
 
 
-def scaled_draw(question: Question, rows: int, seed: int, weights: tuple[float, float]) -> tuple[ScaledRows, Draw, int]:
+def scaled_draw(
+    question: Question, rows: int, seed: int, weights: tuple[float, float]
+) -> tuple[ScaledRows, RandomRows, int]:
     """Scaled rows, the matrix to factor, and how many free constant columns it ends in.
 
     Energy functions contain constants, so a column of ones takes part; differences would undo the scaling.
     """
     scaled = scale_rows(question, rows, seed, weights)
     if question.model != "energy":
-        return scaled, Draw(scaled.matrix, scaled.noise), 0
+        return scaled, RandomRows(scaled.matrix, scaled.noise), 0
     ones = np.ones((len(scaled.matrix), 1))
     noise = None if scaled.noise is None else np.hstack([scaled.noise, 0.0 * ones])
-    return scaled, Draw(np.hstack([scaled.matrix, ones]), noise), 1
+    return scaled, RandomRows(np.hstack([scaled.matrix, ones]), noise), 1

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dynid.errors import LogError
-from dynid.logs.column_names import LABELS, Meaning, Names, reaction_channels, split_tokens
+from dynid.logs.column_names import LABELS, ColumnNameReader, Meaning, reaction_channels, split_tokens
 from dynid.logs.readers.table import Field
 from dynid.messages import ANYTHING, Option, Wording
 from dynid.robot.robot import Robot
@@ -27,7 +27,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Mapped:
+class ColumnMapping:
     """The mapping, checked: whole channels (a field or one place per joint), single slots, and what is left out."""
 
     whole: Mapping[str, str | tuple[Place, ...]] = field(default_factory=dict)
@@ -62,7 +62,9 @@ def _check_usable(log: str, found: Field) -> Field:
     return found
 
 
-def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, fields: Mapping[str, Field]) -> Mapped:
+def read_mapping(
+    log: str, columns: Mapping[str, object] | None, robot: Robot, fields: Mapping[str, Field]
+) -> ColumnMapping:
     """Check a mapping such as {"t": "time", "q": "rec.pos", "tau": ["i1", "i2"], "q3": "x", "v.elbow": "y"}."""
     if columns is not None and not isinstance(columns, Mapping):
         raise LogError(
@@ -83,7 +85,7 @@ def read_mapping(log: str, columns: Mapping[str, object] | None, robot: Robot, f
                 whole[key] = place.field if place.column is None else (place,)
         else:
             single[_find_slot(log, key, robot)] = find_place(log, value, fields)
-    return Mapped(whole, single, frozenset(absent))
+    return ColumnMapping(whole, single, frozenset(absent))
 
 
 def _find_places(
@@ -115,13 +117,13 @@ def _find_slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
 # Recordings in a folder of their file: a group of HDF5, a struct of MAT, a common beginning of the names.
 
 
-def read_names(log: str, fields: Iterable[str], names: Names, given: str | None) -> dict[str, Meaning]:
+def read_names(log: str, fields: Iterable[str], names: ColumnNameReader, given: str | None) -> dict[str, Meaning]:
     """Return what the names of fields say, those in the folder of the time as if they stood outside.
 
     given: the time, where the user names it; it decides between recordings where a file holds several.
     """
     fields = tuple(fields)
-    plain = {entry: meaning for entry in fields if (meaning := names.read(entry)) is not None}
+    plain = {entry: meaning for entry in fields if (meaning := names.read_name(entry)) is not None}
     if given is None:
         if any(meaning.channel == "t" for meaning in plain.values()):
             return plain
@@ -141,17 +143,17 @@ def _name_endings(name: str) -> list[str]:
     return [name, *(name[place.end() :] for place in re.finditer(r"[./]+(?=[^./])", name) if place.start())]
 
 
-def _time_folder(name: str, names: Names) -> str:
+def _time_folder(name: str, names: ColumnNameReader) -> str:
     """The folder in which a field is the time, '' where it is none."""
     for part in _name_endings(name)[1:]:
-        meaning = names.read(part)
+        meaning = names.read_name(part)
         if meaning is not None and meaning.channel == "t":
             return name[: len(name) - len(part)]
     return ""
 
 
 def _meanings_in_folder(
-    plain: Mapping[str, Meaning], fields: tuple[str, ...], names: Names, folder: str
+    plain: Mapping[str, Meaning], fields: tuple[str, ...], names: ColumnNameReader, folder: str
 ) -> dict[str, Meaning]:
     """Meanings with those of a folder read without its name; they hide the same channels outside of it."""
     found: dict[str, Meaning] = {}
@@ -161,7 +163,7 @@ def _meanings_in_folder(
         whole = plain.get(entry)
         if not entry.startswith(folder) or (whole is not None and whole.joint is not None):
             continue
-        short = names.read(entry[len(folder) :], entry)
+        short = names.read_name(entry[len(folder) :], entry)
         if short is not None:
             found[entry] = short
     hidden = {meaning.channel for meaning in found.values()}

@@ -171,7 +171,7 @@ def _find_tokens(tokens: tuple[str, ...], part: tuple[str, ...]) -> int:
     return next((k for k in range(len(tokens) - len(part) + 1) if tokens[k : k + len(part)] == part), -1)
 
 
-class Names:
+class ColumnNameReader:
     """The reader of names for one robot; on the motor side the word 'motor' belongs to the channels."""
 
     def __init__(self, robot: Robot, *, motor_side: bool = False) -> None:
@@ -187,7 +187,7 @@ class Names:
         self._noise = _NOISE | _MOTOR if motor_side else _NOISE
         self._other = _OTHER if motor_side else _OTHER | _MOTOR
 
-    def read(self, text: str, field: str | None = None) -> Meaning | None:
+    def read_name(self, text: str, field: str | None = None) -> Meaning | None:
         """Return what a name says, None where it names no channel; `field`: the field that it stands for."""
         field = text if field is None else field
         name, unit = split_unit(text)

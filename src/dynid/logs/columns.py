@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import Mapped, Place, read_mapping, read_names
-from dynid.logs.column_names import REACTION, Meaning, Names, reaction_channels, split_unit
+from dynid.logs.column_mapping import ColumnMapping, Place, read_mapping, read_names
+from dynid.logs.column_names import REACTION, ColumnNameReader, Meaning, reaction_channels, split_unit
 from dynid.logs.readers.table import Field, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
 from dynid.robot.robot import Robot
@@ -18,7 +18,7 @@ from dynid.robot.robot import Robot
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class JointColumns:
     """The column of each joint that has one, by the joint's place, and what was decided on the way."""
 
     fields: Mapping[int, str] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Choice:
 
 def choose_joints(
     log: str, channel: str, columns: Sequence[Meaning], robot: Robot, taken: frozenset[int] = frozenset()
-) -> Choice:
+) -> JointColumns:
     """Give every column of a channel to its joint: by name, else by number, else by number after a common label.
 
     Joints that are `taken` by a mapping get none; two columns for one joint are an error.
@@ -59,7 +59,7 @@ def choose_joints(
             "columns_ignored", "ignored for {channel}, being of no joint of the robot: {ignored:20}", channel=channel,
             ignored=extra,
         ))  # fmt: skip
-    return Choice(slots, tuple(notes))
+    return JointColumns(slots, tuple(notes))
 
 
 def _places_by_number(
@@ -138,7 +138,7 @@ class Plan:
     notes: tuple[Message, ...]
 
     @property
-    def wanted(self) -> tuple[Wanted, ...]:
+    def wanted_fields(self) -> tuple[Wanted, ...]:
         """The fields to read, each once."""
         fine = [] if self.nanoseconds is None else [self.nanoseconds]
         names = [self.t.field, *fine, *(place.field for places in self.channels.values() for place in places)]
@@ -168,10 +168,10 @@ class _Matching:
         self, log: str, fields: Sequence[Field], robot: Robot, columns: Mapping[str, object] | None, motor_side: bool
     ) -> None:
         self.log, self.robot, self.fields = log, robot, {entry.name: entry for entry in fields}
-        self.mapped: Mapped = read_mapping(log, columns, robot, self.fields)
+        self.mapped: ColumnMapping = read_mapping(log, columns, robot, self.fields)
         given = self.mapped.whole.get("t")
         time = given if given is None or isinstance(given, str) else given[0].field
-        self.meanings = read_names(log, self.fields, Names(robot, motor_side=motor_side), time)
+        self.meanings = read_names(log, self.fields, ColumnNameReader(robot, motor_side=motor_side), time)
         self.notes: list[Message] = []
         self.turned: set[str] = set()
         self.nanoseconds: str | None = None
@@ -315,7 +315,7 @@ class _Matching:
             return self._matrix_places(arrays[0], n, length, channel)
         return self._joint_places(channel, choice, single)
 
-    def _joint_places(self, channel: str, choice: Choice, single: Mapping[int, Place]) -> tuple[Place, ...]:
+    def _joint_places(self, channel: str, choice: JointColumns, single: Mapping[int, Place]) -> tuple[Place, ...]:
         found = {**{place: Place(entry) for place, entry in choice.fields.items()}, **single}
         if not found:
             alike = [meaning.field for meaning in self._meanings_of_channel(channel)]

@@ -35,13 +35,13 @@ class Content:
     times: Array
 
     @property
-    def bound(self) -> np.uint64:
+    def largest_possible_mark(self) -> np.uint64:
         """Largest mark that would have been kept."""
         return _ALL if len(self.marks) < KEPT else np.uint64(self.marks[-1])
 
-    def shared(self, other: Content) -> list[tuple[float, float]]:
+    def shared_intervals(self, other: Content) -> list[tuple[float, float]]:
         """Intervals of time (s) in which this recording holds samples of another one."""
-        known = self.marks <= min(self.bound, other.bound)
+        known = self.marks <= min(self.largest_possible_mark, other.largest_possible_mark)
         order = np.argsort(self.times[known], kind="stable")
         t, same = self.times[known][order], np.isin(self.marks[known], other.marks)[order]
         if len(t) and same.all():
@@ -62,7 +62,7 @@ class _Rows:
     def take(self, part: slice | NDArray[np.int64]) -> _Rows:
         return _Rows(self.keys[part], self.t[part], tuple(x[part] for x in self.values))
 
-    def then(self, after: _Rows) -> _Rows:
+    def append_rows(self, after: _Rows) -> _Rows:
         values = zip(self.values, after.values, strict=True)
         keys, t = np.concatenate([self.keys, after.keys]), np.concatenate([self.t, after.t])
         return _Rows(keys, t, tuple(np.concatenate(pair) for pair in values))
@@ -86,7 +86,7 @@ class Marking:
         fresh = np.flatnonzero(np.diff(rows.keys, prepend=before))
         rows = rows if len(fresh) == len(samples) else rows.take(fresh)
         if self._held is not None:
-            edge = self._held.then(rows.take(slice(0, RUN - 1)))
+            edge = self._held.append_rows(rows.take(slice(0, RUN - 1)))
             self._mark_runs(edge)
             rows = rows if len(rows.keys) >= RUN else edge
         self._mark_runs(rows)
@@ -95,7 +95,7 @@ class Marking:
     def _mark_runs(self, rows: _Rows, run: int = RUN) -> None:
         """Mark the runs that are complete."""
         keys = rows.keys[: max(0, len(rows.keys) - run + 1)]
-        some = np.flatnonzero(keys <= (self._content.bound | _LOWER))
+        some = np.flatnonzero(keys <= (self._content.largest_possible_mark | _LOWER))
         if len(some) > KEPT:
             some = some[keys[some] <= (np.partition(keys[some], KEPT)[KEPT] | _LOWER)]
         if not len(some):

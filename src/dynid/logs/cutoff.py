@@ -52,7 +52,7 @@ LoopNoise = tuple[Array, Array]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class CutoffChoice:
     """A cut-off in Hz, why, and what the rows are.
 
     clean: recorded velocities and accelerations are free of noise and can be taken as they are. series: the rows
@@ -88,7 +88,7 @@ class Choice:
         return float(np.clip(self.bound, cutoff, MOTION * cutoff))
 
 
-def choose_cutoff(seen: Survey) -> Choice:
+def choose_cutoff(seen: Survey) -> CutoffChoice:
     """Choose from the spectra of the first rows of a log: of its piece without gaps that moves most.
 
     The band of the motion ends where 99 % of the velocity's power lies below. The cut-off is 15 times that, less
@@ -103,11 +103,11 @@ def choose_cutoff(seen: Survey) -> Choice:
     if _is_random(x):
         given = x.v is not None and x.a is not None
         reason = "rows are postures in no order of time: nothing can be filtered"
-        return Choice(_round_to_two_digits(rate / 5.0), reason, given, series=False)
+        return CutoffChoice(_round_to_two_digits(rate / 5.0), reason, given, series=False)
     highest = rate / 5.0
     if len(x) < FEWEST:
         reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
-        return Choice(_round_to_two_digits(highest), reason, _is_clean(x, highest / LEAST, rate))
+        return CutoffChoice(_round_to_two_digits(highest), reason, _is_clean(x, highest / LEAST, rate))
     spectra = [None if y is None else spectrum(x.t, y, rate) for y in (x.q, x.v, x.a)]
     assert spectra[0] is not None
     f, S = spectra[0]
@@ -127,7 +127,7 @@ def choose_cutoff(seen: Survey) -> Choice:
         reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
     clean = _is_clean(x, band, rate)
     sigma = None if clean else _white_noise(x, rate, spectra)
-    return Choice(
+    return CutoffChoice(
         _round_to_two_digits(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
         order=derivative + 1, sigma=sigma,
         unsure=UNSURE if sigma is None else _noise_uncertainty(sigma, spectra, cutoff, rate, len(x)),

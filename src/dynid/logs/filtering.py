@@ -156,19 +156,19 @@ class Treatment:
     noise: Array | None = field(default=None, compare=False)
 
     @cached_property
-    def thinning(self) -> int:
+    def downsampling(self) -> int:
         """Samples per instant at which rows are written, before the filter of the rows decimates them."""
         return max(1, int(self.rate / (THIN * self.cutoff))) if self.cutoff is not None and self.smooth else 1
 
     @property
     def thin_rate(self) -> float:
         """Rate (Hz) at which rows are written."""
-        return self.rate / self.thinning
+        return self.rate / self.downsampling
 
     @cached_property
-    def thin_filter(self) -> Lowpass | None:
+    def downsampling_filter(self) -> Lowpass | None:
         """Filter that brings all signals to the thinned rate."""
-        return Lowpass(BAND * self.cutoff, self.rate) if self.cutoff is not None and self.thinning > 1 else None
+        return Lowpass(BAND * self.cutoff, self.rate) if self.cutoff is not None and self.downsampling > 1 else None
 
     @cached_property
     def motion_filter(self) -> Lowpass | None:
@@ -187,12 +187,14 @@ class Treatment:
     @property
     def context(self) -> int:
         """Samples needed on each side of those for which rows are wanted."""
-        thin = 0 if self.thin_filter is None else self.thin_filter.half + self.thinning
+        thin = 0 if self.downsampling_filter is None else self.downsampling_filter.half + self.downsampling
         filters = (self.motion_filter, self.row_filter)
-        return max(thin + self.thinning * sum(f.half for f in filters if f is not None) + self.lag, self.trim)
+        return max(
+            thin + self.downsampling * sum(f.half for f in filters if f is not None) + self.delay_samples, self.trim
+        )
 
     @property
-    def lag(self) -> int:
+    def delay_samples(self) -> int:
         """Samples at an end of a segment for which the delay leaves no torque."""
         return int(np.ceil(abs(self.delay) * self.rate))
 
@@ -207,14 +209,16 @@ class Treatment:
 
         Derivatives rest on the filter's continuation there (2 periods), or the delay leaves no torque.
         """
-        return self.lag + (int(2.0 * self.rate / self.cutoff) if self.cutoff is not None and self.smooth else 0)
+        return self.delay_samples + (
+            int(2.0 * self.rate / self.cutoff) if self.cutoff is not None and self.smooth else 0
+        )
 
     @property
     def shortest(self) -> int:
         """Samples below which a segment gives no row worth having."""
         if self.cutoff is None:
             return 1 + 2 * self.trim
-        return 2 * self.trim + max(2 * self.decimation * self.thinning, int(self.rate / self.cutoff))
+        return 2 * self.trim + max(2 * self.decimation * self.downsampling, int(self.rate / self.cutoff))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,7 +259,7 @@ def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[
 
     The segment is continued by odd reflection beyond its ends.
     """
-    x, filter_, step = window.samples, treatment.thin_filter, treatment.thinning
+    x, filter_, step = window.samples, treatment.downsampling_filter, treatment.downsampling
     if filter_ is None:
         return window.first, x, measured
     half = filter_.half
@@ -279,7 +283,7 @@ def _with_measured_channels(
     window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array
 ) -> Prepared:
     """Leave out the samples at the segment's end (its start, for a negative delay) that have no torque."""
-    lag = -(-treatment.lag // treatment.thinning)
+    lag = -(-treatment.delay_samples // treatment.downsampling)
     start = lag if window.starts and treatment.delay < 0.0 else 0
     stop = len(motion) - (lag if window.ends and treatment.delay > 0.0 else 0)
     if start == 0 and stop == len(motion):

@@ -17,7 +17,7 @@ SHOWN = 5
 
 
 @dataclass(slots=True)
-class Places:
+class RowsLeftOut:
     """Rows of a file that were left out: how many, the first ones (counted from 0), and where these are in words."""
 
     count: int = 0
@@ -57,8 +57,8 @@ class Findings:
     late: int = 0
     repeated_positions: int = 0
     out_of_order: int = 0
-    missing: Places = field(default_factory=Places)
-    strays: Places = field(default_factory=Places)
+    missing: RowsLeftOut = field(default_factory=RowsLeftOut)
+    strays: RowsLeftOut = field(default_factory=RowsLeftOut)
     saturated: int = 0
     unwrapped: int = 0
     resampled: int = 0
@@ -85,7 +85,7 @@ class Findings:
         """How many instants lie in the interval."""
         return len(t) if not np.isfinite(self.interval).any() else int(self.counts(t).sum())
 
-    def see(self, q: Array, seconds: float) -> None:
+    def add_positions(self, q: Array, seconds: float) -> None:
         """Take in positions (N, n) of rows that are used, standing for some seconds."""
         before, self.used = self.used, self.used + seconds
         low, high, mean = q.min(axis=0), q.max(axis=0), q.mean(axis=0)

@@ -24,7 +24,7 @@ DAMPING = 1e-10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Carried:
+class MarkerCarriers:
     """A robot and which link carries each marker (-1: its base); free: joints that some marker shows."""
 
     robot: Robot
@@ -32,10 +32,10 @@ class Carried:
     free: NDArray[np.bool_]
 
     @staticmethod
-    def of(robot: Robot, links: tuple[int, ...]) -> Carried:
+    def of(robot: Robot, links: tuple[int, ...]) -> MarkerCarriers:
         """Find which joints are below some marker."""
         below = {k for link in links for k in ancestors(robot, link)}
-        return Carried(robot, links, np.array([k in below for k in robot.tree_joints]))
+        return MarkerCarriers(robot, links, np.array([k in below for k in robot.tree_joints]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,12 +90,12 @@ def visible(x: Array) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(x).all(axis=-1))
 
 
-def names_of(carried: Carried, which: NDArray[np.bool_]) -> list[str]:
+def names_of(carried: MarkerCarriers, which: NDArray[np.bool_]) -> list[str]:
     """Joints by a mask (n,), for messages."""
     return [carried.robot.links[k].joint for k, yes in zip(carried.robot.tree_joints, which, strict=True) if yes]
 
 
-def local_positions(carried: Carried, q: Array, x: Array) -> Array:
+def local_positions(carried: MarkerCarriers, q: Array, x: Array) -> Array:
     """Markers (N, m, 3) seen from the links that carry them, NaN where hidden."""
     poses = link_poses(carried.robot, q)
     R = np.stack([poses.rotation[k] for k in carried.links], axis=1)
@@ -103,7 +103,7 @@ def local_positions(carried: Carried, q: Array, x: Array) -> Array:
     return np.asarray((R.transpose(0, 1, 3, 2) @ (x - p)[..., None])[..., 0])
 
 
-def marker_rows(carried: Carried, q: Array, x: Array, offsets: Array) -> Rows:
+def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> Rows:
     """Rows at joint positions q (N, n), markers x (N, m, 3) in frame 0 and offsets (m, 3), NaN where not known yet."""
     robot, links = carried.robot, carried.links
     poses = link_poses(robot, q)
@@ -149,7 +149,7 @@ UNSEEN = 1e-7
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
+class SharedUnknowns:
     """What all frames share: offsets (m, 3), turn (3, 3) and shift (3,) of the camera, covariance per unit variance.
 
     unknown: the offsets that were adjusted; variance: of one coordinate (m^2), NaN where nothing is left to judge it.
@@ -166,7 +166,7 @@ class Shared:
     misfit: float
 
 
-def solve_frames(carried: Carried, q: Array, x: Array, offsets: Array, tolerance: float = 1e-10) -> Array:
+def solve_frames(carried: MarkerCarriers, q: Array, x: Array, offsets: Array, tolerance: float = 1e-10) -> Array:
     """Least squares of every frame by itself from its own start (Gauss-Newton with limited steps, rad and m)."""
     q = q.copy()
     moving = np.arange(len(q))
@@ -181,7 +181,7 @@ def solve_frames(carried: Carried, q: Array, x: Array, offsets: Array, tolerance
     return q
 
 
-def follow_frames(carried: Carried, x: Array, offsets: Array, start: Array, first: int) -> Array:
+def follow_frames(carried: MarkerCarriers, x: Array, offsets: Array, start: Array, first: int) -> Array:
     """Positions (N, n) of all frames, each started from one nearby, forwards and backwards from the known posture."""
     q = np.empty((len(x), len(start)))
     q[first:] = _follow_forwards(carried, x[first:], offsets, start)
@@ -189,7 +189,7 @@ def follow_frames(carried: Carried, x: Array, offsets: Array, start: Array, firs
     return q
 
 
-def _follow_forwards(carried: Carried, x: Array, offsets: Array, start: Array) -> Array:
+def _follow_forwards(carried: MarkerCarriers, x: Array, offsets: Array, start: Array) -> Array:
     turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
     q = np.empty((len(x), len(start)))
     done, size = 0, 32
@@ -205,7 +205,9 @@ def _follow_forwards(carried: Carried, x: Array, offsets: Array, start: Array) -
     return q
 
 
-def adjust_shared(carried: Carried, q: Array, x: Array, held: NDArray[np.bool_], shared: Shared) -> Shared:
+def adjust_shared(
+    carried: MarkerCarriers, q: Array, x: Array, held: NDArray[np.bool_], shared: SharedUnknowns
+) -> SharedUnknowns:
     """Adjust offsets, camera and the joint positions of some frames together, those of held frames kept.
 
     Gauss-Newton with the joints of every frame eliminated first (an arrow matrix), steps halved where they overshoot.
@@ -234,11 +236,11 @@ def adjust_shared(carried: Carried, q: Array, x: Array, held: NDArray[np.bool_],
     freedom = 3 * int(rows.seen.sum()) - int(carried.free.sum()) * int((~held).sum()) - normal.rank
     variance = float((rows.e**2).sum()) / freedom if freedom > 0 else np.nan
     misfit = float(np.sqrt((rows.e[held] ** 2).sum() / max(3 * int(rows.seen[held].sum()), 1)))
-    return Shared(offsets, turn, shift, shared.unknown, shared.camera, normal.covariance, variance, misfit)
+    return SharedUnknowns(offsets, turn, shift, shared.unknown, shared.camera, normal.covariance, variance, misfit)
 
 
 def _apply_shared_step(
-    shared: Shared, q: Array, offsets: Array, turn: Array, shift: Array, ds: Array
+    shared: SharedUnknowns, q: Array, offsets: Array, turn: Array, shift: Array, ds: Array
 ) -> tuple[Array, Array, Array, Array]:
     offsets = offsets.copy()
     offsets[shared.unknown] += ds[: 3 * int(shared.unknown.sum())].reshape(-1, 3)
@@ -259,7 +261,9 @@ class _ReducedNormalEquations:
     back: Array
 
     @staticmethod
-    def of(carried: Carried, rows: Rows, held: NDArray[np.bool_], shared: Shared) -> _ReducedNormalEquations:
+    def of(
+        carried: MarkerCarriers, rows: Rows, held: NDArray[np.bool_], shared: SharedUnknowns
+    ) -> _ReducedNormalEquations:
         A, g, H = rows.information, rows.gradient, rows.shared(shared.unknown, shared.camera)
         J = rows.J.reshape(len(H), -1, A.shape[1])
         e = rows.e.reshape(len(H), -1)
@@ -292,7 +296,7 @@ class _ReducedNormalEquations:
         ds = self.covariance @ self.s
         return self.own - self.back @ ds, ds
 
-    def refuse_open_zeros(self, carried: Carried) -> None:
+    def refuse_open_zeros(self, carried: MarkerCarriers) -> None:
         """Raise where joint positions can shift together with what the frames share."""
         _, V, shown = self._scaled_eigenmodes()
         open_ways = V[:, ~shown] / np.maximum(np.linalg.norm(V[:, ~shown], axis=0), 1e-300)

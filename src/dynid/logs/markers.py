@@ -15,9 +15,9 @@ from dynid.logs.marker_fit import (
     FRAMES,
     NEAR,
     UNSEEN,
-    Carried,
+    MarkerCarriers,
     Rows,
-    Shared,
+    SharedUnknowns,
     adjust_shared,
     follow_frames,
     frame_slices,
@@ -39,7 +39,7 @@ ODD = 4.0
 """What fits this many times worse than the rest is named."""
 
 
-def refuse_undetermined(carried: Carried, hidden: NDArray[np.bool_]) -> None:
+def refuse_undetermined(carried: MarkerCarriers, hidden: NDArray[np.bool_]) -> None:
     """Raise where a joint is hidden in every frame."""
     never = np.asarray(hidden.all(axis=0))
     if never.any():
@@ -51,7 +51,7 @@ def refuse_undetermined(carried: Carried, hidden: NDArray[np.bool_]) -> None:
 
 
 def find_warnings(
-    carried: Carried, q: Array, hidden: NDArray[np.bool_], each: Array, shared: Shared, unjudged: bool
+    carried: MarkerCarriers, q: Array, hidden: NDArray[np.bool_], each: Array, shared: SharedUnknowns, unjudged: bool
 ) -> tuple[Message, ...]:
     """Messages on joints, frames and markers that do not fit in."""
     notes = []
@@ -149,11 +149,11 @@ def angles_from_markers(
     right within some degrees. Open trees only.
     """
     times, seen, x, posture, known = _check_arguments(robot, t, markers, links, start, offsets)
-    carried = Carried.of(robot, _find_carriers(robot, links))
+    carried = MarkerCarriers.of(robot, _find_carriers(robot, links))
     held = _frame_mask(at, len(x))
     pose = camera or Transform.identity()
     first = int(np.flatnonzero(held)[0])
-    shared = Shared(known, pose.rotation, pose.translation, ~visible(known), refine_camera,
+    shared = SharedUnknowns(known, pose.rotation, pose.translation, ~visible(known), refine_camera,
                     np.zeros((0, 0)), np.nan, 0.0)  # fmt: skip
     in_base = x @ shared.turn.T + shared.shift
     guess = _first_offsets(carried, posture, in_base, held, known, links)
@@ -239,7 +239,7 @@ def _frame_mask(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_
 
 
 def _first_offsets(
-    carried: Carried, posture: Array, x: Array, held: NDArray[np.bool_], known: Array, links: Sequence[str]
+    carried: MarkerCarriers, posture: Array, x: Array, held: NDArray[np.bool_], known: Array, links: Sequence[str]
 ) -> Array:
     """Offsets as the known posture shows them, NaN for markers hidden there."""
     local = local_positions(carried, np.tile(posture, (int(held.sum()), 1)), x[held])
@@ -259,13 +259,13 @@ def _first_offsets(
     return np.asarray(guess)
 
 
-def _late_offsets(carried: Carried, q: Array, x: Array, guess: Array) -> Array:
+def _late_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> Array:
     """Offsets of markers that were hidden in the known posture, from the frames that show them."""
     late = ~visible(guess)
     if not late.any():
         return guess
     shown = tuple(link for link, hidden in zip(carried.links, late, strict=True) if not hidden)
-    blind = carried.free & ~Carried.of(carried.robot, shown).free
+    blind = carried.free & ~MarkerCarriers.of(carried.robot, shown).free
     if blind.any():
         raise DynidError(
             "marker_zero_undetermined", "no marker beyond joint {joints} is visible in the known posture, so its "
@@ -289,7 +289,7 @@ def _adjusted_frames(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArra
     return np.sort(np.concatenate([fixed, others[spread]]))
 
 
-def _fit_every_frame(carried: Carried, t: Array, x: Array, q: Array, shared: Shared) -> MarkerFit:
+def _fit_every_frame(carried: MarkerCarriers, t: Array, x: Array, q: Array, shared: SharedUnknowns) -> MarkerFit:
     """Every frame by itself with what is shared held, and the deviations of both."""
     q, sigma = q.copy(), np.empty_like(q)
     squares, counts = np.zeros(x.shape[1]), np.zeros(x.shape[1])
@@ -313,7 +313,7 @@ def _fit_every_frame(carried: Carried, t: Array, x: Array, q: Array, shared: Sha
     return MarkerFit(t, q, shared.offsets, camera, float(total), each, sigma, warnings)
 
 
-def _deviations(carried: Carried, rows: Rows, shared: Shared) -> tuple[Array, NDArray[np.bool_]]:
+def _deviations(carried: MarkerCarriers, rows: Rows, shared: SharedUnknowns) -> tuple[Array, NDArray[np.bool_]]:
     """Deviations (N, n) per unit deviation of a coordinate, and which joints a frame does not show."""
     A = rows.information
     size = np.sqrt(np.einsum("nii->ni", A)).max(axis=0)

@@ -31,7 +31,7 @@ def in_order(
                 if len(ready):
                     yield restarted, ready
                 restarted = True
-            ready = queue.put(part)
+            ready = queue.push_rows(part)
             if len(ready):
                 yield restarted, ready
                 restarted = False
@@ -112,7 +112,7 @@ class _Queue:
         self.newest = self.given = -np.inf  # time of the last row that came, and that was handed out
         self.position: Array | None = None
 
-    def put(self, part: Samples) -> Samples:
+    def push_rows(self, part: Samples) -> Samples:
         """Take the next rows, which are not empty, and return those that are ready."""
         self.found.out_of_order += self.found.count(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
         self.newest = float(part.t[-1])

@@ -125,7 +125,7 @@ class Transmission:
             return None
         return self.gear / np.diag(self.gear)[:, None]
 
-    def motion(self, motor: Array) -> Array:
+    def joint_motion(self, motor: Array) -> Array:
         """Positions, velocities or accelerations (N, n) of the joints."""
         if self.gear is None:
             return motor
@@ -133,7 +133,7 @@ class Transmission:
             return motor / np.diag(self.gear)
         return np.ascontiguousarray(np.linalg.solve(self.gear, motor.T).T)
 
-    def torque(self, motor: Array) -> Array:
+    def joint_torque(self, motor: Array) -> Array:
         """Joint torques (N, n) of drive signals."""
         if self.gain is not None:
             motor = motor * self.gain
@@ -205,7 +205,7 @@ def file_stamp(path: Path) -> Stamp:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scale:
+class SiFactors:
     """Factors to SI: of the time, and per joint of each channel; `first` is the stamp from which time counts."""
 
     t: float
@@ -219,7 +219,7 @@ class FileSource:
 
     table: Table
     plan: Plan
-    scale: Scale
+    scale: SiFactors
     transmission: Transmission
     stamp: Stamp = ()
 
@@ -245,7 +245,7 @@ class FileSource:
     @property
     def unused(self) -> tuple[str, ...]:
         """What else is in the file, with the reason where it holds no numbers."""
-        used = {field.name for field in self.plan.wanted}
+        used = {field.name for field in self.plan.wanted_fields}
         return tuple(
             f"'{field.name}'" + (f" ({field.problem})" if field.problem else "")
             for field in self.table.fields
@@ -266,7 +266,7 @@ class FileSource:
         """Read the file from its beginning, at most `rows` samples at a time; it must stay as it is meanwhile."""
         self.check_unchanged()
         try:
-            for batch in self.table.batches(self.plan.wanted, rows):
+            for batch in self.table.batches(self.plan.wanted_fields, rows):
                 t = _times_in_seconds(_sample_stamps(batch, self.plan), self.scale.t, self.scale.first)
                 yield Samples(t, *(self._read_channel(batch, name) for name in ("q", *CHANNELS)))  # type: ignore[arg-type]
         except LogError:
@@ -284,8 +284,8 @@ class FileSource:
             block *= factors
         block[np.abs(block) > LARGEST] = np.nan
         if name == "tau":
-            return self.transmission.torque(block)
-        return block if name == "reaction" else self.transmission.motion(block)
+            return self.transmission.joint_torque(block)
+        return block if name == "reaction" else self.transmission.joint_motion(block)
 
 
 def _sample_stamps(batch: Batch, plan: Plan) -> Numbers:
@@ -347,7 +347,7 @@ def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, in
 
     The first rows decide, not the first alone, which may be unset or wrong. Raises where there is not one sample.
     """
-    batch = next((batch for batch in table.batches(plan.wanted, PROBE) if len(_column_at(batch, plan.t))), None)
+    batch = next((batch for batch in table.batches(plan.wanted_fields, PROBE) if len(_column_at(batch, plan.t))), None)
     if batch is None:
         raise LogError(table.name, "no_samples", "there are no samples in it")
     first = _first_valid_stamp(_sample_stamps(batch, plan))
@@ -421,7 +421,7 @@ def read_log(
         )  # fmt: skip
     unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _si_factors(name, plan, asked)
-    scale = Scale(si_factor(name, "t", unit, plan.t.field), factors, first)
+    scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first)
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)

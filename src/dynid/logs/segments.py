@@ -146,7 +146,7 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
             begins = start in breaks
             if line is None or begins:
                 line = _GridResampler(step, cut, found)
-            piece = line.go_on(samples.take(slice(start, stop)))
+            piece = line.resample_up_to(samples.take(slice(start, stop)))
             if len(piece):
                 yield begins, piece
         newest = float(samples.t[-1])
@@ -162,7 +162,7 @@ class _GridResampler:
         self.origin: float | None = None  # where the grid begins; `count` of its instants are done
         self.count = 0
 
-    def go_on(self, part: Samples) -> Samples:
+    def resample_up_to(self, part: Samples) -> Samples:
         """Samples of the segment up to the last one given."""
         before, self.last = self.last, _copy_samples(part.take(slice(-1, None)))
         if not self.cut.regular:

@@ -188,7 +188,7 @@ class Survey:
     notes: tuple[Message, ...] = ()
     complete: bool = True
 
-    def standing(self, scale: Array) -> NDArray[np.bool_]:
+    def standing_joints(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
 
         scale (n,): what stands for one rad. Noise is averaged away before the range is measured. A joint that only

@@ -43,28 +43,29 @@ class Bilinear:
     unknowns: Unknowns
     friction: tuple[str, ...]
 
-    def rigid(self, c: int) -> NDArray[np.int64]:
+    def rigid_columns(self, c: int) -> NDArray[np.int64]:
         """Rigid columns of a channel, which come first in its rows."""
         channel = self.runs.state.equation.channels[c]
         return channel.columns[: channel.base + len(channel.extra)]
 
-    def carried(self, log: int, x: Array) -> Array:
+    def loaded_rigid_parameters(self, log: int, x: Array) -> Array:
         """Rigid parameters of the robot with what it carries in a log."""
         return x + self.load if self.runs.is_loaded(log) else x
 
-    def columns(self, log: int, c: int, R: Array, x: Array, k: Array, fixed: NDArray[np.bool_]) -> Array:
+    def linearised_rows(self, log: int, c: int, R: Array, x: Array, k: Array, fixed: NDArray[np.bool_]) -> Array:
         """Rows of the linear problem around x, k: rigid, friction, factor, right side."""
-        rigid = self.rigid(c)
+        rigid = self.rigid_columns(c)
         W, rest, y = R[:, : len(rigid)], R[:, len(rigid) : -1], R[:, -1]
-        z = W @ self.carried(log, x)[rigid]
+        z = W @ self.loaded_rigid_parameters(log, x)[rigid]
         right = y + k[c] * (W @ x[rigid]) - (k[c] * z if fixed[c] else 0.0)
         return np.column_stack([k[c] * W, rest, z, right])
 
-    def linear(self, factors: Factors, x: Array, k: Array, fixed: NDArray[np.bool_]) -> Factors:
+    def linearised_factors(self, factors: Factors, x: Array, k: Array, fixed: NDArray[np.bool_]) -> Factors:
         """Factors of the linear problem around x, k."""
         return {
             log: tuple(
-                ChannelFactor(self.columns(log, c, f.R, x, k, fixed), f.count, f.total) for c, f in enumerate(of_log)
+                ChannelFactor(self.linearised_rows(log, c, f.R, x, k, fixed), f.count, f.total)
+                for c, f in enumerate(of_log)
             )
             for log, of_log in factors.items()
         }
@@ -98,14 +99,14 @@ def _factor_of_channel(
     """Factor of one channel and its deviation; x: rigid parameters, of which some are known already."""
     rows = []
     for log, of_log in factors.items():
-        R, rigid = of_log[c].R, problem.rigid(c)
+        R, rigid = of_log[c].R, problem.rigid_columns(c)
         W, rest = R[:, : len(rigid)], R[:, len(rigid) : -1]
         place = problem.unknowns.place[log, problem.unknowns.channels[c]][len(rigid) :]
         f = np.zeros((len(R), len(problem.unknowns)))
         f[:, place[place >= 0]] = rest[:, place >= 0]
         robot = np.zeros(len(problem.load)) if x is None else x
         own = W if known is None else W[:, ~known[rigid]]
-        rows.append(np.column_stack([own, f, W @ problem.carried(log, robot)[rigid], R[:, -1]]))
+        rows.append(np.column_stack([own, f, W @ problem.loaded_rigid_parameters(log, robot)[rigid], R[:, -1]]))
     A = np.concatenate(rows)
     if not len(A) or not A[:, -2].any():
         return 0.0, np.inf
@@ -141,7 +142,7 @@ def _robot_from_known_channels(
 def solve_robot_with_factors(problem: Bilinear, factors: Factors, k: Array) -> Solution:
     """Solve for the robot and friction, all factors being given."""
     zero, fixed = np.zeros(len(problem.load)), np.ones(len(k), dtype=np.bool_)
-    linear = problem.linear(factors, zero, k, fixed)
+    linear = problem.linearised_factors(factors, zero, k, fixed)
     dropped = {
         log: tuple(ChannelFactor(np.delete(f.R, -2, axis=1), f.count, f.total) for f in of_log)
         for log, of_log in linear.items()
@@ -150,7 +151,7 @@ def solve_robot_with_factors(problem: Bilinear, factors: Factors, k: Array) -> S
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class BilinearSolution:
     """Solution of the linear problem at the end, where it was made (x, k), and whether the steps became small."""
 
     solution: Solution
@@ -166,14 +167,14 @@ def solve_bilinear(
     start: tuple[Array, Array],
     fixed: NDArray[np.bool_],
     constraints: Constraints | None,
-) -> Found:
+) -> BilinearSolution:
     """Gauss-Newton from x (rigid,), k (channels,); unknowns: those of the linear problem; fixed: factors that stay."""
     x, k = start
     columns = unknowns.place.shape[1] - len(k)
     rigid, own = unknowns.place[0, : len(x)], unknowns.place[0, columns:]
     solution, settled = None, False
     for _ in range(ITERATIONS):
-        solution = solve(unknowns, problem.linear(factors, x, k, fixed), constraints=constraints)
+        solution = solve(unknowns, problem.linearised_factors(factors, x, k, fixed), constraints=constraints)
         new_x = np.where(rigid >= 0, solution.values[np.maximum(rigid, 0)], 0.0)
         new_k = np.where(own >= 0, solution.values[np.maximum(own, 0)], k)
         step = 1.0
@@ -187,7 +188,7 @@ def solve_bilinear(
             settled = True
             break
     assert solution is not None
-    return Found(solution, x, k, settled)
+    return BilinearSolution(solution, x, k, settled)
 
 
 # From the solution of the bilinear problem to gains: which are revealed, deviations, parameters in true units.
@@ -202,24 +203,24 @@ def factor_names(problem: Bilinear) -> tuple[Parameter, ...]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Solved:
+class GainSolution:
     """The bilinear problem and its solution in `unknowns`; fixed (channels,): factors that were not sought.
 
     hidden: unknowns that hang on a factor that the payload does not reveal.
     """
 
     problem: Bilinear
-    found: Found
+    found: BilinearSolution
     unknowns: Unknowns
     fixed: NDArray[np.bool_]
     hidden: frozenset[str]
 
 
-def read_gains(p: Array, solved: Solved) -> Gains:
+def read_gains(p: Array, solved: GainSolution) -> Gains:
     """Gains are inverse factors."""
     problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
     runs, solution, k = problem.runs, found.solution, found.k
-    blocks = rewrite_blocks(runs.blocks, lambda log, c, R: problem.columns(log, c, R, found.x, k, fixed))
+    blocks = rewrite_blocks(runs.blocks, lambda log, c, R: problem.linearised_rows(log, c, R, found.x, k, fixed))
     deviations = jackknife(unknowns, solution, blocks)
     covariance = solution.covariance if deviations is None else deviations.covariance
     kept = range(len(unknowns)) if solution.regrouping is None else solution.regrouping.kept
@@ -242,7 +243,7 @@ def read_gains(p: Array, solved: Solved) -> Gains:
     nrmse = _errors(problem, found, unknowns, fixed)
     joints = runs.state.equation.channel_names
     gains = tuple(Parameter(joint, symbol="", kind="gain", unit="1", joint=joint) for joint in joints)
-    fit = runs.fit(gains, values, deviations, problem.friction, nrmse)
+    fit = runs.common_fit(gains, values, deviations, problem.friction, nrmse)
     warnings = (
         *_gain_warnings(runs, values, fit.quantile * sigma),
         *(() if found.settled else (NOT_SETTLED,)),
@@ -265,17 +266,17 @@ def _channels_of_friction(problem: Bilinear, unknowns: Unknowns) -> dict[int, in
     """Channel of every friction unknown, in whose units it was found."""
     channels: dict[int, int] = {}
     for c in range(len(problem.unknowns.channels)):
-        first = len(problem.rigid(c))
+        first = len(problem.rigid_columns(c))
         own = problem.unknowns.channels[c][first:]
         channels |= {int(j): c for j in unknowns.place[:, own].ravel() if j >= 0}
     return channels
 
 
-def _errors(problem: Bilinear, found: Found, unknowns: Unknowns, fixed: NDArray[np.bool_]) -> Array:
+def _errors(problem: Bilinear, found: BilinearSolution, unknowns: Unknowns, fixed: NDArray[np.bool_]) -> Array:
     """NRMSE per channel over all logs, NaN where no signal was used."""
     factors = total_factors(problem.runs.blocks)
     squares, spread = np.zeros(len(found.k)), np.zeros(len(found.k))
-    for log, of_log in problem.linear(factors, found.x, found.k, fixed).items():
+    for log, of_log in problem.linearised_factors(factors, found.x, found.k, fixed).items():
         for c, factor in enumerate(of_log):
             squares[c] += factor.residual_squares(unknowns.of_channel(log, c, found.solution.values))
             spread[c] += factors[log][c].spread

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from dynid.errors import IdentificationError
 from dynid.messages import Message
-from dynid.payload.payload import Fitted, json_numbers
+from dynid.payload.payload import ResultWithFit, json_numbers
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Gains(Fitted):
+class Gains(ResultWithFit):
     """Gains g of the joints `names`: true torque = g * measured signal, as `read_log(..., gain=...)` takes them.
 
     values and sigma are NaN where the payload does not reveal a gain. parameters: base parameters and friction in true

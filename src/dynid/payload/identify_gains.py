@@ -19,7 +19,7 @@ from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
 from dynid.payload.bilinear import (
     Bilinear,
-    Solved,
+    GainSolution,
     factor_names,
     first_factors,
     read_gains,
@@ -86,7 +86,7 @@ def identify_gains(
     return read_gains(p, solved)
 
 
-def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool) -> Solved:
+def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool) -> GainSolution:
     """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
     problem = _build_problem(runs, p, friction, offsets_per_log)
     k = first_factors(problem, factors)
@@ -102,7 +102,7 @@ def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...],
     hidden = frozenset(unknowns.names[j] for j in _hidden_unknowns(structure, len(problem.unknowns)))
     fixed = np.array([len(problem.unknowns) + c not in structure.kept for c in range(len(k))])
     found = solve_bilinear(problem, factors, reduced, (x, k), fixed, constraints)
-    return Solved(problem, found, reduced, fixed, hidden)
+    return GainSolution(problem, found, reduced, fixed, hidden)
 
 
 def _build_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
@@ -130,7 +130,7 @@ def _structural_regrouping(
     place, before = unknowns.place[0, : len(x)], len(problem.unknowns)
     seen = place >= 0
     for log, c, own in rows:
-        own[:, before + c] = own[:, place[seen]] @ problem.carried(log, x)[seen]
+        own[:, before + c] = own[:, place[seen]] @ problem.loaded_rigid_parameters(log, x)[seen]
         own[:, place[seen]] *= k[c]
     A = np.concatenate([own for _, _, own in rows])
     if constraints is not None:

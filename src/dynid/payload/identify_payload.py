@@ -76,7 +76,7 @@ def identify_payload(
     shifts = gain_shifts(equation, reduced, solution, factors)
     covariance = (solution.covariance if deviations is None else deviations.covariance) + shifts.T @ shifts
     nrmse = nrmse_per_channel(reduced, solution.values, factors)
-    fit = runs.fit(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
+    fit = runs.common_fit(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
     return Payload(
         fit=fit,
         method="jointly from logs",

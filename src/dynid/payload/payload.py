@@ -12,7 +12,7 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
-from dynid.estimation.identification import Flat
+from dynid.estimation.identification import FlatField
 from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.parameter import Parameter
@@ -68,27 +68,27 @@ class Fit:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class ResultWithFit:
     """A result with a `fit`, whose fields are attributes of the result as well."""
 
     fit: Fit
 
-    robot = Flat(Fit, lambda x: x.robot)
-    link = Flat(Fit, lambda x: x.link)
-    names = Flat(Fit, lambda x: x.names)
-    values = Flat(Fit, lambda x: x.values)
-    quantile = Flat(Fit, lambda x: x.quantile)
-    groups = Flat(Fit, lambda x: x.groups)
-    friction = Flat(Fit, lambda x: x.friction)
-    cutoff = Flat(Fit, lambda x: x.cutoff)
-    nrmse = Flat(Fit, lambda x: x.nrmse)
-    findings = Flat(Fit, lambda x: x.findings)
-    notes = Flat(Fit, lambda x: x.notes)
+    robot = FlatField(Fit, lambda x: x.robot)
+    link = FlatField(Fit, lambda x: x.link)
+    names = FlatField(Fit, lambda x: x.names)
+    values = FlatField(Fit, lambda x: x.values)
+    quantile = FlatField(Fit, lambda x: x.quantile)
+    groups = FlatField(Fit, lambda x: x.groups)
+    friction = FlatField(Fit, lambda x: x.friction)
+    cutoff = FlatField(Fit, lambda x: x.cutoff)
+    nrmse = FlatField(Fit, lambda x: x.nrmse)
+    findings = FlatField(Fit, lambda x: x.findings)
+    notes = FlatField(Fit, lambda x: x.notes)
 
 
 @keeps_old_names
 @dataclass(frozen=True, eq=False)
-class Payload(Fitted):
+class Payload(ResultWithFit):
     """What a link carries, in the frame of that link, with standard deviations.
 
     names, values, sigma: what the data tell, parameters XX XY XZ YY YZ ZZ MX MY MZ M (about the frame's origin) or

@@ -118,7 +118,7 @@ class TwoRuns:
         """What was found in every log."""
         return tuple((found.log, tuple(found.sentences)) for found in self.state.findings)
 
-    def fit(
+    def common_fit(
         self, names: tuple[Parameter, ...], values: Array, deviations: Jackknife | None, friction: tuple[str, ...],
         nrmse: Array,
     ) -> Fit:  # fmt: skip

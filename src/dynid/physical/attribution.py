@@ -10,8 +10,8 @@ from dynid.estimation.identification import Identification
 from dynid.messages import Message
 from dynid.physical.cone import smallest_share
 from dynid.physical.prior import Prior
-from dynid.physical.problem import Problem, Seen
-from dynid.physical.search import MARGIN, Found
+from dynid.physical.problem import IdentifiedCombinations, Problem
+from dynid.physical.search import MARGIN, FoundBodies
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -33,7 +33,7 @@ class Shares:
     sigma: Array
 
 
-def find_shares(result: Identification, seen: Seen, problem: Problem) -> Shares:
+def find_shares(result: Identification, seen: IdentifiedCombinations, problem: Problem) -> Shares:
     """Linear-Gaussian bookkeeping with the prior's doubt of every parameter by itself.
 
     What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
@@ -85,7 +85,7 @@ class Binding:
         return str(self.reason)
 
 
-def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: Found) -> tuple[Binding, ...]:
+def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: FoundBodies) -> tuple[Binding, ...]:
     """Bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
     if found.fit is None:
         return ()

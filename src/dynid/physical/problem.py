@@ -30,7 +30,7 @@ HIDDEN_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Seen:
+class IdentifiedCombinations:
     """Identified parameters = matrix @ parameters `names`: standard ones in order, others as identified, hidden ones.
 
     others: where the identified ones among them stand in the result. sizes, centre and doubt speak of all that are not
@@ -46,7 +46,7 @@ class Seen:
     doubt: Array
 
 
-def identified_combinations(result: Identification) -> Seen:
+def identified_combinations(result: Identification) -> IdentifiedCombinations:
     """Take a result's parameters apart."""
     base, standard = result.equation.base, result.robot.parameter_names
     own = dict(zip(base.names, base.matrix, strict=True))
@@ -74,7 +74,7 @@ def identified_combinations(result: Identification) -> Seen:
         sizes.append(max(HIDDEN_SHARE * float(min(reach)), 1e-9))
     centre = np.concatenate([values[list(others)], np.zeros(len(hidden))])
     doubt = np.array([1e-3] * len(others) + [1.0] * len(hidden))
-    return Seen(names, matrix, others, np.array(sizes), centre, doubt)
+    return IdentifiedCombinations(names, matrix, others, np.array(sizes), centre, doubt)
 
 
 def _hidden_columns(result: Identification, base: set[Parameter]) -> dict[Parameter, dict[Parameter, float]]:
@@ -141,7 +141,7 @@ class Problem:
         return float(((self.data @ (self.seen @ x - self.estimate)) ** 2).sum()) / self.unit**2
 
 
-def build_problem(result: Identification, seen: Seen, prior: Prior, demands: Demands) -> Problem:
+def build_problem(result: Identification, seen: IdentifiedCombinations, prior: Prior, demands: Demands) -> Problem:
     """Write down a result's problem."""
     robot, estimate = result.robot, np.asarray(result.values)
     names = seen.names
@@ -176,7 +176,7 @@ def _residual_squares(result: Identification) -> float:
     return left
 
 
-def scale_prior_to_data(result: Identification, seen: Seen, prior: Prior) -> Prior:
+def scale_prior_to_data(result: Identification, seen: IdentifiedCombinations, prior: Prior) -> Prior:
     """The prior with the links from sizes so heavy as the data want all of them together."""
     if not any(prior.from_sizes):
         return prior
@@ -211,7 +211,7 @@ def link_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> li
     return list(block.T)
 
 
-def _in_coordinates(result: Identification, seen: Seen, problem: Problem, prior: Prior) -> Problem:
+def _in_coordinates(result: Identification, seen: IdentifiedCombinations, problem: Problem, prior: Prior) -> Problem:
     """Replace standard parameters by coordinates around the prior, friction by multiples of its size."""
     robot, names = result.robot, problem.names
     place = {name: k for k, name in enumerate(names)}

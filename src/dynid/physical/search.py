@@ -34,7 +34,7 @@ TOLERATED = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class FoundBodies:
     """Coordinates x; fit: x where the estimate had to give way (None: it is physical); pressure per link and row."""
 
     x: Array
@@ -43,12 +43,12 @@ class Found:
     row_pressure: Array
 
 
-def search_bodies(problem: Problem) -> Found:
+def search_bodies(problem: Problem) -> FoundBodies:
     """Find the bodies; raise PhysicalError where demands exclude one another."""
     links, rows = len(problem.links), len(problem.below.right)
     x = nearest_with_estimate(problem)
     if x is not None:
-        return Found(_check_solution(problem, x), None, np.zeros(links), np.zeros(rows))
+        return FoundBodies(_check_solution(problem, x), None, np.zeros(links), np.zeros(rows))
     first = best_fit(problem, TIE)
     distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
     squares = (problem.squares + problem.cost(first.x)) * problem.unit**2
@@ -57,7 +57,7 @@ def search_bodies(problem: Problem) -> Found:
     return replace(found, x=_check_solution(problem, found.x))
 
 
-def best_fit(problem: Problem, weight: float) -> Found:
+def best_fit(problem: Problem, weight: float) -> FoundBodies:
     """Minimum of the cost plus weight times the squared distance from the prior, and how hard links and rows press."""
     residuals = len(problem.data)
     x0, Z = _equations(problem)
@@ -95,7 +95,7 @@ def best_fit(problem: Problem, weight: float) -> Found:
     x = x0 + Z @ answer.v[: Z.shape[1]]
     after = residuals + len(problem.below.right)
     on_links = answer.multipliers[after:].reshape(len(problem.links), 10) @ UNIT
-    return Found(x, x, np.asarray(on_links), np.asarray(answer.multipliers[residuals:after]))
+    return FoundBodies(x, x, np.asarray(on_links), np.asarray(answer.multipliers[residuals:after]))
 
 
 def nearest_with_estimate(problem: Problem) -> Array | None:

@@ -178,7 +178,7 @@ class MotionSection:
     name: str = "motion"
     title: str = "Motion"
 
-    def fill(self, subject: Design) -> Mapping[str, Any]:
+    def build_content(self, subject: Design) -> Mapping[str, Any]:
         """Table and three figures."""
         e = subject.excitation
         effort = [] if e.effort is None else [e.effort.use(e.motion(200.0))[:, None]]
@@ -198,7 +198,7 @@ class PathSection:
     name: str = "path"
     title: str = "Path in space"
 
-    def fill(self, subject: Design) -> Mapping[str, Any] | None:
+    def build_content(self, subject: Design) -> Mapping[str, Any] | None:
         """None where loops cannot be closed along the motion."""
         drawing = draw_path(subject.excitation.robot, subject.motion.q)
         return None if drawing is None else {"drawing": drawing}
@@ -211,7 +211,7 @@ class SearchSection:
     name: str = "search"
     title: str = "Search"
 
-    def fill(self, subject: Design) -> Mapping[str, Any] | None:
+    def build_content(self, subject: Design) -> Mapping[str, Any] | None:
         """None for a motion that was not searched here."""
         history = subject.excitation.history
         if history is None:
@@ -228,7 +228,7 @@ class ProgressSection:
     name: str = "progress"
     title: str = "Condition"
 
-    def fill(self, subject: Design) -> Mapping[str, Any]:
+    def build_content(self, subject: Design) -> Mapping[str, Any]:
         """Start and end of the design, and the number over the rows so far."""
         e = subject.excitation
         share, condition = condition_so_far(e.matrix)
@@ -253,7 +253,7 @@ class ExpectedSection:
     name: str = "expected"
     title: str = "Expected errors"
 
-    def fill(self, subject: Design) -> Mapping[str, Any]:
+    def build_content(self, subject: Design) -> Mapping[str, Any]:
         """One row per parameter, the worst first."""
         e = subject.excitation
         errors, values = e.expected_errors(subject.noise), nominal_values(e)

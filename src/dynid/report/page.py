@@ -34,7 +34,7 @@ class Section(Protocol, Generic[T]):
         """Heading."""
         ...
 
-    def fill(self, subject: T) -> Mapping[str, Any] | None:
+    def build_content(self, subject: T) -> Mapping[str, Any] | None:
         """What the template shows, None where the section makes no sense."""
         ...
 
@@ -45,7 +45,7 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
 
     parts = []
     for section in sections:
-        filled = section.fill(subject)
+        filled = section.build_content(subject)
         if filled is not None:
             body = escape_control_characters(environment().get_template(f"{section.name}.html").render(**filled))
             parts.append({"name": section.name, "title": section.title, "body": Markup(body)})  # escaped: autoescape

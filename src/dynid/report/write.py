@@ -56,7 +56,7 @@ AGREE = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class Compared:
+class ComparedResults:
     """Results with their names; the first is the one that others are compared with. doubts: the page's own warnings."""
 
     results: tuple[Identification, ...]
@@ -65,7 +65,7 @@ class Compared:
     doubts: tuple[Message, ...] = ()
 
     @staticmethod
-    def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> Compared:
+    def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> ComparedResults:
         """Check; names that are missing are model and estimator."""
         if len(results) < 2:
             raise DynidError("too_few_results", "a comparison needs two results or more")
@@ -76,7 +76,7 @@ class Compared:
             )  # fmt: skip
         words = [f"{r.robot.name}, {r.model}, {r.estimator}" for r in results] if names is None else list(names)
         twice = [f"{k + 1}. {w}" if words.count(w) > 1 else w for k, w in enumerate(words)]
-        return Compared(tuple(results), tuple(twice), origin)
+        return ComparedResults(tuple(results), tuple(twice), origin)
 
     @property
     def same_robot(self) -> bool:
@@ -134,7 +134,7 @@ class OverviewSection:
     name: str = "overview"
     title: str = "Verdicts"
 
-    def fill(self, subject: Compared) -> Mapping[str, Any]:
+    def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """A table, and the reasons."""
         rows = []
         for name, r in zip(subject.names, subject.results, strict=True):
@@ -164,7 +164,7 @@ class ErrorsSection:
     name: str = "errors"
     title: str = "Validation errors"
 
-    def fill(self, subject: Compared) -> Mapping[str, Any]:
+    def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """Bars, one group per channel."""
         channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
         traces = [
@@ -191,7 +191,7 @@ class IntervalsSection:
     name: str = "intervals"
     title: str = "Parameters"
 
-    def fill(self, subject: Compared) -> Mapping[str, Any]:
+    def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """The chart only where the same name means the same."""
         dispute = {name: subject.dispute(name) for name in subject.parameters} if subject.same_robot else {}
         ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
@@ -207,7 +207,7 @@ class IntervalsSection:
         }
 
 
-def _value_cells(subject: Compared, name: str) -> list[Cell]:
+def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.estimate(k, name)
@@ -224,7 +224,7 @@ def _dispute_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
     return [cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
 
 
-def _interval_chart(subject: Compared, names: Sequence[str]) -> Figure:
+def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
     """Differences from the first result over the widest half width; parameters of any size share one scale."""
     traces = []
     count = len(subject.results)
@@ -255,7 +255,7 @@ def _interval_chart(subject: Compared, names: Sequence[str]) -> Figure:
     )
 
 
-COMPARED_SECTIONS: tuple[Section[Compared], ...] = (
+COMPARED_SECTIONS: tuple[Section[ComparedResults], ...] = (
     OverviewSection(),
     ErrorsSection(),
     IntervalsSection(),
@@ -311,7 +311,7 @@ def write_report(
                 "comparison draws no curves",
             )  # fmt: skip
         doubts = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
-        compared = replace(Compared.of(results, names, find_origin((), command, files)), doubts=doubts)
+        compared = replace(ComparedResults.of(results, names, find_origin((), command, files)), doubts=doubts)
         page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
         if names is not None:

@@ -23,7 +23,7 @@ from dynid.identifiability.digits import cosine_sine
 from dynid.identifiability.field import Field
 from dynid.identifiability.finite_field import PRIMES
 from dynid.robot.parameter import Parameter
-from dynid.unknown_geometry.geometry import PartlyKnown
+from dynid.unknown_geometry.geometry import PartlyKnownRobot
 from dynid.unknown_geometry.lagrangian import Generators, Lagrangian
 
 Exponents: TypeAlias = tuple[int, ...]
@@ -32,7 +32,7 @@ Entry: TypeAlias = dict[Exponents, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownProduct:
     """A column of B: a standard parameter times powers of the geometric unknowns."""
 
     parameter: Parameter
@@ -43,10 +43,10 @@ class Unknown:
 class BilinearForm:
     """B by rows: its motion products, its unknown products and its entries (row -> column -> entry)."""
 
-    shape: PartlyKnown
+    shape: PartlyKnownRobot
     generators: Generators
     motions: tuple[Exponents, ...]
-    unknowns: tuple[Unknown, ...]
+    unknowns: tuple[UnknownProduct, ...]
     entries: tuple[dict[int, Entry], ...]
 
     @property
@@ -61,7 +61,7 @@ def bilinear_form(lagrangian: Lagrangian) -> BilinearForm:
     a, b = len(names.motion), len(names.motion) + len(names.geometry)
     pairs = _angle_pairs(names)
     rows: dict[Exponents, dict[int, Entry]] = {}
-    columns: dict[Unknown, int] = {}
+    columns: dict[UnknownProduct, int] = {}
     for parameter, polynomial in lagrangian.coefficients.items():
         for raw, value in polynomial.to_dict().items():
             exponents = tuple(map(int, raw))
@@ -70,7 +70,7 @@ def bilinear_form(lagrangian: Lagrangian) -> BilinearForm:
                 continue
             coefficient = Fraction(int(value.p), int(value.q))
             for powers, factor in _without_squares(exponents[a:b], pairs):
-                column = columns.setdefault(Unknown(parameter, powers), len(columns))
+                column = columns.setdefault(UnknownProduct(parameter, powers), len(columns))
                 entry = rows.setdefault(motion, {}).setdefault(column, {})
                 known = exponents[b:]
                 entry[known] = entry.get(known, Fraction(0)) + coefficient * factor
@@ -151,7 +151,7 @@ BITS = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Choice:
+class ModelParameterChoice:
     """Model parameters in order of level, each with its function.
 
     level (1..n); rows: coefficients by column of B; functions: coefficients by row of B. L = sum function * row.
@@ -163,7 +163,7 @@ class Choice:
     functions: tuple[dict[int, Fraction], ...]
 
 
-def choose_model_parameters(form: BilinearForm, *, seed: int = 0) -> Choice:
+def choose_model_parameters(form: BilinearForm, *, seed: int = 0) -> ModelParameterChoice:
     """Choose readable rows: few factors first, then few terms."""
     joints = joint_of(form.generators)
     order = sorted(range(len(form.motions)), key=lambda k: _choice_order(form, k, joints))
@@ -179,7 +179,7 @@ def choose_model_parameters(form: BilinearForm, *, seed: int = 0) -> Choice:
         scaled.append({k: x * lead for k, x in function.items()})
     levels = [product_level(form.motions[k], joints) for k in pivots]
     by_level = sorted(range(len(levels)), key=lambda r: levels[r])
-    return Choice(
+    return ModelParameterChoice(
         tuple(levels[r] for r in by_level), tuple(rows[r] for r in by_level), tuple(scaled[r] for r in by_level)
     )
 

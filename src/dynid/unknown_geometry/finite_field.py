@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 from dynid.identifiability.exact_geometry import read_gravity
 from dynid.identifiability.field import Field
 from dynid.robot.inertia import ROTOR, SYMBOLS
-from dynid.unknown_geometry.geometry import ANGLES, Length, PartlyKnown, Row, Turning
+from dynid.unknown_geometry.geometry import (
+    ANGLES,
+    PartlyKnownAngle,
+    PartlyKnownLength,
+    PartlyKnownRobot,
+    PartlyKnownRow,
+)
 
 PRIMES = (2112840001, 2106360001)
 """p = 360000 m + 1 with m prime and 4 p^2 < 2^64: sums of four products fit into 64 bits."""
@@ -43,7 +49,7 @@ class ModelParameterCount:
     complete: bool = True
 
 
-def count_parameters(shape: PartlyKnown, *, rotor_inertia: bool = False, seed: int = 0) -> ModelParameterCount:
+def count_parameters(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, seed: int = 0) -> ModelParameterCount:
     """Count the model parameters over two fields; the larger answer is right, as ranks can only be lost."""
     counts: list[ModelParameterCount] = []
     for p in PRIMES:
@@ -57,7 +63,7 @@ def count_parameters(shape: PartlyKnown, *, rotor_inertia: bool = False, seed: i
     return max(counts, key=lambda found: found.count)
 
 
-def quick_count(shape: PartlyKnown, *, rotor_inertia: bool = False, most: int = MANY) -> ModelParameterCount:
+def quick_count(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, most: int = MANY) -> ModelParameterCount:
     """Count over one field, without blocks, up to about `most`."""
     rank, enough = _rank(_Evaluation.over(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
     return ModelParameterCount(rank, (), complete=enough is not None)
@@ -102,7 +108,7 @@ class _Geometry:
 class _Evaluation:
     """Values of the Lagrangian's coefficients at random points of a field."""
 
-    def __init__(self, shape: PartlyKnown, field: Field, rotor_inertia: bool) -> None:
+    def __init__(self, shape: PartlyKnownRobot, field: Field, rotor_inertia: bool) -> None:
         self.shape, self.field, self.p = shape, field, field.p
         self.robot = shape.robot
         self.joints = self.robot.tree_joints
@@ -114,7 +120,7 @@ class _Evaluation:
         ]
 
     @staticmethod
-    def over(p: int, shape: PartlyKnown, rotor_inertia: bool, seed: int) -> _Evaluation:
+    def over(p: int, shape: PartlyKnownRobot, rotor_inertia: bool, seed: int) -> _Evaluation:
         """Evaluation over GF(p)."""
         field = Field.for_angles(shape.known_angles, p, random.Random(f"{seed} {p}"))
         return _Evaluation(shape, field, rotor_inertia)
@@ -220,7 +226,7 @@ class _Evaluation:
         angles = {name: int(self._random(1)[0]) for name in self.shape.angles}
         return [self._row(row, lengths, angles) for row in self.shape.rows]
 
-    def _row(self, row: Row, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
+    def _row(self, row: PartlyKnownRow, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
         T = _identity(1)
         for letter, axis in (("gamma", 2), ("b", 2), ("alpha", 0), ("d", 0), ("theta", 2), ("r", 2)):
             step = _identity(1)
@@ -235,13 +241,13 @@ class _Evaluation:
             T = self._times(T, step)
         return np.asarray(T[0])
 
-    def _circle_point(self, angle: Turning, angles: dict[str, int]) -> int:
+    def _circle_point(self, angle: PartlyKnownAngle, angles: dict[str, int]) -> int:
         z = self.field.circle(angle.known, Fraction(1))
         for name, k in angle.unknown:
             z = z * pow(angles[name], k, self.p) % self.p
         return z
 
-    def _length(self, length: Length, lengths: dict[str, int]) -> int:
+    def _length(self, length: PartlyKnownLength, lengths: dict[str, int]) -> int:
         total = 0
         for powers, c in length.terms:
             term = self.field.number(c)

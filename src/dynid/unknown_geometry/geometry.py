@@ -27,14 +27,14 @@ LETTERS = ("gamma", "b", "alpha", "d", "theta", "r")
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class PartlyKnownLength:
     """A polynomial in unknown lengths: its coefficients (m) by products of unknowns."""
 
     terms: tuple[tuple[Powers, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Turning:
+class PartlyKnownAngle:
     """An angle: a known one plus whole multiples of unknown ones."""
 
     known: Angle
@@ -42,23 +42,23 @@ class Turning:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PartlyKnownRow:
     """T = Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r)."""
 
-    gamma: Turning
-    b: Length
-    alpha: Turning
-    d: Length
-    theta: Turning
-    r: Length
+    gamma: PartlyKnownAngle
+    b: PartlyKnownLength
+    alpha: PartlyKnownAngle
+    d: PartlyKnownLength
+    theta: PartlyKnownAngle
+    r: PartlyKnownLength
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PartlyKnown:
+class PartlyKnownRobot:
     """A robot in modified Denavit-Hartenberg frames, its rows, and its unknowns with their nominal values (m, rad)."""
 
     robot: Robot
-    rows: tuple[Row, ...]
+    rows: tuple[PartlyKnownRow, ...]
     lengths: Mapping[str, float]
     angles: Mapping[str, float]
 
@@ -79,7 +79,7 @@ def is_right(angle: Angle) -> bool:
     return angle.millidegrees is not None and angle.millidegrees % 90_000 == 0
 
 
-def with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]) -> PartlyKnown:
+def with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]) -> PartlyKnownRobot:
     """Rows of a robot in which the `entries` (`d3`) and the `symbols` are unknown; entries win over symbols."""
     table = robot.to_mdh()
     lengths: dict[str, float] = {}
@@ -87,7 +87,7 @@ def with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]
     rows = []
     for j, link in enumerate(table.links, 1):
         assert link.mdh is not None
-        parts: dict[str, Length | Turning] = {}
+        parts: dict[str, PartlyKnownLength | PartlyKnownAngle] = {}
         for letter in LETTERS:
             value: Expression = getattr(link.mdh, letter)
             name = f"{letter}{j}"
@@ -100,31 +100,31 @@ def with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]
                 parts[letter] = length = _length(name, value, entries, symbols, table.symbols)
                 for unknown in {unknown for powers, _ in length.terms for unknown, _ in powers}:
                     lengths[unknown] = value.value if name in entries else table.symbols[unknown]
-        rows.append(Row(**parts))  # type: ignore[arg-type]
-    return PartlyKnown(table, tuple(rows), dict(sorted(lengths.items())), dict(sorted(angles.items())))
+        rows.append(PartlyKnownRow(**parts))  # type: ignore[arg-type]
+    return PartlyKnownRobot(table, tuple(rows), dict(sorted(lengths.items())), dict(sorted(angles.items())))
 
 
 def _length(
     name: str, value: Expression, entries: frozenset[str], symbols: frozenset[str], values: Mapping[str, float]
-) -> Length:
+) -> PartlyKnownLength:
     if name in entries:
-        return Length(((((name, 1),), Fraction(1)),))
+        return PartlyKnownLength(((((name, 1),), Fraction(1)),))
     tree = _syntax_tree_with_unknowns(value, symbols)
     if tree is None:
         exact = Fraction(read_length(value.value))
-        return Length((((), exact),) if exact else ())
+        return PartlyKnownLength((((), exact),) if exact else ())
     terms = _polynomial(tree, _Place(name, value, symbols, values))
-    return Length(tuple(sorted((powers, c) for powers, c in terms.items() if c)))
+    return PartlyKnownLength(tuple(sorted((powers, c) for powers, c in terms.items() if c)))
 
 
 def _angle(
     name: str, value: Expression, entries: frozenset[str], symbols: frozenset[str], values: Mapping[str, float]
-) -> Turning:
+) -> PartlyKnownAngle:
     if name in entries:
-        return Turning(Angle(0), ((name, 1),))
+        return PartlyKnownAngle(Angle(0), ((name, 1),))
     tree = _syntax_tree_with_unknowns(value, symbols)
     if tree is None:
-        return Turning(read_angle(value.value))
+        return PartlyKnownAngle(read_angle(value.value))
     place = _Place(name, value, symbols, values)
     terms = _polynomial(tree, place)
     rest = float(terms.pop((), Fraction(0)))
@@ -138,7 +138,7 @@ def _angle(
     known = math.radians(rest) if value.degrees else rest
     if value.degrees and quarter == round(quarter):
         known = quarter * (math.pi / 2)
-    return Turning(read_angle(known), tuple(sorted(multiples)))
+    return PartlyKnownAngle(read_angle(known), tuple(sorted(multiples)))
 
 
 def _syntax_tree_with_unknowns(value: Expression, symbols: frozenset[str]) -> ast.expr | None:
@@ -226,7 +226,7 @@ _OF_THE_BASE = ("gamma", "alpha")
 """Of a joint on the base they say how frame 0, in which gravity is given, was laid: known unless named as `alpha1`."""
 
 
-def declare_unknowns(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown:
+def declare_unknowns(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnownRobot:
     """Read a robot with these unknowns.
 
     A word is a symbol of the table (`D3`), a letter (`r`: that of every joint, also where it is 0) or one entry

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING
 from dynid.identifiability.exact_geometry import Angle, read_gravity
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.parameter import Parameter
-from dynid.unknown_geometry.geometry import ANGLES, Length, PartlyKnown, Row, Turning, is_right
+from dynid.unknown_geometry.geometry import (
+    ANGLES,
+    PartlyKnownAngle,
+    PartlyKnownLength,
+    PartlyKnownRobot,
+    PartlyKnownRow,
+    is_right,
+)
 
 if TYPE_CHECKING:
     from flint import fmpq_mpoly
@@ -52,17 +59,17 @@ class Generators:
 class Lagrangian:
     """Coefficient polynomials by standard parameter (`ZZ3`), and the link (index) each belongs to."""
 
-    shape: PartlyKnown
+    shape: PartlyKnownRobot
     generators: Generators
     coefficients: dict[Parameter, fmpq_mpoly]
 
 
-def find_lagrangian(shape: PartlyKnown, *, rotor_inertia: bool = False) -> Lagrangian:
+def find_lagrangian(shape: PartlyKnownRobot, *, rotor_inertia: bool = False) -> Lagrangian:
     """Exact Lagrangian of a robot; parameters known to be zero are left out."""
     return _Recursion(shape).run(rotor_inertia)
 
 
-def generators_of(shape: PartlyKnown) -> Generators:
+def generators_of(shape: PartlyKnownRobot) -> Generators:
     """Variables that a robot's Lagrangian needs."""
     motion: list[str] = []
     for i, k in enumerate(shape.robot.tree_joints, 1):
@@ -83,7 +90,7 @@ class _State:
 
 
 class _Recursion:
-    def __init__(self, shape: PartlyKnown) -> None:
+    def __init__(self, shape: PartlyKnownRobot) -> None:
         from flint import Ordering, fmpq_mpoly_ctx
 
         self.shape = shape
@@ -120,16 +127,16 @@ class _Recursion:
             nought[_MX + i] = self._number(Fraction(g))
         return _State(nought[:3], nought[:3], nought)
 
-    def _state_in_row_frame(self, parent: _State, row: Row) -> _State:
+    def _state_in_row_frame(self, parent: _State, row: PartlyKnownRow) -> _State:
         """State in the frame that a row leads to, before the joint moves."""
         state = _State(list(parent.w), list(parent.v), list(parent.phi))
         for letter in _STEPS:
             if letter in ANGLES:
-                angle: Turning = getattr(row, letter)
-                if angle != Turning(Angle(0)):
+                angle: PartlyKnownAngle = getattr(row, letter)
+                if angle != PartlyKnownAngle(Angle(0)):
                     self._rotate_frame(state, _AXES[letter], *self._cos_sin(angle))
             else:
-                length: Length = getattr(row, letter)
+                length: PartlyKnownLength = getattr(row, letter)
                 if length.terms:
                     self._translate_frame(state, _AXES[letter], self._length(length))
         return state
@@ -181,7 +188,7 @@ class _Recursion:
 
         return self.ring.constant(fmpq(value.numerator, value.denominator))
 
-    def _length(self, length: Length) -> fmpq_mpoly:
+    def _length(self, length: PartlyKnownLength) -> fmpq_mpoly:
         total = self._number(Fraction(0))
         for powers, c in length.terms:
             term = self._number(c)
@@ -190,7 +197,7 @@ class _Recursion:
             total = total + term
         return total
 
-    def _cos_sin(self, angle: Turning) -> tuple[fmpq_mpoly, fmpq_mpoly]:
+    def _cos_sin(self, angle: PartlyKnownAngle) -> tuple[fmpq_mpoly, fmpq_mpoly]:
         """Cosine and sine of a sum of angles."""
         if is_right(angle.known):
             assert angle.known.millidegrees is not None

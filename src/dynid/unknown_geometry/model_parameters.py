@@ -9,7 +9,7 @@ from dynid.errors import UnknownGeometryError
 from dynid.robot.robot import Robot
 from dynid.unknown_geometry.bilinear import bilinear_form, choose_model_parameters
 from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, quick_count
-from dynid.unknown_geometry.geometry import PartlyKnown, declare_unknowns, declared_words, is_right
+from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, declared_words, is_right
 from dynid.unknown_geometry.lagrangian import find_lagrangian
 from dynid.unknown_geometry.parameters import ModelParameters
 
@@ -51,7 +51,7 @@ def count_model_parameters(
     return count_parameters(declare_unknowns(robot, unknown), rotor_inertia=rotor_inertia, seed=seed)
 
 
-def _refuse_long_chains(shape: PartlyKnown) -> None:
+def _refuse_long_chains(shape: PartlyKnownRobot) -> None:
     """Say so before the work where the Lagrangian has too many products to be written down."""
     products = {-1: 1.0}
     for k in shape.robot.topological_order:
@@ -68,7 +68,7 @@ def _refuse_long_chains(shape: PartlyKnown) -> None:
         )  # fmt: skip
 
 
-def _refuse_too_many_parameters(shape: PartlyKnown, rotor_inertia: bool) -> None:
+def _refuse_too_many_parameters(shape: PartlyKnownRobot, rotor_inertia: bool) -> None:
     """Say so before the work where the parameters are too many to be identified."""
     joints = len(shape.robot.tree_joints)
     if not shape.unknown or (joints <= _SMALL and not shape.angles) or joints <= 2:

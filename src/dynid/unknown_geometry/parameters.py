@@ -16,15 +16,15 @@ from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.unknown_geometry.bilinear import BilinearForm, Choice, Exponents, Unknown
+from dynid.unknown_geometry.bilinear import BilinearForm, Exponents, ModelParameterChoice, UnknownProduct
 from dynid.unknown_geometry.functions import FunctionTables, function_tables
-from dynid.unknown_geometry.geometry import PartlyKnown, declare_unknowns
+from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns
 from dynid.unknown_geometry.lagrangian import Generators
 
 # Model parameters and their functions in words: `X21 = ZZ2 + ZZ3 + A2**2*(M3 + M4) + 2*A2*MX3`.
 
 
-def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[Unknown], names: Sequence[str]) -> str:
+def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[UnknownProduct], names: Sequence[str]) -> str:
     """Sum of standard parameters with their factors; parameters with equal factors share them."""
     groups: dict[tuple[Fraction, Exponents], list[str]] = {}
     for column, c in row.items():
@@ -96,7 +96,7 @@ class ModelParameters:
     declared: tuple[str, ...]
     rotor_inertia: bool
     form: BilinearForm
-    choice: Choice
+    choice: ModelParameterChoice
     warnings: tuple[Message, ...] = ()
 
     @property
@@ -207,7 +207,7 @@ class ModelParameters:
         """
         return self._matrix(self._nominal(robot))
 
-    def _nominal(self, robot: Robot | None) -> PartlyKnown:
+    def _nominal(self, robot: Robot | None) -> PartlyKnownRobot:
         if robot is None:
             return self.form.shape
         mine = self.form.shape
@@ -222,7 +222,7 @@ class ModelParameters:
             )  # fmt: skip
         return shape
 
-    def _matrix(self, shape: PartlyKnown) -> Array:
+    def _matrix(self, shape: PartlyKnownRobot) -> Array:
         place = {name: k for k, name in enumerate(shape.robot.parameter_names)}
         values = [
             *shape.lengths.values(), *(f(x) for x in shape.angles.values() for f in (np.cos, np.sin))

@@ -148,7 +148,7 @@ class Player:
             self._scene.show(self._path.at(self._time))
 
 
-class Poser:
+class JointSliders:
     """A slider per active joint."""
 
     def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
@@ -165,11 +165,11 @@ class Poser:
             slider = server.gui.add_slider(
                 f"{name}, {unit}", min=lower, max=upper, step=(upper - lower) / 400.0, initial_value=float(start[j])
             )
-            slider.on_update(lambda _: self.pose())
+            slider.on_update(lambda _: self.show_sliders())
             self.sliders.append(slider)
-        self.pose()
+        self.show_sliders()
 
-    def pose(self) -> None:
+    def show_sliders(self) -> None:
         """Show the position of the sliders; one that a loop cannot take is told and not shown."""
         q = np.array([[float(slider.value) for slider in self.sliders]])
         try:
@@ -232,7 +232,7 @@ def run_viewer(
     server = _start_server(port, robot.name)
     try:
         scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
-        player = Poser(server, scene, robot) if path is None else Player(server, scene, path)
+        player = JointSliders(server, scene, robot) if path is None else Player(server, scene, path)
         add_switches(server, scene)
         on_start(f"http://{HOST}:{server.get_port()}")
         end = None if seconds is None else time.monotonic() + seconds

@@ -40,9 +40,9 @@ def test_equations_and_their_derivatives(seed: int) -> None:
     _equations(geometry, closings_of(closed, geometry), pose, J, A)
     loop = loop_map(closed)
     assert loop is not None
-    along = [loop._series(q[None], e[None], 1)[1][0] for e in np.eye(len(q))]
+    along = [loop._closure_derivatives(q[None], e[None], 1)[1][0] for e in np.eye(len(q))]
     assert np.abs(J - np.transpose(along)).max() < 1e-12
-    assert np.abs(A[:, 6] - loop._series(q[None], np.zeros((1, len(q))), 0)[0][0]).max() < 1e-12
+    assert np.abs(A[:, 6] - loop._closure_derivatives(q[None], np.zeros((1, len(q))), 0)[0][0]).max() < 1e-12
 
 
 @pytest.mark.parametrize("robot", [slider_crank(0), four_bar(1)], ids=lambda robot: robot.name)
@@ -50,11 +50,11 @@ def test_every_sample_closes_whatever_its_neighbours(robot: Robot) -> None:
     loop = loop_map(robot)
     assert loop is not None
     q = np.random.default_rng(3).uniform(-2.5, 2.5, (40, robot.n))
-    y = loop._close(q).y
-    left = loop._series(y @ loop.C.T + loop.offset, np.zeros((40, len(loop.C))), 0)[0]
+    y = loop._follow_to_closed_loops(q).y
+    left = loop._closure_derivatives(y @ loop.C.T + loop.offset, np.zeros((40, len(loop.C))), 0)[0]
     assert np.abs(left).max() < 1e-11
     assert np.array_equal(y[:, : robot.n], q)
-    assert np.array_equal(np.concatenate([loop._close(q[k : k + 1]).y for k in range(40)]), y)
+    assert np.array_equal(np.concatenate([loop._follow_to_closed_loops(q[k : k + 1]).y for k in range(40)]), y)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 10.0])
@@ -77,8 +77,8 @@ def test_loops_close_to_rounding_whatever_their_size(seed: int, size: float) -> 
     scaled = replace(robot, links=links, closures=closures)
     loop = loop_map(scaled)
     assert loop is not None
-    y = loop.paths(random_samples(scaled, 100, seed).q).y
-    left = np.abs(loop._series(y @ loop.C.T + loop.offset, np.zeros((100, len(loop.C))), 0)[0])
+    y = loop.follow_paths(random_samples(scaled, 100, seed).q).y
+    left = np.abs(loop._closure_derivatives(y @ loop.C.T + loop.offset, np.zeros((100, len(loop.C))), 0)[0])
     total = sum(float(np.linalg.norm(link.placement.translation)) for link in links) + float(
         np.abs([p for c in closures for p in c.points]).sum()
     )
@@ -112,8 +112,8 @@ def test_two_parallelograms_that_fold_at_once_are_refused() -> None:
     loop = loop_map(robot)
     assert loop is not None
     both = -loop.at
-    assert loop.paths(both[None]).end[0] == BEYOND
-    assert loop.paths(0.9 * loop.at[None]).end[0] == REACHED
+    assert loop.follow_paths(both[None]).end[0] == BEYOND
+    assert loop.follow_paths(0.9 * loop.at[None]).end[0] == REACHED
 
 
 def test_outside_the_workspace_is_said_so() -> None:

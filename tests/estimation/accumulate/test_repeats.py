@@ -219,9 +219,9 @@ def test_marks_do_not_depend_on_chunks_nor_on_held_rows() -> None:
         assert np.array_equal(some.marks, content(q[:3000], tau[:3000]).marks)
         held = content(np.repeat(q[:3000], 3, axis=0), np.repeat(tau[:3000], 3, axis=0), rows)
         assert np.array_equal(some.marks, held.marks)
-    assert content(q[:9], tau[:9]).shared(content(q[:9], tau[:9], 2)) == [(-np.inf, np.inf)]
-    assert content(q[:9], tau[:9]).shared(content(q[:10], tau[:10])) == []
-    assert content(q[5000:], tau[5000:]).shared(content(q[:5000], tau[:5000])) == []
+    assert content(q[:9], tau[:9]).shared_intervals(content(q[:9], tau[:9], 2)) == [(-np.inf, np.inf)]
+    assert content(q[:9], tau[:9]).shared_intervals(content(q[:10], tau[:10])) == []
+    assert content(q[5000:], tau[5000:]).shared_intervals(content(q[:5000], tau[:5000])) == []
 
 
 def test_standstill_with_coarse_sensors_is_nothing_in_common() -> None:
@@ -233,4 +233,4 @@ def test_standstill_with_coarse_sensors_is_nothing_in_common() -> None:
         move = np.round(0.5 + np.sin(0.01 * seed * np.arange(3000))[:, None], 3)
         q = np.concatenate([rest, move, rest[::-1]])
         pair.append(content(q, np.round(5.0 * np.cos(q) + 0.02 * rng.standard_normal(q.shape), 2)))
-    assert pair[0].shared(pair[1]) == pair[1].shared(pair[0]) == []
+    assert pair[0].shared_intervals(pair[1]) == pair[1].shared_intervals(pair[0]) == []

@@ -285,7 +285,7 @@ def test_contacts_are_told_in_bounded_memory() -> None:
     good = np.ones((len(t), 2), dtype=np.bool_)
     good[::100, 1] = False
     for part in np.split(np.arange(len(t)), 100):
-        tally.see_contacts(0, t[part], good[part], 1.0)
+        tally.add_contacts(0, t[part], good[part], 1.0)
     assert tally.contacts == 100
     assert [x[1] for x in tally.first] == [10.0 * k for k in range(LISTED)]
     assert tally.left_out.tolist() == [0.0, 100.0]

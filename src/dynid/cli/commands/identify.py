@@ -55,8 +55,8 @@ def simulate(
     )  # fmt: skip
     screen, outputs = terminal.console(json), terminal.Outputs()
     with_plate = loaded if plate or loaded.sensor is not None else None
-    outputs.put(out, lambda place: recordings.write_log(place, log, with_plate))
-    outputs.put_json(json, lambda: recordings.json_data(log, loaded, deviations, seed, out))
+    outputs.write_file(out, lambda place: recordings.write_log(place, log, with_plate))
+    outputs.write_json_file(json, lambda: recordings.json_data(log, loaded, deviations, seed, out))
     terminal.show_notes(loaded, screen)
     recordings.show(log, loaded, screen)
     outputs.show(screen, "nothing was written; --out log.csv keeps the log")
@@ -136,14 +136,14 @@ def identify(
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.console(json), terminal.Outputs()
-    reader = log_options.Reader.of(loaded, column or [], units or [], gear, gain, topic)
+    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic)
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
         "joints": None if joints is None else [name for name in joints.split(",") if name],
         "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
     }  # fmt: skip
-    held_out, read = log_options.parse_validate(validate or [], reader), [reader.read(word) for word in logs]
+    held_out, read = log_options.parse_validate(validate or [], reader), [reader.read_log(word) for word in logs]
     if compare:
         comparison.run_comparison(loaded, read, held_out, options, screen, json=json, every=every)
         return
@@ -154,17 +154,17 @@ def identify(
             **options,
         )  # fmt: skip
     result = comparison.with_command(result)
-    outputs.put(out, result.save)
+    outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
     bodies.write(terminal.parse_locks(lock or []))
     found: list[Message] = []
     with identification.show_progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
-        outputs.put(report, lambda place: found.extend(comparison.report_identified(
+        outputs.write_file(report, lambda place: found.extend(comparison.report_identified(
             result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
         )))  # fmt: skip
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
-    outputs.put_json(json, lambda: identification.json_data(result) | {"warnings": warnings})
+    outputs.write_json_file(json, lambda: identification.json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     identification.show(result, screen)
     bodies.show(screen)

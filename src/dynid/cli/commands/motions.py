@@ -68,8 +68,8 @@ def excite(
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
     for place, write in excitation.output_files(found, out, rate) if out else ():
-        outputs.put(place, write)
-    outputs.put_json(json, lambda: excitation.json_data(found, outputs.written))
+        outputs.write_file(place, write)
+    outputs.write_json_file(json, lambda: excitation.json_data(found, outputs.written))
     terminal.show_notes(loaded, screen)
     excitation.show(found, screen)
     outputs.show(screen)
@@ -156,8 +156,8 @@ def markers(
         loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
     )
     screen, outputs = terminal.console(json), terminal.Outputs()
-    outputs.put(out, lambda place: recordings.write_marker_log(place, fit, read.others))
-    outputs.put_json(json, lambda: recordings.marker_json_data(fit, loaded, read))
+    outputs.write_file(out, lambda place: recordings.write_marker_log(place, fit, read.others))
+    outputs.write_json_file(json, lambda: recordings.marker_json_data(fit, loaded, read))
     terminal.show_notes(loaded, screen)
     recordings.show_marker_fit(fit, loaded, read, screen)
     outputs.show(screen, "nothing was written; --out log.csv keeps the log")

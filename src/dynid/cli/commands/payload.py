@@ -78,16 +78,17 @@ def payload(
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(_load_result(loaded[0], known), _load_result(unloaded[0], known), link=link)
     else:
-        reader = log_options.Reader.of(known, column or [], units or [], gear, gain, topic)
+        reader = log_options.LogReader.of(known, column or [], units or [], gear, gain, topic)
         with identification.show_progress(screen) as tell:
             found = identify_payload(
-                known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], link=link,
+                known, [reader.read_log(word) for word in loaded],
+                [reader.read_log(word) for word in unloaded], link=link,
                 friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
                 joints=None if joints is None else [name for name in joints.split(",") if name],
                 offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
             )  # fmt: skip
     outputs = terminal.Outputs()
-    outputs.put_json(json, found.facts)
+    outputs.write_json_file(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_payload(found, screen)
     _show_outputs(found, screen, outputs)
@@ -134,15 +135,15 @@ def gains(
     parameters = payload_parameters(mass, centre, about)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.console(json)
-    reader = log_options.Reader.of(known, column or [], units or [], gear, None, topic)
+    reader = log_options.LogReader.of(known, column or [], units or [], gear, None, topic)
     with identification.show_progress(screen) as tell:
         found = identify_gains(
-            known, [reader.read(word) for word in loaded], [reader.read(word) for word in unloaded], parameters,
+            known, [reader.read_log(word) for word in loaded], [reader.read_log(word) for word in unloaded], parameters,
             link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
             offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
         )  # fmt: skip
     outputs = terminal.Outputs()
-    outputs.put_json(json, found.facts)
+    outputs.write_json_file(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_gains(found, screen)
     _show_outputs(found, screen, outputs)

@@ -41,8 +41,8 @@ def physical(
     identified = Identification.load(result)
     screen, outputs = terminal.console(json), terminal.Outputs()
     found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
-    outputs.put(out, found.save)
-    outputs.put_json(json, lambda: inertial.json_data(found))
+    outputs.write_file(out, found.save)
+    outputs.write_json_file(json, lambda: inertial.json_data(found))
     inertial.show(found, screen)
     outputs.show(screen)
     outputs.finish(found.warnings)
@@ -76,8 +76,8 @@ def check(
             )  # fmt: skip
         write_text(place, table_text(found.mended.to_mdh()))
 
-    outputs.put(out, write_mended)
-    outputs.put_json(json, lambda: inertial.check_json_data(found))
+    outputs.write_file(out, write_mended)
+    outputs.write_json_file(json, lambda: inertial.check_json_data(found))
     terminal.show_notes(found.robot, screen)
     inertial.show_check(found, screen)
     outputs.show(screen)
@@ -135,7 +135,7 @@ def export(
         return facts
 
     screen, outputs = terminal.console(json), terminal.Outputs()
-    outputs.put_json(json, facts_of)
+    outputs.write_json_file(json, facts_of)
     screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)
     screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)
     for line in done.operations.lines() if done.operations else ():
@@ -230,8 +230,8 @@ def report(
         doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
-        reader = log_options.Reader.of(found[0].robot, column or [], units or [], gear, gain, topic)
-        logs, others = ([reader.read(word) for word in some or ()] for some in (log, validate))
+        reader = log_options.LogReader.of(found[0].robot, column or [], units or [], gear, gain, topic)
+        logs, others = ([reader.read_log(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
             doubts = write_report(
                 found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
@@ -241,7 +241,7 @@ def report(
     warnings = [*comparison.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *doubts]
     warnings = list(dict.fromkeys(warnings))
     verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
-    outputs.put_json(
+    outputs.write_json_file(
         json,
         lambda: {"report": str(place), "bytes": place.stat().st_size, "verdicts": verdicts, "warnings": warnings},
     )
@@ -280,7 +280,7 @@ def demo(
             terminal.print_line(screen, text)
             if tell:
                 tell("demo", done)
-    outputs.put_json(json, lambda: job.facts)
+    outputs.write_json_file(json, lambda: job.facts)
     outputs.failed += job.failures
     terminal.show_summary(job.summary, screen)
     outputs.finish(job.warnings)

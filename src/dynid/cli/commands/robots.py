@@ -25,7 +25,7 @@ def robots(json: JsonOption = None) -> None:
         for name, robot in loaded.items()
     }
     outputs = terminal.Outputs()
-    outputs.put_json(json, lambda: facts)
+    outputs.write_json_file(json, lambda: facts)
     terminal.console(json).print(terminal.robots_table(loaded))
     outputs.finish()
 
@@ -49,8 +49,8 @@ def mdh(
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     table = load_robot(robot, snap=snap).to_mdh()
     screen, outputs = terminal.console(json), terminal.Outputs()
-    outputs.put(out, lambda place: write_text(place, table_text(table)))
-    outputs.put_json(json, lambda: terminal.robot_json_data(table))
+    outputs.write_file(out, lambda place: write_text(place, table_text(table)))
+    outputs.write_json_file(json, lambda: terminal.robot_json_data(table))
     screen.print(terminal.mdh_table(table))
     screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
     terminal.show_notes(table, screen)
@@ -104,7 +104,7 @@ def base(
         facts["plate"] = base.plate_json_data(answer)
         warnings += answer.warnings
     warnings = list(dict.fromkeys(warnings))
-    outputs.put_json(json, lambda: facts | {"warnings": warnings})
+    outputs.write_json_file(json, lambda: facts | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     if compared is not None:
         screen.print(base.comparison_table(compared))
@@ -143,12 +143,12 @@ def unknown(
     screen, outputs = terminal.console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
-        outputs.put_json(json, lambda: base.count_json_data(loaded.name, count))
+        outputs.write_json_file(json, lambda: base.count_json_data(loaded.name, count))
         terminal.show_notes(loaded, screen)
         base.show_count(loaded.name, count, screen)
         return outputs.finish()
     found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
-    outputs.put_json(json, lambda: base.model_parameter_json_data(found))
+    outputs.write_json_file(json, lambda: base.model_parameter_json_data(found))
     terminal.show_notes(loaded, screen)
     base.show_model_parameters(found, screen)
     outputs.finish(found.warnings)

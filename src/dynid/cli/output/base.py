@@ -210,7 +210,7 @@ class PlateRelation:
     hidden: tuple[str, ...]
 
     @property
-    def same(self) -> tuple[str, ...]:
+    def shared_parameters(self) -> tuple[str, ...]:
         """Parameters of the torques that are parameters of the reactions as they stand."""
         lines = zip(self.relation.torque.names, self.relation.S, strict=True)
         places = {name: k for k, name in enumerate(self.relation.reaction.names)}
@@ -251,10 +251,12 @@ def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
         f"N_r = {answer.fixed_count}, {answer.tared_count} on a tared plate",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
-    if answer.same:
-        screen.print(f"  the same in both: {escaped(' '.join(answer.same))}", highlight=False, soft_wrap=True)
+    if answer.shared_parameters:
+        screen.print(
+            f"  the same in both: {escaped(' '.join(answer.shared_parameters))}", highlight=False, soft_wrap=True
+        )
     for name, line in zip(relation.torque.names, relation.relations, strict=True):
-        if name not in answer.same:
+        if name not in answer.shared_parameters:
             screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
     if answer.channels:
         sets = "; ".join(" ".join(some) for some in answer.channels)

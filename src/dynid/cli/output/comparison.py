@@ -71,7 +71,7 @@ def run_comparison(
         held_out = SHARE if validate is None else validate
         compared = compare_estimators(robot, logs, validate=held_out, on_progress=tell, **options)
     outputs = terminal.Outputs()
-    outputs.put_json(json, lambda: json_data(compared))
+    outputs.write_json_file(json, lambda: json_data(compared))
     terminal.show_notes(robot, screen)
     show(compared, screen, every=every)
     outputs.show(screen)

@@ -223,8 +223,8 @@ class PhysicalOutputs:
         """Write what was found; lock: joints that were held."""
         found = self.found
         if found is not None:
-            self._outputs.put(self._physical, found.save)
-            self.exported = self._outputs.put(self._urdf, lambda place: export(found, place, lock=lock))
+            self._outputs.write_file(self._physical, found.save)
+            self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, lock=lock))
 
     def show(self, screen: Console) -> None:
         """Print the bodies, and what was found when the URDF was read again."""

@@ -62,14 +62,14 @@ class LoopMap:
         if not self.robot.closures:
             G = np.broadcast_to(self.C, (N, *self.C.shape))
             return TreeMotion(q @ self.C.T + self.offset, v @ self.C.T, a @ self.C.T, G, np.zeros_like(G))
-        paths = self._close(q, t)
+        paths = self._follow_to_closed_loops(q, t)
         tree = paths.y @ self.C.T + self.offset
         if self.gap:
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (N, len(self.start)))
-            tree = tree + self._passive(-self.gap * signs / paths.scales.row, self._inverse(tree)[0])
+            tree = tree + self._solve_passive_motion(-self.gap * signs / paths.scales.row, self._inverse(tree)[0])
         P, G = self._inverse(tree)
         velocity = np.einsum("Nij,Nj->Ni", G, v)
-        Gdot = self._bends(tree, velocity, G, P)
+        Gdot = self._derivative_of_jacobian(tree, velocity, G, P)
         acceleration = np.einsum("Nij,Nj->Ni", G, a) + np.einsum("Nij,Nj->Ni", Gdot, v)
         return TreeMotion(tree, velocity, acceleration, G, Gdot)
 
@@ -93,13 +93,13 @@ class LoopMap:
             return out_q, out_v, out_a
         out_v = out_v + 2.0 * np.einsum("Nij,Ni->Nj", Gdot, ga)
         P, _ = self._inverse(motion.q)
-        for b in self._movers:
+        for b in self._loop_moving_joints:
             dq = G[:, :, b]
-            dG = self._bends(motion.q, dq, G, P)
+            dG = self._derivative_of_jacobian(motion.q, dq, G, P)
             dv = np.einsum("Nij,Nj->Ni", dG, v)
             dGdot = np.zeros_like(G)
-            for c in self._movers:
-                dGdot[:, :, c] = self._bend_twice(motion, dq, dv, dG, c, P)
+            for c in self._loop_moving_joints:
+                dGdot[:, :, c] = self._derivative_of_rate(motion, dq, dv, dG, c, P)
             da = np.einsum("Nij,Nj->Ni", dG, a) + np.einsum("Nij,Nj->Ni", dGdot, v)
             out_q[:, b] += (gv * dv + ga * da).sum(axis=1)
             if by_G is not None:
@@ -109,13 +109,13 @@ class LoopMap:
                 out_v[:, b] += (by_Gdot * dG).sum(axis=(1, 2))
         return out_q, out_v, out_a
 
-    def paths(self, q: Array, least: float = SINGULAR) -> Paths:
+    def follow_paths(self, q: Array, least: float = SINGULAR) -> Paths:
         """Paths from the assembly to q (N, n), and how they ended; `least` regularity as `follow` takes it."""
         return follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
 
-    def _close(self, q: Array, t: Array | None = None) -> Paths:
+    def _follow_to_closed_loops(self, q: Array, t: Array | None = None) -> Paths:
         """Paths from the assembly to q (N, n), all of which close."""
-        paths = self.paths(q)
+        paths = self.follow_paths(q)
         if (paths.end != REACHED).any():
             sample = int(np.argmax(paths.end != REACHED))
             frames, time = self._frames(), None if t is None else float(t[sample])
@@ -130,7 +130,7 @@ class LoopMap:
         return " and ".join("-".join(c.links) for c in self.robot.closures)
 
     @property
-    def _movers(self) -> list[int]:
+    def _loop_moving_joints(self) -> list[int]:
         """Active joints that move a loop; the others have a constant column in G."""
         closings = closings_of(self.robot, geometry_of(self.robot))
         return [int(b) for b in np.flatnonzero(moved_by(closings, self.C[:, : self.n]))]
@@ -143,35 +143,35 @@ class LoopMap:
         active = np.broadcast_to(np.eye(self.n), (len(tree), self.n, self.n))
         return P, np.asarray(np.einsum("ij,Njk->Nik", self.C, np.concatenate([active, passive], axis=1)))
 
-    def _passive(self, right: Array, P: Array) -> Array:
+    def _solve_passive_motion(self, right: Array, P: Array) -> Array:
         """Tree motion (N, joints) with fixed active joints and J x = right, P the inverse of J."""
         return np.asarray(np.einsum("Nij,Nj->Ni", P, right) @ self.C[:, self.n :].T)
 
-    def _bends(self, tree: Array, x: Array, G: Array, P: Array) -> Array:
+    def _derivative_of_jacobian(self, tree: Array, x: Array, G: Array, P: Array) -> Array:
         """Derivative of G along x: J dg = -H(x, g) for every column g."""
         dG = np.zeros_like(G)
-        for c in self._movers:
-            dG[:, :, c] = self._passive(-self._second(tree, x, G[:, :, c]), P)
+        for c in self._loop_moving_joints:
+            dG[:, :, c] = self._solve_passive_motion(-self._second_derivative(tree, x, G[:, :, c]), P)
         return dG
 
-    def _bend_twice(self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int, P: Array) -> Array:
+    def _derivative_of_rate(self, motion: TreeMotion, dq: Array, dv: Array, dG: Array, c: int, P: Array) -> Array:
         """Derivative of column c of Gdot along dq, where v changes by dv and G by dG."""
         tree, v = motion.q, motion.v
         g, gdot = motion.G[:, :, c], motion.Gdot[:, :, c]
-        right = self._second(tree, dq, gdot) + self._third(tree, dq, v, g)
-        right = right + self._second(tree, dv, g) + self._second(tree, v, dG[:, :, c])
-        return self._passive(-right, P)
+        right = self._second_derivative(tree, dq, gdot) + self._third_derivative(tree, dq, v, g)
+        right = right + self._second_derivative(tree, dv, g) + self._second_derivative(tree, v, dG[:, :, c])
+        return self._solve_passive_motion(-right, P)
 
-    def _second(self, tree: Array, x: Array, y: Array) -> Array:
+    def _second_derivative(self, tree: Array, x: Array, y: Array) -> Array:
         """H(x, y)."""
-        return 0.25 * (self._series(tree, x + y, 2)[2] - self._series(tree, x - y, 2)[2])
+        return 0.25 * (self._closure_derivatives(tree, x + y, 2)[2] - self._closure_derivatives(tree, x - y, 2)[2])
 
-    def _third(self, tree: Array, x: Array, y: Array, z: Array) -> Array:
+    def _third_derivative(self, tree: Array, x: Array, y: Array, z: Array) -> Array:
         """T(x, y, z)."""
         parts = ((x + y + z, 1.0), (x + y - z, -1.0), (x - y + z, -1.0), (x - y - z, 1.0))
-        return np.asarray(sum(sign * self._series(tree, d, 3)[3] for d, sign in parts)) / 24.0
+        return np.asarray(sum(sign * self._closure_derivatives(tree, d, 3)[3] for d, sign in parts)) / 24.0
 
-    def _series(self, tree: Array, x: Array, degree: int) -> list[Array]:
+    def _closure_derivatives(self, tree: Array, x: Array, degree: int) -> list[Array]:
         """Derivatives 0 to degree of phi(tree + s x) by s at s = 0, each (N, equations)."""
         poses = _Poses(self.robot, tree, x, degree)
         parts = [_closure_series(poses, closure) for closure in self.robot.closures]
@@ -224,21 +224,21 @@ class _Poses:
 
     def of(self, joint: str) -> tuple[list[Array], list[Array]]:
         """Coefficients of R (N, 3, 3) and p (N, 3) of a link, in the base's frame."""
-        return self._link(self.index[joint])
+        return self._link_pose_series(self.index[joint])
 
-    def _link(self, k: int) -> tuple[list[Array], list[Array]]:
+    def _link_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
         if k in self.known:
             return self.known[k]
         link = self.robot.links[k]
-        R, p = self._local(k)
+        R, p = self._local_pose_series(k)
         if link.parent >= 0:
-            R0, p0 = self._link(link.parent)
-            p = [a + b for a, b in zip(p0, _product("Nij,Nj->Ni", R0, p), strict=True)]
-            R = _product("Nij,Njk->Nik", R0, R)
+            R0, p0 = self._link_pose_series(link.parent)
+            p = [a + b for a, b in zip(p0, _multiply_series("Nij,Nj->Ni", R0, p), strict=True)]
+            R = _multiply_series("Nij,Njk->Nik", R0, R)
         self.known[k] = R, p
         return R, p
 
-    def _local(self, k: int) -> tuple[list[Array], list[Array]]:
+    def _local_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
         link = self.robot.links[k]
         N = len(self.q)
         R0 = np.broadcast_to(link.placement.rotation, (N, 3, 3))
@@ -259,7 +259,7 @@ class _Poses:
         return terms, p
 
 
-def _product(rule: str, a: list[Array], b: list[Array]) -> list[Array]:
+def _multiply_series(rule: str, a: list[Array], b: list[Array]) -> list[Array]:
     """Product of two Taylor polynomials, cut at their degree."""
     return [np.asarray(sum(np.einsum(rule, a[i], b[k - i]) for i in range(k + 1))) for k in range(len(a))]
 
@@ -270,8 +270,8 @@ def _closure_series(poses: _Poses, closure: Closure) -> list[Array]:
     tip1 = [a + np.einsum("Nij,j->Ni", R, closure.points[0]) for a, R in zip(p1, R1, strict=True)]
     tip2 = [a + np.einsum("Nij,j->Ni", R, closure.points[1]) for a, R in zip(p2, R2, strict=True)]
     between = [b - a for a, b in zip(tip1, tip2, strict=True)]
-    position = _product("Nji,Nj->Ni", R1, between)
-    E = _product("Nji,Njk->Nik", R1, R2)
+    position = _multiply_series("Nji,Nj->Ni", R1, between)
+    E = _multiply_series("Nji,Njk->Nik", R1, R2)
     turn = [0.5 * np.stack([M[:, 2, 1] - M[:, 1, 2], M[:, 0, 2] - M[:, 2, 0], M[:, 1, 0] - M[:, 0, 1]], 1) for M in E]
     picks = [DIRECTIONS.index(name) for name in closure.keep]
     factorials = (1.0, 1.0, 2.0, 6.0)[: len(turn)]

@@ -17,7 +17,7 @@ from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
 from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, smooth_survey
-from dynid.logs.cutoff import LEAST, Choice, LoopNoise, choose_cutoff, loop_noise
+from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, loop_noise
 from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log
 from dynid.logs.read import IN_CURRENT
@@ -146,7 +146,7 @@ def _has_torques(log: Log, seen: Survey) -> bool:
 def _refuse_standstill(robot: Robot, logs: Sequence[Log], surveys: Sequence[Survey]) -> None:
     """A robot that stands still all the time reveals nothing but its weight in one position."""
     spans = [s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys]
-    if all(s.standing(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
+    if all(s.standing_joints(joint_scales(robot, span)).all() for s, span in zip(surveys, spans, strict=True)):
         raise LogError(
             ', '.join(log.name for log in logs), "no_joint_moves", "no joint moves, so nothing can be identified",
             "record the robot in motion (dynid excite designs one), or check that these are measured positions",
@@ -212,7 +212,7 @@ def drop_logs_in_state(others: State, state: State) -> tuple[State, tuple[Messag
 
 
 def choose_treatments(
-    surveys: tuple[Survey, ...], choices: Sequence[Choice], options: Options
+    surveys: tuple[Survey, ...], choices: Sequence[CutoffChoice], options: Options
 ) -> tuple[tuple[Treatment, ...], str]:
     """One cut-off for all logs, chosen from the data or given, and the reason in words."""
     complete = all(choice.clean for choice in choices)
@@ -242,7 +242,7 @@ def treat_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
     return _unfiltered(seen, delay) if cutoff is None else _filtered(seen, choose_cutoff(seen), cutoff, delay)
 
 
-def _filtered(seen: Survey, choice: Choice, cutoff: float, delay: float) -> Treatment:
+def _filtered(seen: Survey, choice: CutoffChoice, cutoff: float, delay: float) -> Treatment:
     return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff), noise=choice.sigma)
 
 
@@ -257,7 +257,7 @@ def _unfiltered(seen: Survey, delay: float) -> Treatment:
 
 
 def _motion_noise(
-    options: Options, surveys: tuple[Survey, ...], choices: Sequence[Choice], treatments: tuple[Treatment, ...]
+    options: Options, surveys: tuple[Survey, ...], choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]
 ) -> float:
     """Noise of accelerations that were derived, as a share of them, in the noisiest log."""
     logs = zip(surveys, choices, treatments, strict=True)
@@ -281,7 +281,7 @@ def block_length(surveys: tuple[Survey, ...], options: Options) -> float:
     return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window or 0.0))))
 
 
-def _with_window(options: Options, choices: Sequence[Choice], treatments: tuple[Treatment, ...]) -> Options:
+def _with_window(options: Options, choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]) -> Options:
     """A window from the band of the motion, where none was given, in whole steps of the first log."""
     if not options.is_integral:
         return options

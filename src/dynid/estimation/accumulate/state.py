@@ -125,7 +125,7 @@ def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> Stat
             own = [block for block in blocks if block.log == number]
             if found.content is None or other.content is None or not own:
                 continue
-            spans = found.content.shared(other.content)
+            spans = found.content.shared_intervals(other.content)
             again = {id(b) for b in own if any(b.start < stop and b.stop > start for start, stop in spans)}
             if again:
                 blocks = [block for block in blocks if id(block) not in again]

@@ -93,14 +93,14 @@ FAR = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class TorqueScale:
     """Identified over nominal inertial torque of a joint."""
 
     joint: str
     ratio: float
 
 
-def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: Factors) -> tuple[Scale, ...]:
+def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: Factors) -> tuple[TorqueScale, ...]:
     """Ratios of the joints whose torques have the nominal shape; none where these do not agree that the size is off."""
     nominal = _nominal_base_values(equation)
     if nominal is None or equation.options.model not in ("torque", "torque+reaction"):
@@ -116,7 +116,7 @@ def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: 
         found, wanted = rows @ values[columns], rows @ expected
         product, size = float(found @ wanted), float(np.linalg.norm(found) * np.linalg.norm(wanted))
         if size > 0.0 and product > ALIKE * size:
-            scales.append(Scale(equation.robot.joint_names[channel.joint], product / float(wanted @ wanted)))
+            scales.append(TorqueScale(equation.robot.joint_names[channel.joint], product / float(wanted @ wanted)))
     far = [scale for scale in scales if not 1.0 / FAR < scale.ratio < FAR]
     return tuple(scales) if 2 * len(far) > len(equation.torque_channels) else ()
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dynid.estimation.diagnostics.plausibility import Placement, Scale
+from dynid.estimation.diagnostics.plausibility import Placement, TorqueScale
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.inference.score import Score
@@ -44,7 +44,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Shaken:
+class ShakenJoint:
     """A joint that encoder noise shakes through its controller: speed (rad/s), friction parameters that it biases.
 
     ratio: their expected bias over their standard deviation, at worst.
@@ -90,13 +90,13 @@ class Evidence:
     is_plate: bool = False
     motion_noise: float = 0.0
     joints: int = 1
-    scales: Sequence[Scale] = ()
+    scales: Sequence[TorqueScale] = ()
     in_current: bool = False
     seconds: float = np.inf
     model: str = "torque"
     torques: Score | None = None
     torque_joints: Sequence[str] = ()
-    shaken: Sequence[Shaken] = ()
+    shaken: Sequence[ShakenJoint] = ()
 
     @property
     def torques_decide(self) -> bool:

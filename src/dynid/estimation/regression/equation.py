@@ -130,7 +130,7 @@ CHUNK = 1024
 class Equation:
     """Columns of one robot, for the torques of some joints, what of these torques is measured, and its rows.
 
-    options: those that decide about rows (`Options.of_rows`), resolved for the robot.
+    options: those that decide about rows (`Options.row_options`), resolved for the robot.
     stage: the robot with its standard columns.
     rigid: first estimate of the base and user parameters, from which the `load` block takes the rigid torque.
     transmission (n, n): motor positions = transmission @ joint positions; friction acts there.
@@ -150,7 +150,7 @@ class Equation:
         robot: Robot, options: Options, *, friction: tuple[str, ...], scale: Array, transmission: Array | None = None
     ) -> Equation:
         """Find the base columns (model parameters where some of the geometry is unknown) and lay out all others."""
-        options = options.of_rows()
+        options = options.row_options()
         taken = {*robot.parameter_names, *(column.name for column in friction_columns(robot, friction))}
         for column in options.columns:
             for joint in (column.joint, column.of):
@@ -339,7 +339,7 @@ class Equation:
         reaction = samples.reaction if self.options.has_reactions else None
         return np.concatenate([x for x in (tau, reaction) if x is not None], axis=1)
 
-    def motor(self, x: Array) -> Array:
+    def to_motor_side(self, x: Array) -> Array:
         """Positions or velocities where friction acts."""
         return x if self.is_direct else np.ascontiguousarray(x @ self.transmission.T)
 
@@ -357,7 +357,7 @@ class Equation:
         return np.concatenate(pick), np.concatenate(place)
 
     def write(self, motion: Motion, stops: Array, measured: Array | None, *, out: Array | None = None) -> Array:
-        """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.run` gives them on motor positions.
+        """Rows of torques (N, width) along a motion; stops (N, w, n) as `shapes.stops_along` on motor positions.
 
         The last entry of a channel is what its parameters explain: measured values (0 without) minus known ones.
         """
@@ -394,7 +394,7 @@ class Equation:
         if "load" in self.friction and self.rigid is not None:
             torque = self.rigid_torque(self.rigid_rows(motion) if rows is None else rows, self.rigid)
             load = torque if self.is_direct else np.asarray(np.linalg.solve(self.transmission.T, torque.T).T)
-        return self.shapes.values(motion.t, self.motor(motion.q), self.motor(motion.v), stops, load)
+        return self.shapes.values(motion.t, self.to_motor_side(motion.q), self.to_motor_side(motion.v), stops, load)
 
     def place_friction(self, wide: Array, values: Array) -> None:
         """Put values of all blocks where the joints feel them."""

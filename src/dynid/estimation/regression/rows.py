@@ -77,7 +77,7 @@ def _cumulative_balances(equation: Equation, prepared: Prepared, stops: Array, t
     motion, rule = prepared.motion, equation.options.quadrature
     noisy = treatment.cutoff is not None
     is_energy = equation.options.model == "energy"
-    velocity = equation.motor(motion.v)
+    velocity = equation.to_motor_side(motion.v)
     signs = equation.shapes.signs(velocity)
     cuts = [sign_changes(motion.t, velocity[:, m], signs[:, m]) for m in range(equation.robot.n)]
     wide = np.zeros((len(motion), equation.width))
@@ -292,7 +292,7 @@ class Task:
             noisy = replace(true, motion=_with_noise(true.motion, treatment, rng))
             if self.swing is not None:
                 noisy = replace(noisy, motion=replace(noisy.motion, a=true.motion.a))
-            stops = equation.shapes.run(equation.motor(noisy.motion.q), self.stops[start])
+            stops = equation.shapes.stops_along(equation.to_motor_side(noisy.motion.q), self.stops[start])
             memory = np.empty((2, length, equation.width))
             first, wide = write_measured(equation, noisy, stops, treatment, memory[0])
             wide = wide - write_measured(equation, true, self.stops[part], treatment, memory[1])[1]
@@ -305,8 +305,12 @@ def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) 
     """The motion as it would be with white noise of the sensors, filtered and differentiated alike."""
     assert treatment.noise is not None
     assert treatment.motion_filter is not None
-    thin = 0 if treatment.thin_filter is None else 2 * (treatment.thin_filter.half + treatment.thinning)
-    count = (len(motion) + 2 * treatment.motion_filter.half) * treatment.thinning + thin
+    thin = (
+        0
+        if treatment.downsampling_filter is None
+        else 2 * (treatment.downsampling_filter.half + treatment.downsampling)
+    )
+    count = (len(motion) + 2 * treatment.motion_filter.half) * treatment.downsampling + thin
     t = np.arange(count) / treatment.rate
     q, v, a = (
         None if np.isnan(sigma).any() else sigma * rng.standard_normal((count, len(sigma))) for sigma in treatment.noise
@@ -327,8 +331,8 @@ def acceleration_noise(treatment: Treatment) -> Array:
     assert treatment.row_filter is not None
     recorded = np.asarray(~np.isnan(treatment.noise).any(axis=1))
     last = int(np.flatnonzero(recorded).max())
-    edge, step = treatment.motion_filter.half + treatment.row_filter.half, treatment.thinning
-    thin = 0 if treatment.thin_filter is None else treatment.thin_filter.half + step
+    edge, step = treatment.motion_filter.half + treatment.row_filter.half, treatment.downsampling
+    thin = 0 if treatment.downsampling_filter is None else treatment.downsampling_filter.half + step
     middle = 2 * (edge * step + thin)
     x = np.zeros((3, 2 * middle + step, step))
     x[last, middle + np.arange(step), np.arange(step)] = 1.0
@@ -358,14 +362,14 @@ def tasks_of(
     treatment = replace(treatment, stride=equation.options.stride(treatment))
     half, beyond = equation.options.half(treatment), equation.options.context(treatment)
     context = treatment.context + beyond
-    context += treatment.thinning * ("lag" in equation.friction)  # it looks one sample further
+    context += treatment.downsampling * ("lag" in equation.friction)  # it looks one sample further
     detector = None if outliers is None else outliers.detector(number, treatment, half)
     context += 0 if detector is None else detector.context
     regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond
-    cut = Splitting(context, gap, shortest, regular, treatment.thinning, nearest=detector is not None)
+    cut = Splitting(context, gap, shortest, regular, treatment.downsampling, nearest=detector is not None)
     begin, end = log.interval
     guard = (1.0 / treatment.cutoff if treatment.cutoff is not None else 0.0) + half / treatment.thin_rate
-    standing, posture = seen.standing(equation.shapes.scale), seen.samples.q.mean(axis=0)
+    standing, posture = seen.standing_joints(equation.shapes.scale), seen.samples.q.mean(axis=0)
     friction: FrictionState | None = None
     nothing = np.empty((0, equation.width))
     memories = itertools.cycle(([nothing], [nothing]))  # one is written while the other is read
@@ -382,7 +386,7 @@ def tasks_of(
         )
         share = None
         if detector is not None and clean:
-            window, share = detector.clean(window, prepared)
+            window, share = detector.replace_outliers(window, prepared)
             prepared = hold_standing_joints(
                 prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
             )
@@ -400,7 +404,9 @@ def tasks_of(
         settled = where[:, None] - half > friction.reached
         good = np.ones(settled.shape, dtype=np.bool_)
         if detector is not None and share is not None:
-            good[inside] = detector.counts(t[inside], share[where[inside] * treatment.thinning - window.first])
+            good[inside] = detector.counting_rows(
+                t[inside], share[where[inside] * treatment.downsampling - window.first]
+            )
         count += 1
         yield Task(
             equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),
@@ -420,7 +426,7 @@ def _count_used_rows(
     places = where - prepared.first
     step = treatment.decimation / treatment.thin_rate
     seen = prepared.motion.q[max(0, places[0] - half) : places[-1] + half + 1] if half else prepared.motion.q[places]
-    found.see(seen, len(places) * step)
+    found.add_positions(seen, len(places) * step)
     still = (np.abs(prepared.motion.v[places]) < STILL * scale).all(axis=1)
     found.standstill += float(still.sum()) * step
 
@@ -437,7 +443,7 @@ def hold_standing_joints(prepared: Prepared, standing: NDArray[np.bool_], postur
 
 def _core_indices(window: Window, treatment: Treatment, half: int) -> tuple[int, int]:
     """Thinned indices in the segment for which rows are wanted, without the filter's edges and half a balance's."""
-    step = treatment.thinning
+    step = treatment.downsampling
     trim = treatment.trim + half * step
     start, stop = window.first + window.core.start, window.first + window.core.stop
     if window.starts:
@@ -453,8 +459,8 @@ class FrictionState:
 
     def __init__(self, equation: Equation, prepared: Prepared, rate: float) -> None:
         self.equation = equation
-        q = equation.motor(prepared.motion.q)
-        self.state = equation.shapes.settle(q, int(LEAD * rate))
+        q = equation.to_motor_side(prepared.motion.q)
+        self.state = equation.shapes.initial_stops(q, int(LEAD * rate))
         self.first = prepared.first
         self.stops: Array | None = None
         self.last = q[-1:]
@@ -463,14 +469,14 @@ class FrictionState:
 
     def run(self, prepared: Prepared) -> Array:
         """Values along the next window, which may overlap the one before."""
-        q = self.equation.motor(prepared.motion.q)
+        q = self.equation.to_motor_side(prepared.motion.q)
         done = prepared.first - self.first
         if self.stops is None:
-            self.stops = self.equation.shapes.run(q, self.state)
+            self.stops = self.equation.shapes.stops_along(q, self.state)
         elif done < len(self.stops):
-            self.stops = self.equation.shapes.run(q, self.stops[done])
+            self.stops = self.equation.shapes.stops_along(q, self.stops[done])
         else:
-            self.stops = self.equation.shapes.run(np.concatenate([self.last, q]), self.stops[-1])[1:]
+            self.stops = self.equation.shapes.stops_along(np.concatenate([self.last, q]), self.stops[-1])[1:]
         self.first, self.last = prepared.first, q[-1:].copy()
         far = np.abs(prepared.motion.q - self.origin) > TRAVEL * self.equation.shapes.scale
         some = far.any(axis=0) & (self.reached == np.iinfo(np.int64).max)

@@ -70,7 +70,7 @@ class Levels:
         is_permutation = bool(((self.B == 0.0) | (self.B == 1.0)).all() and (self.B.sum(axis=1) == 1.0).all())
         return np.asarray(self.B.T if is_permutation else inverse)
 
-    def later(self, i: int) -> slice:
+    def places_after(self, i: int) -> slice:
         """Places in z of the joints after the i-th."""
         return slice(self.own[i].stop, len(self.names))
 
@@ -168,7 +168,7 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
     rows = [_channel_rows(unknowns, factors, c, levels) for c in range(channels)]
     size = np.linalg.norm([np.linalg.norm(A, axis=0) for A, _ in rows], axis=0)
     for i in reversed(range(channels)):
-        c, own, later = levels.order[i], levels.own[i], levels.later(i)
+        c, own, later = levels.order[i], levels.own[i], levels.places_after(i)
         A, y = rows[c]
         block = np.where(np.linalg.norm(A[:, own], axis=0) > ROUNDING * size[own], A[:, own], 0.0)
         D = _channel_rows(unknowns, floor, c, levels)[0][:, own] if floor else np.zeros((0, block.shape[1]))
@@ -262,7 +262,7 @@ def recursion_shifts(
     for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
         d, alone = np.zeros(len(unknowns)), False
         for i in reversed(range(len(levels.order))):
-            c, own, later = levels.order[i], levels.own[i], levels.later(i)
+            c, own, later = levels.order[i], levels.own[i], levels.places_after(i)
             parts = [unknowns.rows(piece.log, c, piece.factors[c]) for piece in pieces if piece.factors]
             weight, pull = (
                 np.repeat([getattr(p, name) for p in pieces if p.factors], [len(right) for _, right in parts])

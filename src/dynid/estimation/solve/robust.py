@@ -176,7 +176,7 @@ class Tally:
     def __post_init__(self) -> None:
         self.bad, self.left_out = np.zeros(self.joints), np.zeros(self.joints)
 
-    def see_contacts(self, log: int, t: Array, good: Mask, apart: float) -> None:
+    def add_contacts(self, log: int, t: Array, good: Mask, apart: float) -> None:
         """Take in which rows (K, n) count; those left out are contacts, one where less than `apart` (s) apart."""
         self.left_out += (~good).sum(axis=0)
         for k in np.flatnonzero(~good.all(axis=1)).tolist():
@@ -252,8 +252,8 @@ class OutlierDetector:
         self.model, self.number, self.treatment = model, number, treatment
         self.reach = model.reach[number]
         filtered = treatment.cutoff is not None
-        self.row_reach = self.reach * filtered + half * treatment.thinning
-        thin = treatment.thin_filter
+        self.row_reach = self.reach * filtered + half * treatment.downsampling
+        thin = treatment.downsampling_filter
         self.context = 3 * self.reach + self.row_reach + (0 if thin is None else thin.half)
         self.friction: FrictionState | None = None
 
@@ -265,7 +265,7 @@ class OutlierDetector:
         self.model.tally.glitches += int(bad[window.core].sum())
         return replace(window, samples=replace(window.samples, q=q)) if bad.any() else window
 
-    def clean(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
+    def replace_outliers(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
         """The window with bad torques replaced, and the share (N, n) of good samples around each."""
         model, x, motion = self.model, window.samples, prepared.motion
         assert x.tau is not None
@@ -292,11 +292,11 @@ class OutlierDetector:
                 model.tally.bad[j] += bad[window.core].sum()
         return replace(window, samples=replace(x, tau=tau)), share
 
-    def counts(self, t: Array, share: Array) -> Mask:
+    def counting_rows(self, t: Array, share: Array) -> Mask:
         """Which rows (K, n) count, by the shares at their instants."""
         good = np.asarray(share >= HALF)
         if self.row_reach:
-            self.model.tally.see_contacts(self.number, t, good, 3.0 * self.row_reach / self.treatment.rate)
+            self.model.tally.add_contacts(self.number, t, good, 3.0 * self.row_reach / self.treatment.rate)
         else:
             self.model.tally.left_out += (~good).sum(axis=0)
         return good

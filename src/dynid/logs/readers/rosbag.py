@@ -105,7 +105,7 @@ class WrenchTrack:
         self._stamps: list[int] = []
         self._values: list[list[float]] = []
 
-    def at(self, stamps: Numbers) -> Array:
+    def wrenches_at(self, stamps: Numbers) -> Array:
         """Return wrenches (rows, 6) at the given stamps, NaN before the first and after the last wrench."""
         last = int(stamps.max())
         while not self._stamps or self._stamps[-1] < last:
@@ -168,7 +168,7 @@ def _take_batch(block: JointBlock, track: WrenchTrack | None) -> Batch:
     stamps, columns = block.take()
     batch = {_TIME: stamps, **columns}
     if track is not None:
-        batch |= dict(zip(REACTION, track.at(stamps).T, strict=True))
+        batch |= dict(zip(REACTION, track.wrenches_at(stamps).T, strict=True))
     return batch
 
 

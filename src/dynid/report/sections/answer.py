@@ -36,7 +36,7 @@ class VerdictSection:
     name: str = "verdict"
     title: str = "Verdict"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """Level, reasons, cards."""
         result = subject.result
         kind = "base" if result.equation.unknown is None else "model"
@@ -68,7 +68,7 @@ class WarningsSection:
     name: str = "warnings"
     title: str = "Warnings and notes"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """All sentences, once each."""
         result, bodies = subject.result, subject.physical
         notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings, *(bodies.notes if bodies else ())]
@@ -102,7 +102,7 @@ class ReproduceSection:
     name: str = "reproduce"
     title: str = "How to reproduce"
 
-    def fill(self, subject: HasOrigin) -> Mapping[str, Any]:
+    def build_content(self, subject: HasOrigin) -> Mapping[str, Any]:
         """Commands and versions of results and page, each once; tables of files."""
         origins = [*(result.origin for result in subject.results), subject.origin]
         once: dict[str, tuple[str, InputFile]] = {}
@@ -138,7 +138,7 @@ class DataSection:
     name: str = "data"
     title: str = "Data"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """Findings; with logs at hand also counts and spectra."""
         result = subject.result
         found = [(short_name(log), sentences) for log, sentences in result.findings]

@@ -45,7 +45,7 @@ class PredictionSection:
     name: str = "prediction"
     title: str = "Measured and predicted"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """Table and figures per log and channel."""
         parts = []
         for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
@@ -134,7 +134,7 @@ class ResidualsSection:
     name: str = "residuals"
     title: str = "Residual checks"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
         """None where nothing was checked."""
         result = subject.result
         if not result.checks:
@@ -182,7 +182,7 @@ class FrictionSection:
     name: str = "friction"
     title: str = "Friction"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
         """None where friction was not identified."""
         result = subject.result
         if not result.friction:

@@ -42,7 +42,7 @@ class ParametersSection:
     name: str = "parameters"
     title: str = "Parameters"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """Rows by relative deviation."""
         result = subject.result
         how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
@@ -133,7 +133,7 @@ class PhysicalSection:
     name: str = "physical"
     title: str = "Physical parameters"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
         """One row per standard parameter."""
         found, robot = subject.physical, subject.result.robot
         if found is None:
@@ -157,7 +157,7 @@ class RobotSection:
     name: str = "robot"
     title: str = "Robot"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """Drawing at the mean posture of the logs, or in the middle of the limits."""
         robot, unknown = subject.result.robot, subject.result.equation.unknown
         try:
@@ -215,7 +215,7 @@ class IdentifiableSection:
     name: str = "identifiable"
     title: str = "What is identifiable"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """Counts, names, relations."""
         result = subject.result
         base, free = result.equation.base, result.equation.unknown is not None
@@ -251,7 +251,7 @@ class ConditionSection:
     name: str = "condition"
     title: str = "Condition"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: Subject) -> Mapping[str, Any]:
         """From the factors of the result."""
         result = subject.result
         values, directions = weighted_singular_values(result)
@@ -302,7 +302,7 @@ class CorrelationSection:
     name: str = "correlation"
     title: str = "Correlation"
 
-    def fill(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
         """None where there are no two uncertain parameters."""
         result = subject.result
         some = np.flatnonzero(result.sigma > 0.0)

@@ -32,7 +32,7 @@ class LinkValues:
     zero: frozenset[str]
     friction: tuple[tuple[str, float], ...]
 
-    def moved(self, T: Transform, where: str, problems: list[Message]) -> LinkValues:
+    def in_frame(self, T: Transform, where: str, problems: list[Message]) -> LinkValues:
         """Return the values in another frame, T the pose of the present one in it; known zeros must stay zeros."""
         A = change_of_frame(T)
         zero, complete = transform_known_zeros(A, self.zero)
@@ -144,7 +144,7 @@ class Sheet:
         return (*self.notes, *describe_snapped(self.snapped))
 
     @property
-    def turn(self) -> float:
+    def radians_per_unit(self) -> float:
         """What an angle of the file is multiplied with to be in rad."""
         return math.pi / 180 if self.table.angles == "deg" else 1.0
 
@@ -159,7 +159,7 @@ class Sheet:
         """Kind of the joint with this name, revolute where there is none."""
         return self.table.joint[self.names.index(name)].type if name in self.names else "revolute"
 
-    def number(self, where: str, value: float | str) -> Expression:
+    def read_number(self, where: str, value: float | str) -> Expression:
         """Value of a number or expression of the file, as it is."""
         if isinstance(value, float):
             return Expression(value)
@@ -171,9 +171,9 @@ class Sheet:
             return Expression(0.0)
         return Expression(number, text)
 
-    def angle(self, where: str, value: float | str, *, largest: float = 2 * math.pi + 1e-9) -> Expression:
+    def read_angle(self, where: str, value: float | str, *, largest: float = 2 * math.pi + 1e-9) -> Expression:
         """Angle in rad; near multiples of 90 degrees it is snapped, with a note."""
-        number = self.number(where, value)
+        number = self.read_number(where, value)
         degrees = self.table.angles == "deg"
         if not degrees and abs(number.value) > largest:
             self.problems.append(Message(
@@ -191,7 +191,7 @@ class Sheet:
             angle = snapped
         return Expression(angle, number.text, degrees and number.text is not None)
 
-    def positions(
+    def read_positions(
         self, where: str, values: list[float | str] | None, joints: Sequence[str], key: str
     ) -> list[float] | None:
         """Joint positions, angles in the file's unit."""
@@ -204,7 +204,8 @@ class Sheet:
             ))  # fmt: skip
             return None
         return [
-            self.number(f"{where}, {key}", x).value * (self.turn if self.joint_type(name) == "revolute" else 1.0)
+            self.read_number(f"{where}, {key}", x).value
+            * (self.radians_per_unit if self.joint_type(name) == "revolute" else 1.0)
             for x, name in zip(values, joints, strict=True)
         ]
 
@@ -323,7 +324,7 @@ def _read_row(sheet: Sheet, j: int, joint: JointTable) -> RawRow:
     for letter in letters:
         where = f"joint {j + 1} ('{sheet.names[j]}'), {letter}"
         value = getattr(joint, letter)
-        row[letter] = sheet.angle(where, value) if letter in _ANGLES else sheet.number(where, value)
+        row[letter] = sheet.read_angle(where, value) if letter in _ANGLES else sheet.read_number(where, value)
     return row
 
 
@@ -335,7 +336,7 @@ def read_values(sheet: Sheet, j: int, raw: RawRow) -> LinkValues:
     if sheet.table.convention == "modified":
         return values
     a, alpha = raw["a"].value, raw["alpha"].value
-    moved = values.moved(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, sheet.problems)
+    moved = values.in_frame(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, sheet.problems)
     loose = loose_letters(sheet.table, j)
     other = Transform(rotation_x(alpha + 0.7 * ("alpha" in loose)), np.array([a + 0.3 * ("a" in loose), 0.0, 0.0]))
     if transform_known_zeros(change_of_frame(other), values.zero)[0] != moved.zero:

@@ -39,7 +39,7 @@ def read_coupling(sheet: Sheet, k: int, coupling: CouplingTable) -> Coupling:
     turns = sheet.joint_type(coupling.passive) == "revolute"
     where += ", offset"
     value = coupling.offset
-    offset = sheet.angle(where, value, largest=LARGEST_TURN) if turns else sheet.number(where, value)
+    offset = sheet.read_angle(where, value, largest=LARGEST_TURN) if turns else sheet.read_number(where, value)
     return Coupling(coupling.passive, tuple((n, f) for n, f in coupling.of.items()), offset.value)
 
 
@@ -60,14 +60,14 @@ def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
             "give as many of one as of the other", where=where, directions=len(set(closure.keep)),
             passive=len(closure.passive),
         ))  # fmt: skip
-    points = [[sheet.number(f"{where}, points", x).value for x in p] for p in closure.points or [[0.0] * 3] * 2]
+    points = [[sheet.read_number(f"{where}, points", x).value for x in p] for p in closure.points or [[0.0] * 3] * 2]
     if any(len(point) != 3 for point in points):
         sheet.problems.append(Message(
             "wrong_shape", "{where}, points: each point needs three coordinates", where=where,
         ))  # fmt: skip
         points = [[0.0] * 3] * 2
-    start = sheet.positions(where, closure.start, closure.passive, "start") or [0.0] * len(closure.passive)
-    at = sheet.positions(where, closure.at, sheet.active, "at")
+    start = sheet.read_positions(where, closure.start, closure.passive, "start") or [0.0] * len(closure.passive)
+    at = sheet.read_positions(where, closure.at, sheet.active, "at")
     return Closure(
         (closure.frames[0], closure.frames[1]),
         tuple(closure.keep),
@@ -222,7 +222,7 @@ class _Builder(Sheet):
                 ))  # fmt: skip
                 continue
             turns = self.table.joint[self.names.index(of)].type == "revolute"
-            scale = self.turn if turns else 1.0
+            scale = self.radians_per_unit if turns else 1.0
             try:
                 columns.append(
                     JointColumn(
@@ -310,7 +310,7 @@ class _Builder(Sheet):
 
     def _read_limits(self, j: int, joint: JointTable) -> JointLimits:
         limits, where = joint.limits, f"joint {j + 1} ('{self.names[j]}'), limits"
-        factor = self.turn if joint.type == "revolute" else 1.0
+        factor = self.radians_per_unit if joint.type == "revolute" else 1.0
         lower, upper = (x * factor for x in limits.position) if limits.position else (-math.inf, math.inf)
         if lower >= upper:
             self.problems.append(Message(
