@@ -54,7 +54,7 @@ def keeps_old_names(thing: Renamed) -> Renamed:
     function: Any = thing.__init__ if inspect.isclass(thing) else thing
 
     @functools.wraps(function)
-    def call(*args: Any, **given: Any) -> Any:
+    def call_with_new_keywords(*args: Any, **given: Any) -> Any:
         for old in keywords.keys() & given.keys():
             new = keywords[old]
             if new in given:
@@ -64,8 +64,8 @@ def keeps_old_names(thing: Renamed) -> Renamed:
         return function(*args, **given)
 
     if not inspect.isclass(thing):
-        return call  # type: ignore[return-value]
-    thing.__init__ = call  # type: ignore[method-assign]
+        return call_with_new_keywords  # type: ignore[return-value]
+    thing.__init__ = call_with_new_keywords  # type: ignore[method-assign]
     return thing
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dynid import DynidError, Robot, load_robot
-from dynid.cli.output.base import read_values
+from dynid.cli.output.identifiability import read_values
 from dynid.cli.output.recordings import read_motion
 from dynid.errors import LoopError, RobotFileError
 from dynid.excitation.history import read_history

@@ -18,7 +18,7 @@ import numpy as np
 from dynid.dynamics.scene import ColumnSet, standard_columns
 from dynid.errors import ModelError
 from dynid.identifiability.exact_geometry import read_angle, read_axis, read_gravity, read_length, read_placement
-from dynid.identifiability.field import Field, Numbers
+from dynid.identifiability.prime_field import Field, Numbers
 from dynid.messages import Option
 from dynid.robot.robot import Robot
 

@@ -85,7 +85,7 @@ def ancestors(robot: Robot, link: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def visible(x: Array) -> NDArray[np.bool_]:
+def has_all_coordinates(x: Array) -> NDArray[np.bool_]:
     """Whether all three coordinates are there, for every point."""
     return np.asarray(np.isfinite(x).all(axis=-1))
 
@@ -110,7 +110,7 @@ def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> 
     N, m, n = len(q), len(links), len(robot.tree_joints)
     R = np.stack([poses.rotation[k] for k in links], axis=1)
     p = np.stack([poses.position[k] for k in links], axis=1)
-    seen = visible(x) & visible(offsets)
+    seen = has_all_coordinates(x) & has_all_coordinates(offsets)
     x = np.where(seen[..., None], x, p)
     J = np.zeros((N, m, 3, n))
     for j, k in enumerate(robot.tree_joints):

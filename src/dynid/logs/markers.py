@@ -21,12 +21,12 @@ from dynid.logs.marker_fit import (
     adjust_shared,
     follow_frames,
     frame_slices,
+    has_all_coordinates,
     local_positions,
     make_invertible,
     marker_rows,
     names_of,
     solve_frames,
-    visible,
 )
 from dynid.messages import Message
 from dynid.robot.robot import Robot
@@ -153,7 +153,7 @@ def angles_from_markers(
     held = _frame_mask(at, len(x))
     pose = camera or Transform.identity()
     first = int(np.flatnonzero(held)[0])
-    shared = SharedUnknowns(known, pose.rotation, pose.translation, ~visible(known), refine_camera,
+    shared = SharedUnknowns(known, pose.rotation, pose.translation, ~has_all_coordinates(known), refine_camera,
                     np.zeros((0, 0)), np.nan, 0.0)  # fmt: skip
     in_base = x @ shared.turn.T + shared.shift
     guess = _first_offsets(carried, posture, in_base, held, known, links)
@@ -200,7 +200,7 @@ def _check_arguments(
             "wrong_shape", "offsets must have shape ({markers}, 3), NaN where unknown, got {shape!s}",
             markers=x.shape[1], shape=known.shape,
         )  # fmt: skip
-    x = np.where(visible(x)[..., None], x, np.nan)
+    x = np.where(has_all_coordinates(x)[..., None], x, np.nan)
     return times, np.isfinite(x[..., 0]), x, posture, known
 
 
@@ -243,14 +243,14 @@ def _first_offsets(
 ) -> Array:
     """Offsets as the known posture shows them, NaN for markers hidden there."""
     local = local_positions(carried, np.tile(posture, (int(held.sum()), 1)), x[held])
-    there = visible(local)
+    there = has_all_coordinates(local)
     mean = np.where(there[..., None], local, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)[:, None]
-    guess = np.where(visible(known)[:, None], known, np.where(there.sum(axis=0)[:, None] > 0, mean, np.nan))
+    guess = np.where(has_all_coordinates(known)[:, None], known, np.where(there.sum(axis=0)[:, None] > 0, mean, np.nan))
     if not np.isfinite(guess).any():
         raise DynidError(
             "known_posture_without_markers", "no marker is visible in the known posture", "choose other frames in `at`",
         )  # fmt: skip
-    never = np.flatnonzero(~visible(x).any(axis=0))
+    never = np.flatnonzero(~has_all_coordinates(x).any(axis=0))
     if len(never):
         raise DynidError(
             "marker_never_visible", "marker {marker} on '{link}' is never visible", "leave it out",
@@ -261,7 +261,7 @@ def _first_offsets(
 
 def _late_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> Array:
     """Offsets of markers that were hidden in the known posture, from the frames that show them."""
-    late = ~visible(guess)
+    late = ~has_all_coordinates(guess)
     if not late.any():
         return guess
     shown = tuple(link for link, hidden in zip(carried.links, late, strict=True) if not hidden)
@@ -274,7 +274,7 @@ def _late_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> 
     total, count = np.zeros_like(guess), np.zeros(len(guess))
     for part in frame_slices(len(x)):
         local = local_positions(carried, q[part], x[part])
-        there = visible(local)
+        there = has_all_coordinates(local)
         total += np.where(there[..., None], local, 0.0).sum(axis=0)
         count += there.sum(axis=0)
     return np.where(late[:, None], total / np.maximum(count, 1.0)[:, None], guess)

@@ -146,7 +146,7 @@ def build_problem(result: Identification, seen: IdentifiedCombinations, prior: P
     robot, estimate = result.robot, np.asarray(result.values)
     names = seen.names
     links = tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
-    _refuse_flat_zeros(result)
+    _refuse_unphysical_zeros(result)
     equal, below = rows_of(robot, names, demands)
     below = below.with_rows(_not_negative(result, names)).with_rows(_not_too_heavy(robot, names, prior, demands))
     A = weighted_rows(result)
@@ -189,10 +189,10 @@ def scale_prior_to_data(result: Identification, seen: IdentifiedCombinations, pr
     free = A[:, list(seen.others)]
     Q = scipy.linalg.orth(free) if free.shape[1] else np.zeros((len(A), 0))
 
-    def apart(v: Array) -> Array:
+    def without_free_columns(v: Array) -> Array:
         return np.asarray(v - Q @ (Q.T @ v))
 
-    direction, target = apart(A @ (G @ light)), apart(A @ (result.values - G @ fixed))
+    direction, target = without_free_columns(A @ (G @ light)), without_free_columns(A @ (result.values - G @ fixed))
     power = float(direction @ direction)
     factor = float(direction @ target) / power if power > 0.0 else 1.0
     return prior.scaled(float(np.clip(factor, *SCALES)) if factor > 0.0 else 1.0)
@@ -282,7 +282,7 @@ def _not_too_heavy(robot: Robot, names: tuple[str, ...], prior: Prior, demands: 
     return LinearRows.of(rows, len(names))
 
 
-def _refuse_flat_zeros(result: Identification) -> None:
+def _refuse_unphysical_zeros(result: Identification) -> None:
     """Raise where a table declares moments or masses to be zero that no body can do without and that torques show."""
     robot = result.robot
     declared = [

@@ -100,7 +100,7 @@ def best_fit(problem: Problem, weight: float) -> FoundBodies:
 
 def nearest_with_estimate(problem: Problem) -> Array | None:
     """Bodies nearest to the prior among those that have the estimate exactly; None where there are none."""
-    start, N = _nearest_point_with_estimate(problem), _hidden_directions(problem)
+    start, N = _nearest_to_prior_with_estimate(problem), _hidden_directions(problem)
     if start is None:
         return None
     if not N.shape[1]:
@@ -146,7 +146,7 @@ def _equations(problem: Problem) -> tuple[Array, Array]:
     return np.asarray(x0), _null_space(E)
 
 
-def _nearest_point_with_estimate(problem: Problem) -> Array | None:
+def _nearest_to_prior_with_estimate(problem: Problem) -> Array | None:
     """The point nearest to the prior that has the estimate and satisfies the equations, bodies or not."""
     C = np.concatenate([problem.seen, problem.equal.matrix])
     d = np.concatenate([problem.estimate, problem.equal.right])

@@ -20,8 +20,8 @@ import numpy as np
 
 from dynid.concurrency import flint_precision
 from dynid.identifiability.digits import cosine_sine
-from dynid.identifiability.field import Field
 from dynid.identifiability.finite_field import PRIMES
+from dynid.identifiability.prime_field import Field
 from dynid.robot.parameter import Parameter
 from dynid.unknown_geometry.geometry import PartlyKnownRobot
 from dynid.unknown_geometry.lagrangian import Generators, Lagrangian

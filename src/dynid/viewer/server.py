@@ -117,7 +117,7 @@ class Player:
         self.speed: Any = server.gui.add_slider("speed", min=0.1, max=5.0, step=0.1, initial_value=1.0)
         step = max(path.length / 1000.0, 1e-3)
         self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.length, step=step, initial_value=0.0)
-        self.button.on_click(lambda _: self.toggle())
+        self.button.on_click(lambda _: self.toggle_playing())
         self.slider.on_update(lambda event: self._seek(event))
         scene.show(path.at(0.0))
 
@@ -126,7 +126,7 @@ class Player:
         """The instant that is shown, in s."""
         return self._time
 
-    def toggle(self) -> None:
+    def toggle_playing(self) -> None:
         """Pause, or play on."""
         self._playing = not self._playing
         self.button.label = "Pause" if self._playing else "Play"

@@ -81,7 +81,7 @@ def base(
     Example: dynid base puma560 --method all
     """
     from dynid.cli import terminal
-    from dynid.cli.output import base
+    from dynid.cli.output import identifiability
     from dynid.identifiability.base_parameters import base_parameters, compare_methods
     from dynid.robot.load import load_robot
 
@@ -94,25 +94,25 @@ def base(
     else:
         compared = None
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
-    numbers = found.values(base.read_values(values, loaded)) if values else None
-    facts = base.json_data(found, compared, numbers)
-    warnings = [*loaded.warnings, *found.warnings, *(base.method_warnings(compared) if compared else ())]
+    numbers = found.values(identifiability.read_values(values, loaded)) if values else None
+    facts = identifiability.json_data(found, compared, numbers)
+    warnings = [*loaded.warnings, *found.warnings, *(identifiability.method_warnings(compared) if compared else ())]
     if barycentric:
-        facts["barycentric"] = base.barycentric_json_data(found)
-    answer = base.relate_plate_to_torques(loaded, tared=tared) if model == "reaction" else None
+        facts["barycentric"] = identifiability.barycentric_json_data(found)
+    answer = identifiability.relate_plate_to_torques(loaded, tared=tared) if model == "reaction" else None
     if answer is not None:
-        facts["plate"] = base.plate_json_data(answer)
+        facts["plate"] = identifiability.plate_json_data(answer)
         warnings += answer.warnings
     warnings = list(dict.fromkeys(warnings))
     outputs.write_json_file(json, lambda: facts | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     if compared is not None:
-        screen.print(base.comparison_table(compared))
-    base.show(found, screen, latex=latex, values=numbers)
+        screen.print(identifiability.comparison_table(compared))
+    identifiability.show(found, screen, latex=latex, values=numbers)
     if barycentric:
-        base.show_barycentric(found, screen)
+        identifiability.show_barycentric(found, screen)
     if answer is not None:
-        base.show_plate_relation(answer, screen)
+        identifiability.show_plate_relation(answer, screen)
     outputs.finish(warnings)
 
 
@@ -134,7 +134,7 @@ def unknown(
     Example: dynid unknown puma560 --unknown d,r
     """
     from dynid.cli import terminal
-    from dynid.cli.output import base
+    from dynid.cli.output import identifiability
     from dynid.robot.load import load_robot
     from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
 
@@ -143,12 +143,12 @@ def unknown(
     screen, outputs = terminal.console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
-        outputs.write_json_file(json, lambda: base.count_json_data(loaded.name, count))
+        outputs.write_json_file(json, lambda: identifiability.count_json_data(loaded.name, count))
         terminal.show_notes(loaded, screen)
-        base.show_count(loaded.name, count, screen)
+        identifiability.show_count(loaded.name, count, screen)
         return outputs.finish()
     found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
-    outputs.write_json_file(json, lambda: base.model_parameter_json_data(found))
+    outputs.write_json_file(json, lambda: identifiability.model_parameter_json_data(found))
     terminal.show_notes(loaded, screen)
-    base.show_model_parameters(found, screen)
+    identifiability.show_model_parameters(found, screen)
     outputs.finish(found.warnings)

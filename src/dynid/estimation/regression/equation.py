@@ -73,7 +73,7 @@ class ChannelColumns:
 
 
 class RigidColumns(Protocol):
-    """Rows of the rigid columns of the joint torques: of base parameters, or of model parameters (`free_geometry`).
+    """Rows of the rigid columns of the joint torques: of base parameters, or of model parameters (`unknown_geometry`).
 
     pick, place: which entries of a sample's rows (n * columns) go where in the wide row.
     """
@@ -168,13 +168,13 @@ class Equation:
         shapes = FrictionShapes(friction, scale)
         base: BaseParameters
         if options.unknown:
-            from dynid.estimation.regression import free_geometry  # loads the symbolic part, which few need
+            from dynid.estimation.regression import unknown_geometry  # loads the symbolic part, which few need
 
-            base = free = free_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
+            base = free = unknown_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
         else:
             base = _find_base_parameters(robot, options)
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
-        columns = free_geometry.ModelColumns(free.found) if options.unknown else BaseColumns(robot, stage, base.kept)
+        columns = unknown_geometry.ModelColumns(free.found) if options.unknown else BaseColumns(robot, stage, base.kept)
         return Equation(robot, options, base, stage, columns, shapes, transmission)
 
     @property

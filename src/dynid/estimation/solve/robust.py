@@ -238,7 +238,7 @@ class OutlierModel:
         return replace(self, tally=Tally(self.equation.robot.n))
 
     def detector(self, number: int, treatment: Treatment, half: int) -> OutlierDetector:
-        """Detect outliers of one log, of which rows reach `half` thinned instants beyond their filter."""
+        """The detector of the outliers of one log, of which rows reach `half` thinned instants beyond their filter."""
         return OutlierDetector(self, number, treatment, half)
 
 

@@ -241,7 +241,7 @@ def read_unknown(
         elif match and match[1] in letters and not match[2]:
             found += _entries_of_letter(table, match[1], parents)
         elif match and match[1] in letters and 1 <= int(match[2]) <= len(names):
-            found += _modified_entries(table, match[1], int(match[2]) - 1, parents)
+            found += _entries_in_mdh(table, match[1], int(match[2]) - 1, parents)
         else:
             problems.append(Message(
                 "unknown_convention_letter", "unknown: '{letter}' is no symbol of the file and no letter of convention "
@@ -251,7 +251,7 @@ def read_unknown(
     for j, joint in enumerate(table.joint):
         for word in joint.unknown:
             if word in letters:
-                found += _modified_entries(table, word, j, parents)
+                found += _entries_in_mdh(table, word, j, parents)
             else:
                 problems.append(Message(
                     "unknown_convention_letter", "joint {number} ('{joint}'), unknown: '{letter}' is no letter of "
@@ -264,10 +264,10 @@ def read_unknown(
 def _entries_of_letter(table: RobotTable, letter: str, parents: Sequence[int]) -> list[str]:
     if table.convention == "modified":
         return [letter]
-    return [entry for j in range(len(parents)) for entry in _modified_entries(table, letter, j, parents)]
+    return [entry for j in range(len(parents)) for entry in _entries_in_mdh(table, letter, j, parents)]
 
 
-def _modified_entries(table: RobotTable, letter: str, j: int, parents: Sequence[int]) -> list[str]:
+def _entries_in_mdh(table: RobotTable, letter: str, j: int, parents: Sequence[int]) -> list[str]:
     if table.convention == "modified":
         return [f"{letter}{j + 1}"]
     if letter in ("theta", "d"):

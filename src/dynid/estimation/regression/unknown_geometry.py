@@ -43,7 +43,7 @@ class FreeQuestion(Question):
 
 
 @dataclass(frozen=True, eq=False)
-class FreeParameters(BaseParameters):
+class UnknownGeometryParameters(BaseParameters):
     """Model parameters in the place of base parameters."""
 
     @property
@@ -69,12 +69,12 @@ class FreeParameters(BaseParameters):
 
 
 @lru_cache(maxsize=16)
-def find_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> FreeParameters:
+def find_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> UnknownGeometryParameters:
     """Find the model parameters; asked again for the same robot, the answer is there."""
     found = model_parameters(robot, unknown=unknown, rotor_inertia=rotor_inertia)
     question = FreeQuestion(robot, "torque", rotor_inertia, False, (), found)
     regrouping = Regrouping(tuple(range(found.count)), np.eye(found.count))
-    return FreeParameters(question, "unknown geometry", regrouping, np.inf, None, found.warnings)
+    return UnknownGeometryParameters(question, "unknown geometry", regrouping, np.inf, None, found.warnings)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
