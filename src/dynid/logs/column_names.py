@@ -33,7 +33,7 @@ _SUFFIX = re.compile(
 _BRACKET = re.compile(r"^(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]*)[\])](?P<tail>[_\s.]*\d*)$")
 
 
-def _spelling(text: str) -> str:
+def _standard_unit_spelling(text: str) -> str:
     """Return a unit in the spelling of FACTORS, as far as it is one."""
     plain = text.strip()
     for word, short in _WORDS.items():
@@ -46,7 +46,7 @@ def _spelling(text: str) -> str:
 
 def find_unit(text: str) -> str | None:
     """Return the unit that a text spells, in any usual way, None where it is none."""
-    plain = _spelling(text)
+    plain = _standard_unit_spelling(text)
     known = {unit for factors in FACTORS.values() for unit in factors}
     if plain in known:
         return plain
@@ -210,7 +210,7 @@ class ColumnNameReader:
         return self._read_rest(field, tokens, None, unit)
 
     def _read_rest(self, field: str, tokens: tuple[str, ...], place: int | None, unit: str | None) -> Meaning | None:
-        tokens, channel, word = _take_channel(tokens)
+        tokens, channel, word = _split_off_channel(tokens)
         if not channel or any(token in self._other for token in tokens):
             return None
         numbers = [int(token) for token in tokens if token.isdigit() and len(token) < 6]
@@ -229,7 +229,7 @@ class ColumnNameReader:
         return Meaning(field, channel, None, number, words, label, unit, is_current)
 
 
-def _take_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
+def _split_off_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
     """Take the word of the channel out; a letter before a number is a joint's label where another word is there."""
     for dotted, channel in ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a")):
         start = _find_tokens(tokens, dotted)

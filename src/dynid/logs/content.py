@@ -68,7 +68,7 @@ class _Rows:
         return _Rows(keys, t, tuple(np.concatenate(pair) for pair in values))
 
 
-class Marking:
+class ContentMarker:
     """Marks the content of a recording while it is read, in little memory."""
 
     def __init__(self) -> None:

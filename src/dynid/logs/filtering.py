@@ -93,14 +93,14 @@ class Lowpass:
         for k in range(together):
             toeplitz[k, k * step : k * step + taps] = h[::-1]
 
-        def work(begin: int, end: int) -> None:
+        def filter_range(begin: int, end: int) -> None:
             for first in range(begin, end, together):
                 some = min(together, end - first)
                 width = taps + (some - 1) * step
                 start = first * step
                 np.matmul(toeplitz[:some, :width], x[start : start + width], out=out[first : first + some])
 
-        share_samples(count, work)
+        share_samples(count, filter_range)
         return out
 
 
@@ -222,7 +222,7 @@ class Treatment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class PreparedWindow:
     """Motion and measured channels at the thinned rate; first is the segment's thinned index of the first sample."""
 
     first: int
@@ -230,7 +230,7 @@ class Prepared:
     measured: Array
 
 
-def prepare_window(window: Window, treatment: Treatment, measured: Array) -> Prepared:
+def prepare_window(window: Window, treatment: Treatment, measured: Array) -> PreparedWindow:
     """Filter a window's motion and complete it; `measured` (N, channels) goes along, shifted by the delay."""
     first, x, measured = _downsample(window, treatment, _undo_delay(measured, treatment))
     filter_ = treatment.motion_filter
@@ -281,14 +281,14 @@ def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[
 
 def _with_measured_channels(
     window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array
-) -> Prepared:
+) -> PreparedWindow:
     """Leave out the samples at the segment's end (its start, for a negative delay) that have no torque."""
     lag = -(-treatment.delay_samples // treatment.downsampling)
     start = lag if window.starts and treatment.delay < 0.0 else 0
     stop = len(motion) - (lag if window.ends and treatment.delay > 0.0 else 0)
     if start == 0 and stop == len(motion):
-        return Prepared(first, motion, measured)
-    return Prepared(first + start, motion[start:stop], measured[start:stop])
+        return PreparedWindow(first, motion, measured)
+    return PreparedWindow(first + start, motion[start:stop], measured[start:stop])
 
 
 def _undo_delay(measured: Array, treatment: Treatment) -> Array:

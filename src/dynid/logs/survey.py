@@ -106,7 +106,7 @@ def flicker_range(q: Array) -> Array:
     return np.asarray(np.minimum(5.0 * np.where(steps > 0.0, steps, np.inf).min(axis=0), 6.0 * STANDING))
 
 
-def _speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
+def _typical_speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
     """Typical speed (n,) of every joint that moves: by means over stretches of time, 0 where it stands.
 
     An encoder that flickers at standstill moves no joint.
@@ -124,7 +124,7 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     """Compare recorded velocities with the slopes of the positions, in joints that move."""
     if samples.v is None or len(samples) <= 20:
         return ()
-    speeds = _speeds(samples, revolute)
+    speeds = _typical_speeds(samples, revolute)
     sizes = np.abs(samples.v[samples.v != 0.0])
     coarse = float(sizes.min()) if len(sizes) else 0.0  # velocities may be rounded; smaller ones are zero then
     wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
@@ -312,7 +312,7 @@ def _raise_no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError
 def _longest_ordered_run(log: Log, samples: Samples) -> Samples:
     """Rows with increasing time: the longest run between two restarts of the clock."""
     usual = usual_step(samples.t)
-    samples = samples.take(np.flatnonzero(StrayTimes(usual).find(samples.t, final=True)))
+    samples = samples.take(np.flatnonzero(StrayTimes(usual).find_belonging(samples.t, final=True)))
     parts = [part for _, part in split_at_restarts(samples, -np.inf, usual)]
     longest = max(parts, key=len)
     if np.any(np.diff(longest.t) <= 0.0):

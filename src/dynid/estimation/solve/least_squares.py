@@ -189,11 +189,11 @@ def regroup_above_noise(
     matrix = np.zeros((len(kept), count))
     matrix[np.arange(len(kept)), kept] = 1.0
     for k in dropped:
-        matrix[:, k] = _shares(parts, kept, k)
+        matrix[:, k] = _column_shares_above_noise(parts, kept, k)
     return Regrouping(tuple(kept), matrix)
 
 
-def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
+def _column_shares_above_noise(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
     """Shares (kept,) of column k in the columns kept, without those that are none but for noise.
 
     Rows of every channel are weighted by what is left of them; the part of noise in their products is taken off.
@@ -320,10 +320,10 @@ def build_constraints(
     for name in others:
         M[index[name], everything.index(name)] = 1.0
     spoken = ["" if name in mute else name for name in known]
-    return _visible_constraints(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
+    return _observable_constraints(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
 
 
-def _visible_constraints(
+def _observable_constraints(
     C: Array, d: Array, M: Array, spoken: list[str]
 ) -> tuple[Constraints | None, tuple[Message, ...]]:
     what = (
