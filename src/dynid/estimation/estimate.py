@@ -235,6 +235,7 @@ class SolvedState:
         return float(singular[0] / max(singular[-1], 1e-300))
 
     def _names_at(self, some: Iterable[int]) -> tuple[Parameter, ...]:
+        """Names of some unknowns."""
         return tuple(self.unknowns.names[k] for k in some)
 
     def _evidence(self) -> Evidence:

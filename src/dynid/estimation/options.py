@@ -259,7 +259,7 @@ class Options:
         return max(1, 2 * self.half_window(treatment) // STRIDES)
 
     def refuse_offsets_without_block(self, friction: tuple[str, ...]) -> None:
-        """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
+        """Raise where offsets per log are asked for without the friction block 'offset'."""
         if self.offsets_per_log and "offset" not in friction:
             raise IdentificationError(
                 "log_offsets_without_offset", "{option} goes with the friction block 'offset', which is not used here",

@@ -42,10 +42,10 @@ def find_column_place(log: str, name: object, fields: Mapping[str, Field]) -> Co
     dotted = name.strip("/").replace("/", ".")
     for spelling in (name, dotted):
         if spelling in fields:
-            return ColumnPlace(_check_usable(log, fields[spelling]).name)
+            return ColumnPlace(_check_field_usable(log, fields[spelling]).name)
     part = _SLICE.match(name)
     if part and (part["name"] in fields):
-        shape = _check_usable(log, fields[part["name"]]).shape
+        shape = _check_field_usable(log, fields[part["name"]]).shape
         axis = 1 if part["row"] is None else 0
         index = int(part["column"] if part["row"] is None else part["row"])
         if len(shape) == 2 and index < shape[axis]:
@@ -56,7 +56,8 @@ def find_column_place(log: str, name: object, fields: Mapping[str, Field]) -> Co
     )  # fmt: skip
 
 
-def _check_usable(log: str, found: Field) -> Field:
+def _check_field_usable(log: str, found: Field) -> Field:
+    """The field, if it holds numbers."""
     if found.problem:
         raise LogError(log, "column_unusable", "'{column}' {reason}", column=found.name, reason=found.problem)
     return found
@@ -84,13 +85,14 @@ def read_mapping(
                 place = find_column_place(log, value, fields)
                 whole[key] = place.field if place.column is None else (place,)
         else:
-            single[_find_slot(log, key, robot)] = find_column_place(log, value, fields)
+            single[_find_channel_and_joint(log, key, robot)] = find_column_place(log, value, fields)
     return ColumnMapping(whole, single, frozenset(absent))
 
 
 def _find_places(
     log: str, key: str, names: list[object] | tuple[object, ...], robot: Robot, fields: Mapping[str, Field]
 ) -> tuple[ColumnPlace, ...]:
+    """Places of the columns that a mapping lists for a channel, one per joint."""
     count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
     if len(names) != count:
         raise LogError(
@@ -100,7 +102,8 @@ def _find_places(
     return tuple(find_column_place(log, name, fields) for name in names)
 
 
-def _find_slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
+def _find_channel_and_joint(log: str, key: object, robot: Robot) -> tuple[str, int]:
+    """Channel and joint index of a key such as q3 or v.elbow."""
     match = _SINGLE.match(key) if isinstance(key, str) else None
     if match is not None:
         if match["name"] in robot.joint_names:

@@ -177,11 +177,12 @@ class _ColumnMatching:
         self.nanoseconds: str | None = None
 
     def make_plan(self) -> ColumnPlan:
+        """Match time, joint channels and forces on the base to columns."""
         t = self._time_place()
         length = self._sample_count(t)
         channels: dict[str, tuple[ColumnPlace, ...]] = {}
         for channel in CHANNELS:
-            places = self._joint_channel(channel, length)
+            places = self._joint_channel_places(channel, length)
             if places:
                 channels[channel] = places
         if "q" not in channels:
@@ -222,7 +223,7 @@ class _ColumnMatching:
             t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes
         )
 
-    def _raise_channel_error(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
+    def _channel_error(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
         option = Option("columns", {channel: ANYTHING})
         return LogError(self.log, code, what, "say which with {columns}", channel=channel, columns=option, **facts)
 
@@ -230,13 +231,16 @@ class _ColumnMatching:
         return [meaning for meaning in self.meanings.values() if meaning.channel == channel]
 
     def _unit_at(self, place: ColumnPlace) -> str | None:
+        """Unit of a column by the file or its name."""
         return self.fields[place.field].unit or split_unit(place.field)[1]
 
     def _is_current(self, place: ColumnPlace) -> bool:
+        """Whether a column is a motor current by its name or unit."""
         meaning = self.meanings.get(place.field)
         return meaning is not None and (meaning.is_current or meaning.unit in ("A", "mA"))
 
     def _time_place(self) -> ColumnPlace:
+        """The column of time."""
         given = self.mapped.whole.get("t")
         if given is not None:
             return ColumnPlace(given) if isinstance(given, str) else given[0]
@@ -245,9 +249,7 @@ class _ColumnMatching:
             bare = [meaning for meaning in found if not meaning.words]
             if len(bare) != 1:
                 names = [meaning.field for meaning in found]
-                raise self._raise_channel_error(
-                    "t", "ambiguous_column", "the time could be any of {found:20}", found=names
-                )
+                raise self._channel_error("t", "ambiguous_column", "the time could be any of {found:20}", found=names)
             self.notes.append(Message("time_column_chosen", "the time is '{column}'", column=bare[0].field))
             found = bare
         pairs = [] if found else self._split_stamp_columns()
@@ -277,16 +279,17 @@ class _ColumnMatching:
     def _sample_count(self, t: ColumnPlace) -> int | None:
         """Samples of the file where the format tells, from the time."""
         entry = self.fields[t.field]
-        self._check_numbers(entry)
+        self._check_holds_numbers(entry)
         if len(entry.shape) == 2 and t.column is None:
-            raise self._raise_channel_error(
+            raise self._channel_error(
                 "t", "column_not_single", "the time '{column}' has shape {shape!s}", column=t.field, shape=entry.shape
             )
         if len(entry.shape) == 2 and entry.shape[0] < entry.shape[1]:
             self.turned.add(entry.name)
         return max(entry.shape) if entry.shape else None
 
-    def _joint_channel(self, channel: str, length: int | None) -> tuple[ColumnPlace, ...]:
+    def _joint_channel_places(self, channel: str, length: int | None) -> tuple[ColumnPlace, ...]:
+        """One column per joint of a channel, none where it was not recorded."""
         if channel in self.mapped.absent:
             return ()
         given = self.mapped.whole.get(channel)
@@ -297,7 +300,7 @@ class _ColumnMatching:
         if given is not None:
             if len(given) != n:
                 what = "{channel} needs {needed} columns, got {given}"
-                raise self._raise_channel_error(channel, "column_count_mismatch", what, needed=n, given=len(given))
+                raise self._channel_error(channel, "column_count_mismatch", what, needed=n, given=len(given))
             return given
         if len(single) == n:
             return tuple(single[place] for place in range(n))
@@ -310,16 +313,15 @@ class _ColumnMatching:
         self.notes += choice.notes
         if len(arrays) > 1 or (arrays and (choice.fields or single)):
             names = [*arrays, *choice.fields.values()]
-            raise self._raise_channel_error(
-                channel, "ambiguous_column", "{channel} could be any of {found:20}", found=names
-            )
+            raise self._channel_error(channel, "ambiguous_column", "{channel} could be any of {found:20}", found=names)
         if arrays:
             return self._matrix_places(arrays[0], n, length, channel)
-        return self._joint_places(channel, choice, single)
+        return self._places_of_matched_columns(channel, choice, single)
 
-    def _joint_places(
+    def _places_of_matched_columns(
         self, channel: str, choice: JointColumns, single: Mapping[int, ColumnPlace]
     ) -> tuple[ColumnPlace, ...]:
+        """Columns matched to joints by name, with those that the user mapped; raise where joints lack one."""
         found = {**{place: ColumnPlace(entry) for place, entry in choice.fields.items()}, **single}
         if not found:
             alike = [meaning.field for meaning in self._meanings_of_channel(channel)]
@@ -355,7 +357,7 @@ class _ColumnMatching:
             if count == 1:
                 return (ColumnPlace(name),)
             what = "{channel} needs {needed} columns, '{column}' is one"
-            raise self._raise_channel_error(channel, "column_count_mismatch", what, needed=count, column=name)
+            raise self._channel_error(channel, "column_count_mismatch", what, needed=count, column=name)
         if len(shape) == 2 and shape[0] != length and shape[1] == length:
             self.turned.add(name)
             self.notes.append(Message(
@@ -364,7 +366,7 @@ class _ColumnMatching:
             ))  # fmt: skip
             shape = (shape[1], shape[0])
         if len(shape) != 2 or shape[0] != length:
-            raise self._raise_channel_error(
+            raise self._channel_error(
                 channel, "sample_count_mismatch", "'{column}' has shape {shape!s}, the time has {samples} samples",
                 column=name, shape=self.fields[name].shape, samples=length,
             )  # fmt: skip
@@ -395,6 +397,7 @@ class _ColumnMatching:
         return None
 
     def _reaction_places(self, length: int | None) -> tuple[ColumnPlace, ...]:
+        """Columns of the forces and moments on the base."""
         if "reaction" in self.mapped.absent:
             return ()
         wanted = reaction_channels(self.robot)
@@ -404,7 +407,7 @@ class _ColumnMatching:
         found: dict[int, str] = {}
         for meaning in self._meanings_of_channel("reaction"):
             if meaning.number in found:
-                raise self._raise_channel_error(
+                raise self._channel_error(
                     "reaction", "ambiguous_column", "{component} of the force plate could be any of {found:20}",
                     component=REACTION[meaning.number], found=[found[meaning.number], meaning.field],
                 )  # fmt: skip
@@ -417,14 +420,14 @@ class _ColumnMatching:
             ))  # fmt: skip
         return () if missing else tuple(ColumnPlace(found[REACTION.index(name)]) for name in wanted)
 
-    def _check_numbers(self, entry: Field) -> None:
+    def _check_holds_numbers(self, entry: Field) -> None:
         if entry.problem:
             raise LogError(self.log, "column_unusable", "'{column}' {reason}", column=entry.name, reason=entry.problem)
 
     def _check_place(self, place: ColumnPlace, length: int | None) -> None:
         """The field of a place holds numbers, as many as the time has samples."""
         entry = self.fields[place.field]
-        self._check_numbers(entry)
+        self._check_holds_numbers(entry)
         if not entry.shape:
             return
         if place.column is None and not entry.is_column:

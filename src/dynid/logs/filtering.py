@@ -38,11 +38,12 @@ class Lowpass:
     @cached_property
     def _responses(self) -> tuple[Array, Array, Array]:
         """Impulse responses (2 half + 1,) of the filter and of its first two time derivatives."""
-        longest = 2.0 * np.pi / min(self._corner, np.pi - self._corner)  # it rings near half the sampling rate too
+        corner = self._cutoff_per_sample
+        longest = 2.0 * np.pi / min(corner, np.pi - corner)  # it rings near half the sampling rate too
         size = int(2 ** np.ceil(np.log2(128.0 * max(4.0, longest))))
         w = np.pi * np.arange(size // 2 + 1) / (size // 2)
         with np.errstate(over="ignore"):
-            gain = 1.0 / (1.0 + (np.tan(np.minimum(w, np.pi - 1e-9) / 2.0) / np.tan(self._corner / 2.0)) ** 8)
+            gain = 1.0 / (1.0 + (np.tan(np.minimum(w, np.pi - 1e-9) / 2.0) / np.tan(corner / 2.0)) ** 8)
         h = np.fft.irfft(gain, size)
         outside = np.cumsum(np.abs(h[: size // 2])[::-1])[::-1]  # what is left out beyond each lag
         half = int(np.argmax(outside < self.rest)) if (outside < self.rest).any() else size // 2 - 1
@@ -54,7 +55,8 @@ class Lowpass:
         return h / h.sum(), slope, bend
 
     @property
-    def _corner(self) -> float:
+    def _cutoff_per_sample(self) -> float:
+        """Cut-off in rad per sample, below half the sampling rate."""
         return 2.0 * np.pi * min(self.cutoff, 0.499 * self.rate) / self.rate
 
     @property
@@ -94,6 +96,7 @@ class Lowpass:
             toeplitz[k, k * step : k * step + taps] = h[::-1]
 
         def filter_range(begin: int, end: int) -> None:
+            """Filter output samples from begin to end."""
             for first in range(begin, end, together):
                 some = min(together, end - first)
                 width = taps + (some - 1) * step

@@ -77,12 +77,12 @@ class Findings:
     interval: tuple[float, float] = (-np.inf, np.inf)
 
     def is_in_interval(self, t: Array) -> NDArray[np.bool_]:
-        """Which instants lie in the interval; those that are none do."""
+        """Which instants (N,) lie in the interval of the part that counts; NaN does."""
         begin, end = self.interval
         return np.asarray(((t >= begin) & (t < end)) | ~np.isfinite(t))
 
     def count_in_interval(self, t: Array) -> int:
-        """How many instants lie in the interval."""
+        """How many instants lie in the interval of the part that counts."""
         return len(t) if not np.isfinite(self.interval).any() else int(self.is_in_interval(t).sum())
 
     def add_positions(self, q: Array, seconds: float) -> None:

@@ -30,6 +30,7 @@ def prefetch(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
     enough = threading.Event()
 
     def read_ahead() -> None:
+        """Read items into the queue, in a thread of its own."""
         try:
             for item in items:
                 waiting.put(("item", item))
@@ -233,6 +234,7 @@ class Log:
 
     @property
     def _whole_source(self) -> Source:
+        """The source of the whole recording, also for a part of it."""
         return self.source.whole if isinstance(self.source, _SourcePart) else self.source
 
     @property

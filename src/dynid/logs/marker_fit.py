@@ -190,6 +190,7 @@ def follow_frames(carried: MarkerCarriers, x: Array, offsets: Array, start: Arra
 
 
 def _follow_forwards(carried: MarkerCarriers, x: Array, offsets: Array, start: Array) -> Array:
+    """Joint positions of successive frames, each started from the frame before."""
     turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
     q = np.empty((len(x), len(start)))
     done, size = 0, 32
@@ -264,6 +265,7 @@ class _ReducedNormalEquations:
     def of(
         carried: MarkerCarriers, rows: MarkerRows, held: NDArray[np.bool_], shared: SharedUnknowns
     ) -> _ReducedNormalEquations:
+        """Eliminate the joint positions of every frame."""
         A, g, H = rows.information, rows.gradient, rows.shared(shared.unknown, shared.camera)
         J = rows.J.reshape(len(H), -1, A.shape[1])
         e = rows.e.reshape(len(H), -1)

@@ -214,6 +214,7 @@ def _to_array(name: str, values: ArrayLike) -> Array:
 
 
 def _find_carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
+    """Index of the link that carries each marker, -1 for the base."""
     places = {BASE: -1} | {link.joint: k for k, link in enumerate(robot.links)}
     places |= {link.name: k for k, link in enumerate(robot.links)}
     strangers = [str(name) for name in links if str(name) not in places]
@@ -226,6 +227,7 @@ def _find_carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
 
 
 def _frame_mask(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_]:
+    """Which frames (count,) have the known posture."""
     held = np.zeros(count, dtype=np.bool_)
     try:
         held[at if isinstance(at, int | slice) else list(at)] = True

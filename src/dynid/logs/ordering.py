@@ -58,6 +58,7 @@ def drop_stray_times(chunks: Iterator[Samples], step: float, found: Findings) ->
     row = 0
 
     def release_judged_rows(final: bool) -> Samples:
+        """Rows whose times are judged, without stray ones; the rest waits."""
         nonlocal held, places
         samples, rows = concatenate_samples(held), np.concatenate(places)
         good = strays.find_belonging(samples.t, final=final)
@@ -81,6 +82,7 @@ def drop_stray_times(chunks: Iterator[Samples], step: float, found: Findings) ->
 
 
 def _drop_saturated(samples: Samples, saturation: Array, found: Findings) -> Samples:
+    """Leave out rows with a torque at its saturation level."""
     if samples.tau is None or not np.isfinite(saturation).any():
         return samples
     good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
@@ -135,6 +137,7 @@ class _TimeOrderQueue:
         return rows
 
     def _release_rows(self, rows: Samples, following: float) -> Samples:
+        """Hand out sorted rows with strictly increasing time."""
         if not len(rows):
             return rows
         rows = space_equal_times(rows, following, self.step, self.found)

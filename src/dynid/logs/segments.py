@@ -110,6 +110,7 @@ def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterat
     ahead = [piece for _, piece in itertools.islice(stream, 1)]  # the first piece of the next segment, if any
 
     def pieces_of_segment() -> Iterator[Samples]:
+        """Pieces up to the next break."""
         yield ahead.pop()
         for breaks, piece in stream:
             if breaks:

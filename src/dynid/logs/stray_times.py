@@ -60,7 +60,7 @@ class StrayTimes:
         self.count = 0
 
     def find_belonging(self, t: Array, *, final: bool) -> NDArray[np.bool_]:
-        """Which rows belong; the last ones, without an answer, are to be given again with those after them.
+        """Which times belong to the recording; the last ones, without an answer, are to be given again with later ones.
 
         At first more than LATE + FEW rows are needed, unless there are no more.
         """
@@ -85,6 +85,7 @@ class StrayTimes:
         return good
 
     def _is_jump(self, steps: Array) -> NDArray[np.bool_]:
+        """Which time steps are too long or go back too far."""
         return np.asarray((steps > 100.0 * self.step) | (steps < -self.back))
 
     def _stray_row_count(self, t: Array, *, final: bool) -> int:

@@ -92,7 +92,7 @@ def _solve_with_friction(
     runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool
 ) -> GainSolution:
     """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
-    problem = _build_problem(runs, p, friction, offsets_per_log)
+    problem = _build_bilinear_problem(runs, p, friction, offsets_per_log)
     k = initial_drive_factors(problem, factors)
     start = solve_robot_with_factors(problem, factors, k)
     place = problem.unknowns.place[0, : len(problem.load)]
@@ -109,7 +109,7 @@ def _solve_with_friction(
     return GainSolution(problem, found, reduced, fixed, hidden)
 
 
-def _build_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
+def _build_bilinear_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
     equation = runs.state.equation
     load = np.zeros(equation.rigid_count)
     load[: equation.base_count] = runs.K @ p

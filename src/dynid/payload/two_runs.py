@@ -207,7 +207,7 @@ def collect_two_runs(
             "load_friction_with_payload", "friction block '{block}' grows with the torque of the payload",
             "leave it out here", block=REFUSED,
         )  # fmt: skip
-    _check_different(loaded, unloaded)
+    _refuse_same_logs(loaded, unloaded)
     without, carrying = _open_payload_logs(robot, unloaded, "without"), _open_payload_logs(robot, loaded, "with")
     state = collect_logs(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
@@ -291,8 +291,11 @@ def _open_payload_logs(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
     return open_logs(robot, logs)
 
 
-def _check_different(loaded: Logs, unloaded: Logs) -> None:
+def _refuse_same_logs(loaded: Logs, unloaded: Logs) -> None:
+    """Raise where a log is given both with and without the payload."""
+
     def log_identities(logs: Logs) -> set[object]:
+        """Files' paths, and objects of logs in memory."""
         several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
         return {id(log) if isinstance(log, Log) else Path(log).absolute() for log in several}
 

@@ -95,6 +95,7 @@ def triangularise(rows: Array) -> Array:
 
 @cache
 def _upper_mask(size: int) -> Array:
+    """Matrix of ones on and above the diagonal."""
     return freeze(np.triu(np.ones((size, size))))
 
 

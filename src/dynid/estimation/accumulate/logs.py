@@ -44,7 +44,7 @@ MEMORYLESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", 
 
 
 def is_explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> bool:
-    """Look at some samples of every log, spread over what was seen of it."""
+    """Whether the equation explains the measured torques of every log without noise, by some of its samples."""
     if equation.options.is_integral or equation.options.model == "power":
         return False
     if not set(equation.friction) <= set(MEMORYLESS):
@@ -53,6 +53,7 @@ def is_explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> boo
 
 
 def _is_log_explained_exactly(equation: Equation, seen: Survey) -> bool:
+    """The same for one log: least squares on samples spread over its survey leaves nothing."""
     x = seen.samples
     if x.v is None or x.a is None:
         return False
@@ -247,10 +248,12 @@ def treatment_like(seen: Survey, cutoff: float | None, delay: float) -> Treatmen
 
 
 def _filtered_treatment(seen: Survey, choice: CutoffChoice, cutoff: float, delay: float) -> Treatment:
+    """Treatment that filters a log with this cut-off (Hz)."""
     return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff), noise=choice.sigma)
 
 
 def _unfiltered_treatment(seen: Survey, delay: float) -> Treatment:
+    """Treatment of a log as recorded, which needs velocities and accelerations."""
     if seen.samples.v is None or seen.samples.a is None:
         raise IdentificationError(
             "positions_too_rough", "positions jump about from row to row, so velocities and accelerations cannot be "
@@ -332,6 +335,7 @@ def _with_first_estimate(
 
 
 def _common_transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
+    """The transmission that all logs share, None where there is none; raise where they differ."""
     couplings = [log.coupling for log in logs if log.coupling is not None]
     if not couplings:
         return None
@@ -355,6 +359,7 @@ def _sample_progress(on_progress: Progress | None, what: str) -> Callable[[int],
     done = [0]
 
     def advance(samples: int) -> None:
+        """Report that further samples were read."""
         done[0] += samples
         on_progress(f"{what}: {done[0]:,} samples", 1.0 - 1.0 / (1.0 + done[0] / 2e5))
 

@@ -75,6 +75,7 @@ def accumulate(
 
 
 def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> Message:
+    """Why a log gave no rows, with the remedy."""
     disordered = found.out_of_order + found.strays.count
     if disordered > 0.1 * found.samples:
         return Message(
@@ -239,6 +240,7 @@ class _BlockCollector:
         self.unsettled = merged
 
     def _keep_rows_for_checks(self, rows: Rows) -> None:
+        """Keep some of the rows, spread over all logs, for checks of the residuals."""
         self.seen += 1
         if self.seen % self.kept_every:
             return
@@ -275,6 +277,7 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
 
 
 def _slice_rows(rows: Rows, part: slice) -> Rows:
+    """Some of the rows, with the changes by noise that belong to them."""
     changes, at = rows.acceleration_changes, rows.changed_rows
     inside = None if changes is None or at is None else changes[(at >= part.start) & (at < part.stop)]
     return Rows(
@@ -284,7 +287,7 @@ def _slice_rows(rows: Rows, part: slice) -> Rows:
 
 
 def _copy_rows(rows: Rows) -> Rows:
-    """A copy that stays."""
+    """Rows with memory of their own, as the writer of rows uses its memory again."""
     return replace(rows, wide=rows.wide.copy(), noise=None)
 
 

@@ -40,7 +40,7 @@ class RepeatedSamples:
 
     @property
     def part(self) -> str:
-        """What of the log it is."""
+        """The log's name, with the share of it that is repeated."""
         return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
 
     @property
@@ -268,7 +268,7 @@ class StateRecord:
         for factors in (*self.settling, *self.floor):
             _check_columns(self.equation, factors)
         for block in self.blocks:
-            _check_block(self.equation, block)
+            _check_block_columns(self.equation, block)
         beside = self.equation.torque_equation() if self.torques else None
         for block in self.torques:
             if beside is None:
@@ -276,7 +276,7 @@ class StateRecord:
                     "model_without_torques", "model '{model}' has no torques beside it",
                     model=self.equation.options.model,
                 )  # fmt: skip
-            _check_block(beside, block)
+            _check_block_columns(beside, block)
 
 
 StoredState = Annotated[
@@ -290,7 +290,7 @@ StoredState = Annotated[
 ]
 
 
-def _check_block(equation: Equation, block: Block) -> None:
+def _check_block_columns(equation: Equation, block: Block) -> None:
     _check_columns(equation, block.factors)
     for factors in (block.head, block.tail, block.noise):
         if factors:

@@ -108,12 +108,13 @@ def _sign_smoothing(t: Array, v: Array, s: float, window: float | None) -> Array
     low, high = np.interp(t - width, t, v), np.interp(t + width, t, v)
     high = np.where(np.abs(high - low) < 1e-3 * s, low + 1e-3 * s, high)
 
-    def integral_to(x: Array) -> Array:
+    def antiderivative(x: Array) -> Array:
+        """Antiderivative of erf(x / (sqrt(2) s)) - sign(x)."""
         return np.asarray(
             x * erf(x / (np.sqrt(2.0) * s)) + s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * (x / s) ** 2) - np.abs(x)
         )
 
-    return (integral_to(high) - integral_to(low)) / (high - low)
+    return (antiderivative(high) - antiderivative(low)) / (high - low)
 
 
 def predict_with_residuals(equation: Equation, unknowns: Unknowns, values: Array, rows: Rows) -> tuple[Array, Array]:

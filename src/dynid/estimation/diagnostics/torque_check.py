@@ -67,6 +67,7 @@ class TorqueCheck:
         )  # fmt: skip
 
     def _torque_map(self) -> _TorqueMap | None:
+        """Map from what was solved for to the unknowns of the joint torques, None where there is none."""
         torques = self.equation.torque_equation()
         if torques is None or not self.blocks:
             return None
@@ -87,6 +88,7 @@ class _TorqueMap:
     free: Array
 
     def torque_values(self, solved: Array, blocks: Sequence[Block]) -> Array:
+        """Values of the torque unknowns; those that the map leaves free are fitted to the torques of blocks."""
         x = self.matrix @ solved + self.fixed
         if not self.free.shape[1]:
             return np.asarray(x)

@@ -90,6 +90,7 @@ def describe_what_is_seen(terms: Sequence[tuple[float, str]], name: str) -> str:
 
 
 def _describe_sums(terms: Sequence[tuple[float, str]], name: str) -> str:
+    """Sums of parameters as text: `m2 + 0.5 m3, ...`."""
     parts = []
     for share, other in terms[:6]:
         factor = "" if f"{abs(share):.3g}" == "1" else f"{abs(share):.3g} "
@@ -99,6 +100,7 @@ def _describe_sums(terms: Sequence[tuple[float, str]], name: str) -> str:
 
 
 def _find_remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> Message:
+    """The motion that would make a direction identifiable."""
     place = unknowns.place[0]
     columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
     rigid = columns[: equation.rigid_count]

@@ -142,6 +142,7 @@ def assess_evidence(evidence: Evidence) -> Verdict:
 
 
 def _torques_text(evidence: Evidence) -> str:
+    """Words that say whose error it is, where joint torques decide."""
     return "of the joint torques " if evidence.torques_decide else ""
 
 
@@ -152,6 +153,7 @@ Reason = tuple[Message, Message]
 
 
 def _reason_with_remedy(code: str, what: str, step: str, /, **facts: Any) -> Reason:
+    """A reason with its remedy, and the remedy as the next step."""
     return Message(code, what, step, **facts), Message(code, step, **facts)
 
 
@@ -159,6 +161,7 @@ NEGATIVE = "the inertia about joint {some} is negative, which nature does not al
 
 
 def _reasons_not_to_trust(evidence: Evidence) -> list[Reason]:
+    """Reasons for "do not trust"."""
     if evidence.is_reversed:
         facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
         if evidence.is_plate:
@@ -251,6 +254,7 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons by large errors on data not used for fitting."""
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
     if evidence.seconds < SHORT:
         step = RECORD_LONGER
@@ -286,6 +290,7 @@ def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons in the recording: placement of the plate, delay, noise, excitation."""
     reasons = []
     placement = evidence.placement
     if placement is not None and placement.is_off:
@@ -349,6 +354,7 @@ def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
 
 
 def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons in single parameters: negative inertias, large deviations."""
     reasons = []
     if evidence.negative and not evidence.is_reversed:
         reasons.append(_reason_with_remedy(
@@ -375,4 +381,5 @@ def _shorten_names(names: Sequence[str]) -> str:
 
 
 def _count_text(number: int, what: str) -> str:
+    """A number of things in words: 1 joint, 2 joints."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -101,12 +101,12 @@ class Folds:
         return np.asarray(u @ free.T + fixed)
 
     def errors_of_ridge_fits(self, weight: Array, nominal: Array) -> Array:
-        """Return the same for fits that are pulled towards nominal values with weights (unknowns,)."""
+        """Sums of squares (folds, channels) where ridge fits towards nominal values predict; weights (unknowns,)."""
         gram, pull = self.normal_equations
         return self._squares_after_fit(_fit_without_each_fold(gram, pull, (np.diag(weight), weight * nominal)))
 
     def errors_of_values(self, values: Array) -> Array:
-        """Return the same for values (folds, unknowns) that were fitted elsewhere without each fold."""
+        """Sums of squares (folds, channels) of values (folds, unknowns) that were fitted without each fold."""
         return self._squares_after_fit(values)
 
     def nrmse(self, errors: Array) -> Array:
@@ -118,6 +118,7 @@ class Folds:
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
     def _squares_after_fit(self, values: Array) -> Array:
+        """Sums of squared residuals (folds, channels) of values (folds, unknowns)."""
         squares = self.squares.copy()
         for f, shares in enumerate(self.shares):
             for share in shares:

@@ -132,7 +132,7 @@ def fade_out_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, .
 def _group_normal_equations(
     unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[GroupPiece]
 ) -> tuple[Array, Array]:
-    """Z'Z and Z'e of the rows of a group."""
+    """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
     gram, pull = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
     for piece in pieces:
         for c, factor in enumerate(piece.factors):
@@ -240,7 +240,7 @@ def group_blocks(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]
 
 
 def sensitivity_shifts(equation: Equation, unknowns: Unknowns, solution: Solution, factors: Factors) -> Array:
-    """Shifts (channels of the base, unknowns), no rows where no uncertainty is declared."""
+    """Shifts (channels, unknowns) by uncertain sensitivities of the force plate, no rows where none are declared."""
     relative = equation.sensor.sensitivity_sigma
     if relative is None or not equation.base_channels:
         return np.zeros((0, len(unknowns)))

@@ -58,6 +58,7 @@ def choose_friction_blocks(
         return chosen, ()
 
     def held_out_error(some: tuple[str, ...]) -> float:
+        """Mean NRMSE of the torques on held-out blocks of time with some friction blocks."""
         errors = folds.nrmse(folds.errors(unknowns_with_blocks(equation, unknowns, everything, some)))
         return float(errors[: len(equation.channels) - len(equation.base_channels)].mean())
 

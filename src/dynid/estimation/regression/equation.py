@@ -414,6 +414,7 @@ class Equation:
         return wide
 
     def _write_rigid(self, motion: Motion, wide: Array) -> None:
+        """Write base and user columns into wide rows."""
         if self.base_channels:
             self._write_reactions(motion, wide)
         if not self.torque_channels:
@@ -424,6 +425,7 @@ class Equation:
                 wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
 
     def _write_reactions(self, motion: Motion, wide: Array) -> None:
+        """Write base columns and offsets of the base's channels into wide rows."""
         kept = np.array(self.base.kept, dtype=np.int64)
         for start in range(0, len(motion), CHUNK):
             part = slice(start, min(start + CHUNK, len(motion)))

@@ -97,7 +97,7 @@ def _cumulative_balances(equation: Equation, prepared: PreparedWindow, stops: Ar
         own = merge_cuts([cuts[m] for m in channel.motors]) if jumps else Cuts.none()
         push = measured[:, [j]] * motion.v[:, [j]] if is_energy else measured[:, [j]]
         wide[:, channel.stop - 1] = integrate(motion.t, push, cuts=own, rule=rule, careful=noisy)[:, 0]
-        _place_user_columns(equation, channel, motion, wide)
+        _write_integrated_user_columns(equation, channel, motion, wide)
     if not is_energy:
         _write_momentum(equation, motion, wide, rule)
         return wide
@@ -114,7 +114,8 @@ def _replace_friction(equation: Equation, total: Array, friction: Array) -> None
     total[:, places] = friction.reshape(len(friction), -1)[:, columns[places] - equation.rigid_count]
 
 
-def _place_user_columns(equation: Equation, channel: ChannelColumns, motion: Motion, wide: Array) -> None:
+def _write_integrated_user_columns(equation: Equation, channel: ChannelColumns, motion: Motion, wide: Array) -> None:
+    """Write integrals of the user columns, times velocity where energy is balanced."""
     for place, k in enumerate(channel.extra, start=channel.start + channel.base):
         values = equation.extra[k].values(equation.robot.joint_names, motion.q, motion.v)[:, None]
         values = values * motion.v[:, [channel.joint]] if equation.options.model == "energy" else values
@@ -142,6 +143,7 @@ def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) 
 
 
 def _without_accelerations(motion: Motion) -> Motion:
+    """The motion with zero accelerations, for functions of position and velocity only."""
     return Motion(motion.t, motion.q, motion.v, np.zeros_like(motion.v))
 
 

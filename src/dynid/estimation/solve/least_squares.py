@@ -237,6 +237,7 @@ def _solve_once(
     constraints: Constraints | None,
     counts: Array,
 ) -> Solution:
+    """Weighted least squares with the given noise of every channel."""
     free, fixed = _free_directions(len(unknowns), regrouping, constraints)
     reduced, right = A @ free, b - A @ fixed
     scale = np.linalg.norm(reduced, axis=0)
@@ -326,6 +327,7 @@ def build_constraints(
 def _observable_constraints(
     C: Array, d: Array, M: Array, spoken: list[str]
 ) -> tuple[Constraints | None, tuple[Message, ...]]:
+    """Constraints on what the data can tell, and messages on those without effect."""
     what = (
         "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
     )
@@ -345,6 +347,7 @@ def _observable_constraints(
 
 
 def _in_row_space(row: Array, M: Array) -> bool:
+    """Whether a row is a combination of those of M."""
     coefficients, *_ = np.linalg.lstsq(M.T, row, rcond=None)
     return bool(np.linalg.norm(M.T @ coefficients - row) < 1e-8)
 

@@ -182,7 +182,7 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
         A, y = rows[c]
         block = np.where(np.linalg.norm(A[:, own], axis=0) > ROUNDING * size[own], A[:, own], 0.0)
         D = _channel_rows(unknowns, floor, c, levels)[0][:, own] if floor else np.zeros((0, block.shape[1]))
-        _check_block(block, D, i, levels, unknowns, factors)
+        _check_rank_of_block(block, D, i, levels, unknowns, factors)
         Q, R_ii = np.linalg.qr(A[:, own])
         z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
         counts[c] = sum(of_log[c].count for of_log in factors.values())
@@ -225,7 +225,8 @@ def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) 
     return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
 
 
-def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+def _check_rank_of_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+    """Raise where a joint's own block lacks rank, with the parameters concerned."""
     own = levels.names[levels.own[i]]
     if not own:
         return

@@ -341,7 +341,7 @@ def fit_outlier_model(
             "use {estimator}", estimator=Option("estimator", "wls"),
         )  # fmt: skip
     values = _fit_reference(reference, pieces.kept)
-    return replace(empty, values=values, limits=_find_limits(reference, values, pieces.kept, reach), tally=none)
+    return replace(empty, values=values, limits=_residual_limits(reference, values, pieces.kept, reach), tally=none)
 
 
 @dataclass(eq=False)
@@ -417,9 +417,10 @@ def _raw_samples_at_rows(piece: LogPiece) -> Array:
     return np.asarray(np.where(piece.t - piece.raw_t[before] < piece.raw_t[after] - piece.t, before, after))
 
 
-def _find_limits(
+def _residual_limits(
     equation: Equation, values: tuple[Array, ...], pieces: list[LogPiece], reach: tuple[int, ...]
 ) -> tuple[ResidualLimits, ...]:
+    """Limits of good residuals for every torque channel."""
     limits = []
     for c, channel in enumerate(equation.torque_channels):
         own = [(channel.row(p.wide), p) for p in pieces]

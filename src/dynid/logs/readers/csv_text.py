@@ -152,10 +152,10 @@ def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
     columns = split_line(first, delimiter)
     used, notes = skipped + 1, list[Message]()
     if all(is_number(name) for name in columns):
-        columns = _commented_header(log, lines[:skipped], len(columns))
+        columns = _header_from_comments(log, lines[:skipped], len(columns))
         used = skipped
         notes.append(Message("header_in_comment", "the header is the last line of comment before the numbers"))
-    _check_unique(log, columns)
+    _check_unique_names(log, columns)
     sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
     comma = delimiter == ";" and b"," in sample and b"." not in sample
     if comma:
@@ -211,7 +211,8 @@ def split_line(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip('"').strip() for cell in cells]
 
 
-def _commented_header(log: str, comments: list[bytes], count: int) -> list[str]:
+def _header_from_comments(log: str, comments: list[bytes], count: int) -> list[str]:
+    """Column names from the last comment line, where the first line is all numbers."""
     for line in reversed(comments):
         if line.strip():
             text = _decode_line(log, line).lstrip("# ")
@@ -225,7 +226,7 @@ def _commented_header(log: str, comments: list[bytes], count: int) -> list[str]:
     )  # fmt: skip
 
 
-def _check_unique(log: str, columns: list[str]) -> None:
+def _check_unique_names(log: str, columns: list[str]) -> None:
     seen: set[str] = set()
     for name in columns:
         if name in seen and name:
@@ -339,6 +340,7 @@ def _open_binary(path: Path) -> BinaryIO:
 
 
 def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
+    """The error of a file that cannot be read or inflated."""
     if isinstance(error, gzip.BadGzipFile):
         return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):

@@ -55,6 +55,7 @@ class Hdf5Table:
 
 
 def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[int, int], Numbers]:
+    """Return what reads samples from start to stop of a data set."""
     data = file[stored.path]
     source = data if stored.member is None else data.fields(stored.member)
     shape = stored.shape
@@ -94,12 +95,14 @@ def open_hdf5(path: Path) -> Hdf5Table:
     stored: dict[str, StoredDataset] = {}
 
     def add_field(name: str, where: StoredDataset, problem: str, words: tuple[str, ...] = ()) -> None:
+        """List a field and where it is stored."""
         shape = squeeze_shape(where.shape)
         problem = problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions")
         fields.append(Field(name, shape, problem=problem, words=words))
         stored[name] = where
 
     def add_dataset(place: str, item: Any) -> None:
+        """List a data set, or each member of one of records."""
         if not hasattr(item, "dtype") or not item.shape or place.startswith("#"):
             return
         name = place.replace("/", ".")

@@ -94,6 +94,7 @@ def _sample_reader(
         stream = _open_at_offset(archive, member, member.offset, stack)
 
         def read_interleaved(count: int) -> Numbers:
+            """Next samples of an array stored sample by sample."""
             values = np.frombuffer(_read_exactly(stream, count * width * size), member.dtype)
             return values if len(shape) == 1 else values.reshape(count, width)
 
@@ -102,6 +103,7 @@ def _sample_reader(
     streams = [_open_at_offset(archive, member, member.offset + k * length * size, stack) for k in range(width)]
 
     def read_column_by_column(count: int) -> Numbers:
+        """Next samples of an array stored column by column."""
         return np.stack([np.frombuffer(_read_exactly(one, count * size), member.dtype) for one in streams], axis=1)
 
     return read_column_by_column

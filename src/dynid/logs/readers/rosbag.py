@@ -165,6 +165,7 @@ class BagTable:
 
 
 def _take_batch(block: JointBlock, track: WrenchTrack | None) -> Batch:
+    """Columns of the joint states read so far, with the wrenches at their stamps."""
     stamps, columns = block.take_rows()
     batch = {_TIME: stamps, **columns}
     if track is not None:
@@ -210,7 +211,7 @@ def _damage_error(path: Path, error: Exception) -> LogError:
 def open_bag(path: Path, topic: str | None = None) -> BagTable:
     """Open a bag, pick its JointState topic and look at the first messages."""
     with _open_bag_reader(path) as bag:
-        chosen = _pick_topic(str(path), bag.connections, topic)
+        chosen = _pick_joint_state_topic(str(path), bag.connections, topic)
         wrenches = list(dict.fromkeys(one.topic for one in bag.connections if one.msgtype == WRENCH and one.msgcount))
         wrench = wrenches[0] if len(wrenches) == 1 else None
         first = list(islice(read_messages(bag, chosen, JOINT_STATE), _PROBE))
@@ -240,7 +241,8 @@ def open_bag(path: Path, topic: str | None = None) -> BagTable:
     return BagTable(path, chosen, wrench, by_header, fields, tuple(notes))
 
 
-def _pick_topic(log: str, connections: list[Any], topic: str | None) -> str:
+def _pick_joint_state_topic(log: str, connections: list[Any], topic: str | None) -> str:
+    """The topic asked for, or the only one of joint states."""
     kinds = {one.topic: one.msgtype for one in connections}
     states = [name for name, kind in kinds.items() if kind == JOINT_STATE]
     listed = [f"{name} ({kind})" for name, kind in kinds.items()]
