@@ -198,7 +198,7 @@ T = TypeVar("T")
 
 
 class FlatField(Generic[P, T]):
-    """A flat name of a part's field: `values = Flat(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
+    """Flat name of a part's field: `values = FlatField(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
 
     def __init__(self, part: type[P], get: Callable[[P], T]) -> None:
         self.part, self.get = part.__name__.lower(), get

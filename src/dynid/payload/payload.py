@@ -25,7 +25,7 @@ CERTAIN = 1e-9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TwoRunFit:
+class Fit:
     """What payloads and drive gains have in common: values found from loaded and unloaded runs, and how.
 
     link: of the robot `robot`, which carries the payload. quantile * standard deviation is the half width of a 95 %
@@ -71,19 +71,19 @@ class TwoRunFit:
 class ResultWithFit:
     """A result with a `fit`, whose fields are attributes of the result as well."""
 
-    fit: TwoRunFit
+    fit: Fit
 
-    robot = FlatField(TwoRunFit, lambda x: x.robot)
-    link = FlatField(TwoRunFit, lambda x: x.link)
-    names = FlatField(TwoRunFit, lambda x: x.names)
-    values = FlatField(TwoRunFit, lambda x: x.values)
-    quantile = FlatField(TwoRunFit, lambda x: x.quantile)
-    groups = FlatField(TwoRunFit, lambda x: x.groups)
-    friction = FlatField(TwoRunFit, lambda x: x.friction)
-    cutoff = FlatField(TwoRunFit, lambda x: x.cutoff)
-    nrmse = FlatField(TwoRunFit, lambda x: x.nrmse)
-    findings = FlatField(TwoRunFit, lambda x: x.findings)
-    notes = FlatField(TwoRunFit, lambda x: x.notes)
+    robot = FlatField(Fit, lambda x: x.robot)
+    link = FlatField(Fit, lambda x: x.link)
+    names = FlatField(Fit, lambda x: x.names)
+    values = FlatField(Fit, lambda x: x.values)
+    quantile = FlatField(Fit, lambda x: x.quantile)
+    groups = FlatField(Fit, lambda x: x.groups)
+    friction = FlatField(Fit, lambda x: x.friction)
+    cutoff = FlatField(Fit, lambda x: x.cutoff)
+    nrmse = FlatField(Fit, lambda x: x.nrmse)
+    findings = FlatField(Fit, lambda x: x.findings)
+    notes = FlatField(Fit, lambda x: x.notes)
 
 
 @keeps_old_names

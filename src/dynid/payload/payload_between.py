@@ -10,7 +10,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
 from dynid.identifiability.numeric import find_by_qr
 from dynid.messages import Message, Wording
-from dynid.payload.payload import Payload, TwoRunFit
+from dynid.payload.payload import Fit, Payload
 from dynid.payload.regrouping import find_identifiable_payload
 from dynid.payload.two_runs import find_carrier, known_zeros_of_link, payload_names
 from dynid.robot.inertia import SYMBOLS
@@ -89,7 +89,7 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
                 "untrusted_result", "the result {which} the payload is not to be trusted: {reason}", which=which,
                 reason=result.verdict.reasons[0],
             ))  # fmt: skip
-    fit = TwoRunFit(
+    fit = Fit(
         robot=robot.name,
         link=robot.links[carrier].name,
         names=reading.names,

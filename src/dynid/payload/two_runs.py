@@ -25,7 +25,7 @@ from dynid.estimation.solve.least_squares import Constraints, build_constraints,
 from dynid.identifiability.parameters import BaseParameters
 from dynid.logs.log import Log
 from dynid.messages import Message, Option
-from dynid.payload.payload import TwoRunFit
+from dynid.payload.payload import Fit
 from dynid.robot.inertia import SYMBOLS, UNITS
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Link, Robot
@@ -121,11 +121,11 @@ class TwoRuns:
     def common_fit(
         self, names: tuple[Parameter, ...], values: Array, deviations: Jackknife | None, friction: tuple[str, ...],
         nrmse: Array,
-    ) -> TwoRunFit:  # fmt: skip
+    ) -> Fit:  # fmt: skip
         """What a payload or gains found from these logs have in common."""
         quantile, groups = (NORMAL, 0) if deviations is None else (deviations.quantile, deviations.groups)
         link, cutoff = self.robot.links[self.carrier].name, self.state.cutoff
-        return TwoRunFit(
+        return Fit(
             self.robot.name, link, names, values, quantile, groups, friction, cutoff, nrmse, self.findings,
             self.notes(),
         )  # fmt: skip
