@@ -85,7 +85,7 @@ def _open_hdf5_file(path: Path) -> Iterator[Any]:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_hdf5", "this is no HDF5 file, or a damaged one ({reason}){content_hint}", reason=reason,
-            format_hint_from_content=format_hint_from_content(path),
+            content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def open_mat(path: Path) -> Table:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
-            format_hint_from_content=format_hint_from_content(path),
+            content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
     arrays: dict[str, Numbers] = {}
     for key, value in content.items():

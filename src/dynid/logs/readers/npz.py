@@ -131,7 +131,7 @@ def _npz_errors(path: Path) -> Iterator[None]:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_npz", "this is no NPZ file, or a damaged one ({reason}){content_hint}", reason=reason,
-            format_hint_from_content=format_hint_from_content(path),
+            content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_parquet", "this is no Parquet file, or a damaged one ({reason}){content_hint}",
-            reason=reason, format_hint_from_content=format_hint_from_content(path),
+            reason=reason, content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
 

@@ -204,7 +204,7 @@ def _damage_error(path: Path, error: Exception) -> LogError:
     reason = str(error).partition("\n")[0][:160]
     return LogError(
         str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
-        format_hint_from_content=format_hint_from_content(path) if path.is_file() else '',
+        content_hint=format_hint_from_content(path) if path.is_file() else '',
     )  # fmt: skip
 
 
