@@ -14,7 +14,7 @@ from dynid.errors import IdentificationError, LogError
 from dynid.estimation.identification import Identification
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.rows import rows_of
+from dynid.estimation.regression.rows import rows_of_log
 from dynid.logs import segments as module
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
@@ -166,7 +166,7 @@ def test_rows_do_not_depend_on_windows_and_chunks(
 
     def rows(log: Log) -> Array:
         found = Findings("x", 200.0)
-        parts = rows_of(equation, log, number=0, seen=survey(log, robot), treatment=treatment, found=found)
+        parts = rows_of_log(equation, log, number=0, seen=survey(log, robot), treatment=treatment, found=found)
         return np.concatenate([np.column_stack([p.t, p.settled, p.wide]) for p in parts])
 
     monkeypatch.setattr(module, "SIZE", 1_000_000)

@@ -15,7 +15,7 @@ import dynid
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block
 from dynid.estimation.identification import Identification
-from dynid.estimation.inference.jackknife import Piece, pieces_of
+from dynid.estimation.inference.jackknife import GroupPiece, group_pieces
 from dynid.estimation.regression.rows import acceleration_noise
 from dynid.logs.filtering import Treatment, prepare_window
 from dynid.logs.log import Samples
@@ -248,14 +248,14 @@ def test_pieces_of_blocks_add_up() -> None:
     state = dynid.collect_state(robot, noisy(motion, tau, 1e-4), friction=(), rotor_inertia=False)
     groups: list[tuple[Block, ...]] = [(block,) for block in state.blocks]
 
-    def power(pieces: list[Piece]) -> float:
+    def power(pieces: list[GroupPiece]) -> float:
         return sum(piece.weight * piece.factors[0].squares for piece in pieces if piece.factors)
 
     def total(groups: list[tuple[Block, ...]], soft: bool) -> float:
-        return sum(power(pieces) for pieces in pieces_of(groups, soft=soft))
+        return sum(power(pieces) for pieces in group_pieces(groups, soft=soft))
 
     first, last = state.blocks[0].head[0].squares, state.blocks[-1].tail[0].squares
-    soft = [power(pieces) for pieces in pieces_of(groups, soft=True, pulled=True)]
+    soft = [power(pieces) for pieces in group_pieces(groups, soft=True, pulled=True)]
     assert_allclose(sum(soft), total(groups, False) - 2.0 * (first + last), rtol=1e-12)
     assert min(soft) > 0.0
     without = groups[:3] + groups[5:]

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dynid.errors import LogError
-from dynid.logs.columns import Plan, match_columns
+from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.read import read_log
 from dynid.logs.readers.table import Field
 from dynid.robot.load import load_robot
@@ -36,11 +36,11 @@ NAMED = [
 ]
 
 
-def match(names: list[str], robot: object = PANDA, **options: object) -> Plan:
+def match(names: list[str], robot: object = PANDA, **options: object) -> ColumnPlan:
     return match_columns("log.csv", [Field(name) for name in names], robot, **options)  # type: ignore[arg-type]
 
 
-def found(plan: Plan, channel: str) -> list[str]:
+def found(plan: ColumnPlan, channel: str) -> list[str]:
     return [place.field for place in plan.channels[channel]]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dynid import load_robot, read_log
 from dynid.errors import LogError
-from dynid.logs.columns import Plan, match_columns
+from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.readers.table import Field
 
 ROBOT = load_robot("gautier3")
@@ -21,7 +21,7 @@ T = np.arange(N) * 0.01
 Q = np.random.default_rng(1).standard_normal((N, 3))
 
 
-def match(shapes: Mapping[str, tuple[int, ...]], **columns: str) -> Plan:
+def match(shapes: Mapping[str, tuple[int, ...]], **columns: str) -> ColumnPlan:
     return match_columns("log", [Field(name, shape) for name, shape in shapes.items()], ROBOT, columns)
 
 

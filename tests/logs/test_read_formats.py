@@ -178,14 +178,14 @@ def test_csv_reads_only_a_few_blocks_ahead(tmp_path: Path, panda: Robot, monkeyp
     path = writers.write_csv(tmp_path / "log.csv", random_samples(7, rows=12_000))
     log = read_log(path, panda)
     taken: list[int] = []
-    whole = text._blocks
+    whole = text._blocks_of_whole_lines
 
     def counted(*arguments: object) -> Iterator[tuple[bytes, bool]]:
         for block in whole(*arguments):  # type: ignore[arg-type]
             taken.append(len(block[0]))
             yield block
 
-    monkeypatch.setattr(text, "_blocks", counted)
+    monkeypatch.setattr(text, "_blocks_of_whole_lines", counted)
     chunks = log.chunks(1000)
     next(chunks)
     assert len(taken) <= 3

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import concatenate_samples, in_order
+from dynid.logs.ordering import concatenate_samples, rows_in_time_order
 from dynid.logs.read import read_log
 from dynid.logs.segments import Splitting, windows
 from dynid.logs.survey import survey
@@ -33,7 +33,7 @@ def spoilt(samples: Samples, rows: list[int], value: float) -> Samples:
 def ordered(log: Log) -> tuple[list[tuple[bool, Samples]], Findings]:
     seen = survey(log, ROBOT)
     found = Findings("x", seen.rate)
-    return list(in_order(log.surroundings(), 1.0 / seen.rate, seen.saturation, found)), found
+    return list(rows_in_time_order(log.surroundings(), 1.0 / seen.rate, seen.saturation, found)), found
 
 
 @pytest.mark.parametrize("start", [0.0, 1.7e9])

@@ -12,7 +12,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.regressor import regressor
 from dynid.errors import DynidError, IdentificationError
-from dynid.estimation.accumulate.logs import collect_like, collect_logs, drop_logs_in_state
+from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, drop_logs_in_state
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.verdict import USABLE_MEAN
@@ -491,8 +491,8 @@ class _ComparisonJob:
 
     def _held_out_torques(self, state: State, on_progress: Progress | None) -> State:
         """Torque rows of the held-out data, whatever the model."""
-        as_torque = replace(state, equation=state.equation.of_torques())
-        held_out = collect_like(as_torque, self.others, on_progress=on_progress)
+        as_torque = replace(state, equation=state.equation.as_torque_equation())
+        held_out = collect_logs_like(as_torque, self.others, on_progress=on_progress)
         known = () if self.is_share else drop_logs_in_state(held_out, state)[1]
         if known:
             raise IdentificationError(
@@ -503,7 +503,7 @@ class _ComparisonJob:
 
     def _score_torques(self, state: State, result: Identification, held_out: State) -> Score:
         """Errors of the torques on the held-out data, with friction as the run has it."""
-        equation = state.equation.of_torques()
+        equation = state.equation.as_torque_equation()
         offsets = self.options.offsets_per_log
         unknowns = Unknowns.of(equation, equation.friction, len(self.used), offsets_per_log=offsets)
         values = dict(zip(result.names, result.values, strict=True))

@@ -14,16 +14,22 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.plausibility import find_placement, find_scales, mean_inertias
+from dynid.estimation.diagnostics.plausibility import find_plate_placement, find_torque_scales, mean_inertias
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
 from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, ShakenJoint, assess_evidence
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
-from dynid.estimation.inference.jackknife import Jackknife, gain_shifts, jackknife, without_ends
+from dynid.estimation.inference.jackknife import Jackknife, fade_out_ends, jackknife, sensitivity_shifts
 from dynid.estimation.inference.score import Score, held_out_score, score
-from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, Trial, choose_blocks, eliminate_insignificant
+from dynid.estimation.inference.selection import (
+    DEFAULT,
+    OPTIONAL,
+    Trial,
+    choose_friction_blocks,
+    eliminate_insignificant,
+)
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.structure import standing_regrouping, structural_columns
@@ -42,7 +48,7 @@ from dynid.estimation.solve.least_squares import (
 from dynid.estimation.solve.recursive import (
     Candidate,
     Levels,
-    attenuation,
+    attenuation_by_motion_noise,
     compare_with_batch,
     find_levels,
     jackknife_recursion,
@@ -167,7 +173,7 @@ class SolvedState:
     @cached_property
     def systematic(self) -> Array:
         """Shifts by gains, by noise of the motion and by its way through the controller, a row each."""
-        gains = gain_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
+        gains = sensitivity_shifts(self.state.equation, self.unknowns, self.solution, self.factors)
         rows = [self.shift, *(tremor.shifts for tremor in self.tremors)]
         return np.concatenate([gains, *(row[None] for row in rows if row.any())])
 
@@ -229,6 +235,7 @@ class SolvedState:
         return float(singular[0] / max(singular[-1], 1e-300))
 
     def _names_at(self, some: Iterable[int]) -> tuple[Parameter, ...]:
+        """Names of some unknowns."""
         return tuple(self.unknowns.names[k] for k in some)
 
     def _evidence(self) -> Evidence:
@@ -241,10 +248,10 @@ class SolvedState:
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
             essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
             weak=self._weak_parameters(), impossible=self._impossible_parameters(), negative=self._negative_inertias(),
-            placement=find_placement(equation, unknowns, self.solution, state.kept, self.inflation),
+            placement=find_plate_placement(equation, unknowns, self.solution, state.kept, self.inflation),
             is_plate=equation.options.model == "reaction", motion_noise=state.motion_noise,
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
-            scales=find_scales(equation, unknowns, self.solution.values, self.factors),
+            scales=find_torque_scales(equation, unknowns, self.solution.values, self.factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.options.has_torques,
             seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken_joints(),
         )  # fmt: skip
@@ -341,9 +348,9 @@ def ridge_rows(state: State, unknowns: Unknowns, plain: Solution) -> tuple[Array
     nominal = nominal_values(state, unknowns)
     folds = Folds.of(unknowns, state.blocks, plain.noise)
     power = float((folds.squares.sum(axis=0) / plain.noise**2).sum())
-    columns = np.diag(folds.normal[0].sum(axis=0))
+    columns = np.diag(folds.normal_equations[0].sum(axis=0))
     weight = 1.0 / _typical_sizes(unknowns, nominal, columns, power) ** 2
-    errors = [folds.nrmse(folds.errors_towards(strength * weight, nominal)).mean() for strength in STRENGTHS]
+    errors = [folds.nrmse(folds.errors_of_ridge_fits(strength * weight, nominal)).mean() for strength in STRENGTHS]
     scale = np.sqrt(float(STRENGTHS[int(np.argmin(errors))]) * weight)
     return np.diag(scale), scale * nominal
 
@@ -374,7 +381,7 @@ def estimate(
     equation = state.equation
     factors = total_factors(state.blocks)
     friction, trials = _choose_friction(state, options, factors)
-    options.refuse_idle_offsets(friction)
+    options.refuse_offsets_without_block(friction)
     unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=options.offsets_per_log)
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
@@ -391,7 +398,7 @@ def estimate(
     if standing is not None:
         unknowns = unknowns.without([k for k in range(len(unknowns)) if k not in standing.kept])
         constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
-    levels = _levels(state, unknowns, options, constraints)
+    levels = _recursion_levels(state, unknowns, options, constraints)
     plain = solve(unknowns, factors, constraints=constraints)
     by_noise = _regroup_above_motion_noise(state, unknowns, factors, plain, constraints)
     found = list[Unidentifiable]()
@@ -412,14 +419,14 @@ def estimate(
         constraints, notes = build_constraints(equation, unknowns, options.known, options.equal, declared)
         plain = solve(unknowns, factors, constraints=constraints)
     if levels is None:
-        solution = _solve(state, unknowns, factors, options, constraints, plain)
+        solution = _solve_with_options(state, unknowns, factors, options, constraints, plain)
     else:
         solution = solve_recursively(unknowns, factors, levels, dict(enumerate(state.floor)))
-    derived = _is_derived(state, unknowns, solution)
+    derived = _motion_noise_dominates(state, unknowns, solution)
     if derived and levels is None:
-        solution = without_ends(unknowns, solution, state.blocks)
+        solution = fade_out_ends(unknowns, solution, state.blocks)
     floor = dict(enumerate(state.floor)) if state.motion_noise <= NOISY else {}  # else the first order is not enough
-    shift = attenuation(unknowns, solution, floor, _minor_friction(state, unknowns), levels)
+    shift = attenuation_by_motion_noise(unknowns, solution, floor, _minor_friction(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
     deviations = None
@@ -433,7 +440,7 @@ def estimate(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
-    checked, predicted = _validate(state, unknowns, solution, validation, levels, torques)
+    checked, predicted = _validation_errors(state, unknowns, solution, validation, levels, torques)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
     if levels is not None:
         note, warnings = _compare_with_batch(
@@ -467,7 +474,7 @@ def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[
         return state.equation.friction, ()
     first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=options.offsets_per_log)
     noise = solve(first, factors).noise
-    return choose_blocks(
+    return choose_friction_blocks(
         state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log, optional=OPTIONAL
     )
 
@@ -503,7 +510,9 @@ def _find_contradicted_rotors(
     return tuple(warnings)
 
 
-def _levels(state: State, unknowns: Unknowns, options: Options, constraints: Constraints | None) -> Levels | None:
+def _recursion_levels(
+    state: State, unknowns: Unknowns, options: Options, constraints: Constraints | None
+) -> Levels | None:
     """Blocks of the recursion, where it is asked for."""
     if options.estimator != "recursive":
         return None
@@ -515,7 +524,7 @@ def _levels(state: State, unknowns: Unknowns, options: Options, constraints: Con
     return find_levels(state.equation, unknowns)
 
 
-def _is_derived(state: State, unknowns: Unknowns, solution: Solution) -> bool:
+def _motion_noise_dominates(state: State, unknowns: Unknowns, solution: Solution) -> bool:
     """Whether most of the residual is noise of the motion, that of derivatives above all."""
     power = np.zeros(len(solution.noise))
     for log, of_log in enumerate(state.floor):
@@ -538,7 +547,7 @@ def _compare_with_batch(
     spread = jackknife(unknowns, batch, state.blocks) if options.intervals == "jackknife" else None
     pair = [
         Candidate(s.values, np.sqrt(np.diag(s.covariance if d is None else d.covariance)), checked)
-        for s, d, checked in (found, (batch, spread, _validate(state, unknowns, batch, validation, None)[0]))
+        for s, d, checked in (found, (batch, spread, _validation_errors(state, unknowns, batch, validation, None)[0]))
     ]
     return compare_with_batch(unknowns, levels, *pair)
 
@@ -574,7 +583,7 @@ def _minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
     return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
 
 
-def _solve(
+def _solve_with_options(
     state: State,
     unknowns: Unknowns,
     factors: Factors,
@@ -604,7 +613,7 @@ def _declared_noise(equation: Equation, found: Array) -> Array | None:
     return noise
 
 
-def _validate(
+def _validation_errors(
     state: State,
     unknowns: Unknowns,
     solution: Solution,
@@ -617,17 +626,19 @@ def _validate(
     if validation is None:
         folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
         if levels is None:
-            fits = folds.fits_within(solution.free, solution.fixed, solution.prior)
+            fits = folds.fits_under_constraints(solution.free, solution.fixed, solution.prior)
         else:
             fits = solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
-        own = held_out_score(folds, folds.errors_of(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
-        return own, check.held_out(groups, fits, own.source)
+        own = held_out_score(folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
+        return own, check.held_out_errors(groups, fits, own.source)
     others, name = validation
     own = score(
         unknowns, solution.values, total_factors(others.blocks), others.settling,
         cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
     )  # fmt: skip
-    return own, None if torques is None else check.on_logs(torques.blocks, torques.settling, solution.values, name)
+    return own, None if torques is None else check.errors_on_logs(
+        torques.blocks, torques.settling, solution.values, name
+    )
 
 
 def _mean_posture(state: State) -> Array:

@@ -198,7 +198,7 @@ T = TypeVar("T")
 
 
 class FlatField(Generic[P, T]):
-    """A flat name of a part's field: `values = Flat(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
+    """Flat name of a part's field: `values = FlatField(Estimate, lambda x: x.values)` gives `self.estimate.values`."""
 
     def __init__(self, part: type[P], get: Callable[[P], T]) -> None:
         self.part, self.get = part.__name__.lower(), get
@@ -293,14 +293,15 @@ class Identification:
         """Of every unidentifiable parameter: those of `names` with which it forms sums, each with its factor."""
         direct = {item.name: dict(item.shares or ()) for item in self.unidentifiable}
 
-        def resolved(name: Parameter) -> dict[Parameter, float]:
+        def shares_in_identified(name: Parameter) -> dict[Parameter, float]:
+            """Factors of the identified parameters, through other unidentifiable ones."""
             total: dict[Parameter, float] = {}
             for other, share in direct[name].items():
-                for last, more in (resolved(other) if other in direct else {other: 1.0}).items():
+                for last, more in (shares_in_identified(other) if other in direct else {other: 1.0}).items():
                     total[last] = total.get(last, 0.0) + share * more
             return total
 
-        return {name: resolved(name) for name in direct}
+        return {name: shares_in_identified(name) for name in direct}
 
     @property
     def joints(self) -> tuple[str, ...]:
@@ -365,6 +366,7 @@ class Identification:
         return self._predict_along(motion, band=True)[1]
 
     def _predict_along(self, motion: Motion, band: bool = False) -> tuple[Array, Array]:
+        """What was measured (N, n) along a motion and, with `band`, the half width of its 95 % band."""
         check_motion(self.robot, motion)
         equation = self.equation
         N, n = motion.q.shape

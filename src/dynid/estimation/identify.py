@@ -9,11 +9,11 @@ from typing import Any
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
-from dynid.estimation.accumulate.logs import collect_like, collect_logs, collect_torques_like, drop_logs_in_state
+from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, collect_torques_like, drop_logs_in_state
 from dynid.estimation.accumulate.state import State, drop_repeated_samples, merge_states
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
-from dynid.estimation.joint_parameters import refuse_hidden, refuse_unidentifiable
+from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
 from dynid.estimation.options import Options
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
@@ -92,9 +92,9 @@ def identify(
     trained: tuple[Message, ...] = ()
     alike: OutlierModel | None = None
     if others:  # the rest of a log is as bad as its beginning; logs of their own are taken as recorded
-        alike = outliers.restarted() if outliers is not None and isinstance(validate, float | int) else None
+        alike = outliers.with_empty_tally() if outliers is not None and isinstance(validate, float | int) else None
         name += ", judged alike" if alike is not None else ""
-        unseen = collect_like(state, others, outliers=alike, on_progress=on_progress)
+        unseen = collect_logs_like(state, others, outliers=alike, on_progress=on_progress)
         if not isinstance(validate, float | int):
             unseen, trained = drop_logs_in_state(unseen, state)
         checked = (unseen, name) if unseen.blocks else None
@@ -153,7 +153,7 @@ def collect_state(
             other_robot=like.equation.robot.name,
         )  # fmt: skip
     rows = collect_torques_like(like, used)
-    state = drop_repeated_samples(collect_like(like, used, on_progress=on_progress, validate=False))
+    state = drop_repeated_samples(collect_logs_like(like, used, on_progress=on_progress, validate=False))
     return replace(state, torques=() if rows is None else rows.blocks)
 
 
@@ -191,7 +191,7 @@ def _check_plate(robot: Robot, options: Options) -> Robot:
     if sensor is not None:
         robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
     if not options.partial:
-        refuse_hidden(robot)
+        refuse_hidden_rotors(robot)
         if options.model == "reaction":
             refuse_unidentifiable(robot, relate_sensors(robot))
     return robot

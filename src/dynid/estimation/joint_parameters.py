@@ -91,7 +91,7 @@ def joint_parameters(result: Identification) -> JointParameters:
     return JointParameters(result.robot, relation.torque, values, covariance, shifts, result.quantile)
 
 
-def refuse_hidden(robot: Robot) -> None:
+def refuse_hidden_rotors(robot: Robot) -> None:
     """Raise where a declared rotor shows in the forces on the base and its inertia is not declared."""
     if robot.sensor is not None and robot.sensor.hidden:
         raise IdentificationError(
@@ -103,7 +103,7 @@ def refuse_hidden(robot: Robot) -> None:
 
 def refuse_unidentifiable(robot: Robot, relation: SensorRelation) -> None:
     """Raise where theta_d cannot be had from the sensor, with names and remedies."""
-    refuse_hidden(robot)
+    refuse_hidden_rotors(robot)
     if relation.lost:
         sets = sufficient_channels(robot)
         some = "; ".join(" ".join(s) for s in sets[:6]) + (f" and {len(sets) - 6} more" if len(sets) > 6 else "")

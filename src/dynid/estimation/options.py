@@ -243,7 +243,7 @@ class Options:
         """Whether all joints share one channel."""
         return self.model in ("power", "energy")
 
-    def half(self, treatment: Treatment) -> int:
+    def half_window(self, treatment: Treatment) -> int:
         """Half a window in instants of the thinned rate."""
         if not self.is_integral:
             return 0
@@ -252,14 +252,14 @@ class Options:
 
     def context(self, treatment: Treatment) -> int:
         """Samples that a row needs on each side beyond those of its filters."""
-        return treatment.downsampling * (self.half(treatment) + POINTS // 2 + 1) if self.is_integral else 0
+        return treatment.downsampling * (self.half_window(treatment) + POINTS // 2 + 1) if self.is_integral else 0
 
     def stride(self, treatment: Treatment) -> int:
         """Instants of the thinned rate from row to row, at least."""
-        return max(1, 2 * self.half(treatment) // STRIDES)
+        return max(1, 2 * self.half_window(treatment) // STRIDES)
 
-    def refuse_idle_offsets(self, friction: tuple[str, ...]) -> None:
-        """Offsets of each log are those of the friction block; a force plate's are each log's own anyway."""
+    def refuse_offsets_without_block(self, friction: tuple[str, ...]) -> None:
+        """Raise where offsets per log are asked for without the friction block 'offset'."""
         if self.offsets_per_log and "offset" not in friction:
             raise IdentificationError(
                 "log_offsets_without_offset", "{option} goes with the friction block 'offset', which is not used here",

@@ -19,7 +19,7 @@ _SLICE = re.compile(r"^(?P<name>.+)\[(?:\s*:\s*,\s*(?P<column>\d+)|\s*(?P<row>\d
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ColumnPlace:
     """Where the numbers of one slot are: a field, and the column of it where it is a matrix."""
 
     field: str
@@ -30,33 +30,34 @@ class Place:
 class ColumnMapping:
     """The mapping, checked: whole channels (a field or one place per joint), single slots, and what is left out."""
 
-    whole: Mapping[str, str | tuple[Place, ...]] = field(default_factory=dict)
-    single: Mapping[tuple[str, int], Place] = field(default_factory=dict)
+    whole: Mapping[str, str | tuple[ColumnPlace, ...]] = field(default_factory=dict)
+    single: Mapping[tuple[str, int], ColumnPlace] = field(default_factory=dict)
     absent: frozenset[str] = frozenset()
 
 
-def find_place(log: str, name: object, fields: Mapping[str, Field]) -> Place:
+def find_column_place(log: str, name: object, fields: Mapping[str, Field]) -> ColumnPlace:
     """Return the place that a name in a mapping means: a column, `array`, `array[:, 2]` or `array[2, :]`."""
     if not isinstance(name, str):
         raise LogError(log, "column_name_not_text", "columns must map to names of columns, got {value!r}", value=name)
     dotted = name.strip("/").replace("/", ".")
     for spelling in (name, dotted):
         if spelling in fields:
-            return Place(_check_usable(log, fields[spelling]).name)
+            return ColumnPlace(_check_field_usable(log, fields[spelling]).name)
     part = _SLICE.match(name)
     if part and (part["name"] in fields):
-        shape = _check_usable(log, fields[part["name"]]).shape
+        shape = _check_field_usable(log, fields[part["name"]]).shape
         axis = 1 if part["row"] is None else 0
         index = int(part["column"] if part["row"] is None else part["row"])
         if len(shape) == 2 and index < shape[axis]:
-            return Place(part["name"], index)
+            return ColumnPlace(part["name"], index)
     raise LogError(
         log, "unknown_column", "{option} names '{column}', which is not in the file; found {found:20}", column=name,
         option=OPTION, found=list(fields),
     )  # fmt: skip
 
 
-def _check_usable(log: str, found: Field) -> Field:
+def _check_field_usable(log: str, found: Field) -> Field:
+    """The field, if it holds numbers."""
     if found.problem:
         raise LogError(log, "column_unusable", "'{column}' {reason}", column=found.name, reason=found.problem)
     return found
@@ -71,8 +72,8 @@ def read_mapping(
             log, "columns_not_a_mapping", "columns must be a mapping from channels to names of columns, such as "
             "{{'t': 'clock'}}",
         )  # fmt: skip
-    whole: dict[str, str | tuple[Place, ...]] = {}
-    single: dict[tuple[str, int], Place] = {}
+    whole: dict[str, str | tuple[ColumnPlace, ...]] = {}
+    single: dict[tuple[str, int], ColumnPlace] = {}
     absent: set[str] = set()
     for key, value in (columns or {}).items():
         if key in KEYS:
@@ -81,26 +82,28 @@ def read_mapping(
             elif isinstance(value, (list, tuple)):
                 whole[key] = _find_places(log, key, value, robot, fields)
             else:
-                place = find_place(log, value, fields)
+                place = find_column_place(log, value, fields)
                 whole[key] = place.field if place.column is None else (place,)
         else:
-            single[_find_slot(log, key, robot)] = find_place(log, value, fields)
+            single[_find_channel_and_joint(log, key, robot)] = find_column_place(log, value, fields)
     return ColumnMapping(whole, single, frozenset(absent))
 
 
 def _find_places(
     log: str, key: str, names: list[object] | tuple[object, ...], robot: Robot, fields: Mapping[str, Field]
-) -> tuple[Place, ...]:
+) -> tuple[ColumnPlace, ...]:
+    """Places of the columns that a mapping lists for a channel, one per joint."""
     count = {"t": 1, "reaction": len(reaction_channels(robot))}.get(key, robot.n)
     if len(names) != count:
         raise LogError(
             log, "column_count_mismatch", "{option} gives {given} columns for {channel}, which needs {needed}",
             option=OPTION, given=len(names), channel=key, needed=count,
         )  # fmt: skip
-    return tuple(find_place(log, name, fields) for name in names)
+    return tuple(find_column_place(log, name, fields) for name in names)
 
 
-def _find_slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
+def _find_channel_and_joint(log: str, key: object, robot: Robot) -> tuple[str, int]:
+    """Channel and joint index of a key such as q3 or v.elbow."""
     match = _SINGLE.match(key) if isinstance(key, str) else None
     if match is not None:
         if match["name"] in robot.joint_names:
@@ -117,7 +120,7 @@ def _find_slot(log: str, key: object, robot: Robot) -> tuple[str, int]:
 # Recordings in a folder of their file: a group of HDF5, a struct of MAT, a common beginning of the names.
 
 
-def read_names(log: str, fields: Iterable[str], names: ColumnNameReader, given: str | None) -> dict[str, Meaning]:
+def read_field_names(log: str, fields: Iterable[str], names: ColumnNameReader, given: str | None) -> dict[str, Meaning]:
     """Return what the names of fields say, those in the folder of the time as if they stood outside.
 
     given: the time, where the user names it; it decides between recordings where a file holds several.

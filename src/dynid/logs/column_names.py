@@ -33,7 +33,7 @@ _SUFFIX = re.compile(
 _BRACKET = re.compile(r"^(?P<name>.*\S)\s*[\[(](?P<unit>[^\[\]()]*)[\])](?P<tail>[_\s.]*\d*)$")
 
 
-def _spelling(text: str) -> str:
+def _standard_unit_spelling(text: str) -> str:
     """Return a unit in the spelling of FACTORS, as far as it is one."""
     plain = text.strip()
     for word, short in _WORDS.items():
@@ -46,7 +46,7 @@ def _spelling(text: str) -> str:
 
 def find_unit(text: str) -> str | None:
     """Return the unit that a text spells, in any usual way, None where it is none."""
-    plain = _spelling(text)
+    plain = _standard_unit_spelling(text)
     known = {unit for factors in FACTORS.values() for unit in factors}
     if plain in known:
         return plain
@@ -107,11 +107,12 @@ def check_units(
             si_factor(log, channel, unit)  # type: ignore[arg-type]
         asked[channel] = tuple(find_unit(str(unit)) or "" for unit in several)
         if channel in ("q", "v", "a") and not motor_side:
-            _check_kinds(log, channel, asked[channel], robot)
+            _check_units_fit_joints(log, channel, asked[channel], robot)
     return asked
 
 
-def _check_kinds(log: str, channel: str, units: tuple[str, ...], robot: Robot) -> None:
+def _check_units_fit_joints(log: str, channel: str, units: tuple[str, ...], robot: Robot) -> None:
+    """Raise for angles as units of sliding joints and lengths as units of revolute ones."""
     for unit, link in zip(units, robot.active_links, strict=True):
         angular = unit.startswith(_ANGULAR)
         if angular != (robot.links[link].kind == "revolute") and unit not in ("rad", "rad/s", "rad/s^2"):
@@ -167,7 +168,8 @@ def split_tokens(name: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[^\W\d_]+|\d+", spaced.lower()))
 
 
-def _find_tokens(tokens: tuple[str, ...], part: tuple[str, ...]) -> int:
+def _position_of_tokens(tokens: tuple[str, ...], part: tuple[str, ...]) -> int:
+    """Index at which a sequence of tokens begins in others, -1 where it does not occur."""
     return next((k for k in range(len(tokens) - len(part) + 1) if tokens[k : k + len(part)] == part), -1)
 
 
@@ -202,15 +204,18 @@ class ColumnNameReader:
         if len(words) == 1 and words[0] in TIMES:
             return Meaning(field, "t", words=tuple(word for word in tokens if word not in words), unit=unit)
         for part, place in self._parts.items():
-            start = _find_tokens(tokens, part)
+            start = _position_of_tokens(tokens, part)
             if start >= 0:
-                named = self._read_rest(field, tokens[:start] + tokens[start + len(part) :], place, unit)
+                named = self._read_channel_and_joint(field, tokens[:start] + tokens[start + len(part) :], place, unit)
                 if named is not None:
                     return named
-        return self._read_rest(field, tokens, None, unit)
+        return self._read_channel_and_joint(field, tokens, None, unit)
 
-    def _read_rest(self, field: str, tokens: tuple[str, ...], place: int | None, unit: str | None) -> Meaning | None:
-        tokens, channel, word = _take_channel(tokens)
+    def _read_channel_and_joint(
+        self, field: str, tokens: tuple[str, ...], place: int | None, unit: str | None
+    ) -> Meaning | None:
+        """Channel and joint from a name's tokens; place: a joint that is named already."""
+        tokens, channel, word = _split_off_channel(tokens)
         if not channel or any(token in self._other for token in tokens):
             return None
         numbers = [int(token) for token in tokens if token.isdigit() and len(token) < 6]
@@ -229,10 +234,10 @@ class ColumnNameReader:
         return Meaning(field, channel, None, number, words, label, unit, is_current)
 
 
-def _take_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
+def _split_off_channel(tokens: tuple[str, ...]) -> tuple[tuple[str, ...], str, str]:
     """Take the word of the channel out; a letter before a number is a joint's label where another word is there."""
     for dotted, channel in ((("q", "dot"), "v"), (("q", "ddot"), "a"), (("q", "dot", "dot"), "a")):
-        start = _find_tokens(tokens, dotted)
+        start = _position_of_tokens(tokens, dotted)
         if start >= 0:
             rest = tokens[:start] + tokens[start + len(dotted) :]
             return (rest, channel, "q") if not any(word in WORDS for word in rest) else (tokens, "", "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import ColumnMapping, Place, read_mapping, read_names
+from dynid.logs.column_mapping import ColumnMapping, ColumnPlace, read_field_names, read_mapping
 from dynid.logs.column_names import REACTION, ColumnNameReader, Meaning, reaction_channels, split_unit
 from dynid.logs.readers.table import Field, Wanted
 from dynid.messages import ANYTHING, Message, Option, Wording
@@ -25,7 +25,7 @@ class JointColumns:
     notes: tuple[Message, ...] = ()
 
 
-def choose_joints(
+def assign_columns_to_joints(
     log: str, channel: str, columns: Sequence[Meaning], robot: Robot, taken: frozenset[int] = frozenset()
 ) -> JointColumns:
     """Give every column of a channel to its joint: by name, else by number, else by number after a common label.
@@ -122,16 +122,16 @@ _NANOSECONDS = re.compile(r"^(.*?)(?:nanosecs?|nsecs?)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ColumnPlan:
     """Where each channel is in the file: places per joint, units that the header gives (None: not said).
 
     nanoseconds: the column to be added to t, which is in s, where a stamp has two columns as in ROS.
     """
 
-    t: Place
+    t: ColumnPlace
     t_unit: str | None
     nanoseconds: str | None
-    channels: Mapping[str, tuple[Place, ...]]
+    channels: Mapping[str, tuple[ColumnPlace, ...]]
     units: Mapping[str, tuple[str | None, ...]]
     turned: frozenset[str]
     in_current: bool
@@ -152,16 +152,16 @@ def match_columns(
     columns: Mapping[str, object] | None = None,
     *,
     motor_side: bool = False,
-) -> Plan:
+) -> ColumnPlan:
     """Find the channels of a robot's log among the fields of a file.
 
     Joint names decide where they are given, a bare number counts the robot's joints from 1; what is missing or
     ambiguous is an error that lists what was found.
     """
-    return _Matching(log, fields, robot, columns, motor_side).plan()
+    return _ColumnMatching(log, fields, robot, columns, motor_side).make_plan()
 
 
-class _Matching:
+class _ColumnMatching:
     """One matching: the fields by name, what their names say, the user's mapping, and the notes on the way."""
 
     def __init__(
@@ -171,17 +171,18 @@ class _Matching:
         self.mapped: ColumnMapping = read_mapping(log, columns, robot, self.fields)
         given = self.mapped.whole.get("t")
         time = given if given is None or isinstance(given, str) else given[0].field
-        self.meanings = read_names(log, self.fields, ColumnNameReader(robot, motor_side=motor_side), time)
+        self.meanings = read_field_names(log, self.fields, ColumnNameReader(robot, motor_side=motor_side), time)
         self.notes: list[Message] = []
         self.turned: set[str] = set()
         self.nanoseconds: str | None = None
 
-    def plan(self) -> Plan:
+    def make_plan(self) -> ColumnPlan:
+        """Match time, joint channels and forces on the base to columns."""
         t = self._time_place()
-        length = self._length(t)
-        channels: dict[str, tuple[Place, ...]] = {}
+        length = self._sample_count(t)
+        channels: dict[str, tuple[ColumnPlace, ...]] = {}
         for channel in CHANNELS:
-            places = self._joint_channel(channel, length)
+            places = self._joint_channel_places(channel, length)
             if places:
                 channels[channel] = places
         if "q" not in channels:
@@ -218,52 +219,55 @@ class _Matching:
         units = {name: tuple(self._unit_at(place) for place in places) for name, places in channels.items()}
         current = any(self._is_current(place) for place in channels.get("tau", ()))
         notes = tuple(dict.fromkeys(self.notes))
-        return Plan(t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes)
+        return ColumnPlan(
+            t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes
+        )
 
-    def _raise_channel_error(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
+    def _channel_error(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
         option = Option("columns", {channel: ANYTHING})
         return LogError(self.log, code, what, "say which with {columns}", channel=channel, columns=option, **facts)
 
     def _meanings_of_channel(self, channel: str) -> list[Meaning]:
         return [meaning for meaning in self.meanings.values() if meaning.channel == channel]
 
-    def _unit_at(self, place: Place) -> str | None:
+    def _unit_at(self, place: ColumnPlace) -> str | None:
+        """Unit of a column by the file or its name."""
         return self.fields[place.field].unit or split_unit(place.field)[1]
 
-    def _is_current(self, place: Place) -> bool:
+    def _is_current(self, place: ColumnPlace) -> bool:
+        """Whether a column is a motor current by its name or unit."""
         meaning = self.meanings.get(place.field)
         return meaning is not None and (meaning.is_current or meaning.unit in ("A", "mA"))
 
-    def _time_place(self) -> Place:
+    def _time_place(self) -> ColumnPlace:
+        """The column of time."""
         given = self.mapped.whole.get("t")
         if given is not None:
-            return Place(given) if isinstance(given, str) else given[0]
+            return ColumnPlace(given) if isinstance(given, str) else given[0]
         found = self._meanings_of_channel("t")
         if len(found) > 1:
             bare = [meaning for meaning in found if not meaning.words]
             if len(bare) != 1:
                 names = [meaning.field for meaning in found]
-                raise self._raise_channel_error(
-                    "t", "ambiguous_column", "the time could be any of {found:20}", found=names
-                )
+                raise self._channel_error("t", "ambiguous_column", "the time could be any of {found:20}", found=names)
             self.notes.append(Message("time_column_chosen", "the time is '{column}'", column=bare[0].field))
             found = bare
-        pairs = [] if found else self._stamps()
+        pairs = [] if found else self._split_stamp_columns()
         if len(pairs) == 1:
             seconds, self.nanoseconds = pairs[0]
             self.notes.append(Message(
                 "time_columns_combined", "the time is '{seconds}' and '{nanoseconds}' together, from the first sample "
                 "on", seconds=seconds, nanoseconds=self.nanoseconds,
             ))  # fmt: skip
-            return Place(seconds)
+            return ColumnPlace(seconds)
         if not found:
             raise LogError(
                 self.log, "missing_time", "there is no column of time", "name it with {columns}; found {found:20}",
                 columns=Option("columns", {"t": ANYTHING}), found=list(self.fields),
             )  # fmt: skip
-        return Place(found[0].field)
+        return ColumnPlace(found[0].field)
 
-    def _stamps(self) -> list[tuple[str, str]]:
+    def _split_stamp_columns(self) -> list[tuple[str, str]]:
         """Pairs of columns with seconds and nanoseconds, such as header.stamp.sec and header.stamp.nanosec."""
         pairs = []
         for name in self.fields:
@@ -272,19 +276,20 @@ class _Matching:
                 pairs += [(match[1] + end, name) for end in ("sec", "secs") if match[1] + end in self.fields]
         return pairs
 
-    def _length(self, t: Place) -> int | None:
+    def _sample_count(self, t: ColumnPlace) -> int | None:
         """Samples of the file where the format tells, from the time."""
         entry = self.fields[t.field]
-        self._check_numbers(entry)
+        self._check_holds_numbers(entry)
         if len(entry.shape) == 2 and t.column is None:
-            raise self._raise_channel_error(
+            raise self._channel_error(
                 "t", "column_not_single", "the time '{column}' has shape {shape!s}", column=t.field, shape=entry.shape
             )
         if len(entry.shape) == 2 and entry.shape[0] < entry.shape[1]:
             self.turned.add(entry.name)
         return max(entry.shape) if entry.shape else None
 
-    def _joint_channel(self, channel: str, length: int | None) -> tuple[Place, ...]:
+    def _joint_channel_places(self, channel: str, length: int | None) -> tuple[ColumnPlace, ...]:
+        """One column per joint of a channel, none where it was not recorded."""
         if channel in self.mapped.absent:
             return ()
         given = self.mapped.whole.get(channel)
@@ -295,7 +300,7 @@ class _Matching:
         if given is not None:
             if len(given) != n:
                 what = "{channel} needs {needed} columns, got {given}"
-                raise self._raise_channel_error(channel, "column_count_mismatch", what, needed=n, given=len(given))
+                raise self._channel_error(channel, "column_count_mismatch", what, needed=n, given=len(given))
             return given
         if len(single) == n:
             return tuple(single[place] for place in range(n))
@@ -304,19 +309,20 @@ class _Matching:
         arrays = [
             m.field for m in candidates if not self.fields[m.field].is_column and m.number is None and not m.words
         ]
-        choice = choose_joints(self.log, channel, columns, self.robot, frozenset(single))
+        choice = assign_columns_to_joints(self.log, channel, columns, self.robot, frozenset(single))
         self.notes += choice.notes
         if len(arrays) > 1 or (arrays and (choice.fields or single)):
             names = [*arrays, *choice.fields.values()]
-            raise self._raise_channel_error(
-                channel, "ambiguous_column", "{channel} could be any of {found:20}", found=names
-            )
+            raise self._channel_error(channel, "ambiguous_column", "{channel} could be any of {found:20}", found=names)
         if arrays:
             return self._matrix_places(arrays[0], n, length, channel)
-        return self._joint_places(channel, choice, single)
+        return self._places_of_matched_columns(channel, choice, single)
 
-    def _joint_places(self, channel: str, choice: JointColumns, single: Mapping[int, Place]) -> tuple[Place, ...]:
-        found = {**{place: Place(entry) for place, entry in choice.fields.items()}, **single}
+    def _places_of_matched_columns(
+        self, channel: str, choice: JointColumns, single: Mapping[int, ColumnPlace]
+    ) -> tuple[ColumnPlace, ...]:
+        """Columns matched to joints by name, with those that the user mapped; raise where joints lack one."""
+        found = {**{place: ColumnPlace(entry) for place, entry in choice.fields.items()}, **single}
         if not found:
             alike = [meaning.field for meaning in self._meanings_of_channel(channel)]
             if alike:
@@ -344,14 +350,14 @@ class _Matching:
             )  # fmt: skip
         return tuple(found[place] for place in range(self.robot.n))
 
-    def _matrix_places(self, name: str, count: int, length: int | None, channel: str) -> tuple[Place, ...]:
+    def _matrix_places(self, name: str, count: int, length: int | None, channel: str) -> tuple[ColumnPlace, ...]:
         """One place per column of a matrix, turned where the samples run along its second axis."""
         shape = self.fields[name].shape
         if len(shape) < 2:
             if count == 1:
-                return (Place(name),)
+                return (ColumnPlace(name),)
             what = "{channel} needs {needed} columns, '{column}' is one"
-            raise self._raise_channel_error(channel, "column_count_mismatch", what, needed=count, column=name)
+            raise self._channel_error(channel, "column_count_mismatch", what, needed=count, column=name)
         if len(shape) == 2 and shape[0] != length and shape[1] == length:
             self.turned.add(name)
             self.notes.append(Message(
@@ -360,13 +366,13 @@ class _Matching:
             ))  # fmt: skip
             shape = (shape[1], shape[0])
         if len(shape) != 2 or shape[0] != length:
-            raise self._raise_channel_error(
+            raise self._channel_error(
                 channel, "sample_count_mismatch", "'{column}' has shape {shape!s}, the time has {samples} samples",
                 column=name, shape=self.fields[name].shape, samples=length,
             )  # fmt: skip
         named = self._named_columns(shape[1]) if channel in CHANNELS else None
         if named is not None:
-            return tuple(Place(name, column) for column in named)
+            return tuple(ColumnPlace(name, column) for column in named)
         if shape[1] != count:
             raise LogError(
                 self.log, "column_count_mismatch", "'{column}' has {width} columns, {channel} needs {needed}",
@@ -375,7 +381,7 @@ class _Matching:
                     f"columns={{'{channel}': ['{name}[:, 0]', ...]}}", f"--column '{channel}={name}[:, 0],...'"
                 ),
             )  # fmt: skip
-        return tuple(Place(name, column) for column in range(count))
+        return tuple(ColumnPlace(name, column) for column in range(count))
 
     def _named_columns(self, width: int) -> list[int] | None:
         """Columns of the robot's joints in matrices so wide, where the file lists the names of these columns."""
@@ -390,7 +396,8 @@ class _Matching:
                 return columns
         return None
 
-    def _reaction_places(self, length: int | None) -> tuple[Place, ...]:
+    def _reaction_places(self, length: int | None) -> tuple[ColumnPlace, ...]:
+        """Columns of the forces and moments on the base."""
         if "reaction" in self.mapped.absent:
             return ()
         wanted = reaction_channels(self.robot)
@@ -400,7 +407,7 @@ class _Matching:
         found: dict[int, str] = {}
         for meaning in self._meanings_of_channel("reaction"):
             if meaning.number in found:
-                raise self._raise_channel_error(
+                raise self._channel_error(
                     "reaction", "ambiguous_column", "{component} of the force plate could be any of {found:20}",
                     component=REACTION[meaning.number], found=[found[meaning.number], meaning.field],
                 )  # fmt: skip
@@ -411,16 +418,16 @@ class _Matching:
                 "force_plate_incomplete", "the force plate lacks {missing}: its other columns are not used (a sensor "
                 "may be declared with fewer channels)", missing=missing,
             ))  # fmt: skip
-        return () if missing else tuple(Place(found[REACTION.index(name)]) for name in wanted)
+        return () if missing else tuple(ColumnPlace(found[REACTION.index(name)]) for name in wanted)
 
-    def _check_numbers(self, entry: Field) -> None:
+    def _check_holds_numbers(self, entry: Field) -> None:
         if entry.problem:
             raise LogError(self.log, "column_unusable", "'{column}' {reason}", column=entry.name, reason=entry.problem)
 
-    def _check_place(self, place: Place, length: int | None) -> None:
+    def _check_place(self, place: ColumnPlace, length: int | None) -> None:
         """The field of a place holds numbers, as many as the time has samples."""
         entry = self.fields[place.field]
-        self._check_numbers(entry)
+        self._check_holds_numbers(entry)
         if not entry.shape:
             return
         if place.column is None and not entry.is_column:

@@ -52,27 +52,27 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
+class _HashedRows:
     """Keys and times (N,) of successive rows, and their values (N, n) by channel, as bits."""
 
     keys: Marks
     t: Array
     values: tuple[Marks, ...]
 
-    def take(self, part: slice | NDArray[np.int64]) -> _Rows:
-        return _Rows(self.keys[part], self.t[part], tuple(x[part] for x in self.values))
+    def take(self, part: slice | NDArray[np.int64]) -> _HashedRows:
+        return _HashedRows(self.keys[part], self.t[part], tuple(x[part] for x in self.values))
 
-    def append_rows(self, after: _Rows) -> _Rows:
+    def append_rows(self, after: _HashedRows) -> _HashedRows:
         values = zip(self.values, after.values, strict=True)
         keys, t = np.concatenate([self.keys, after.keys]), np.concatenate([self.t, after.t])
-        return _Rows(keys, t, tuple(np.concatenate(pair) for pair in values))
+        return _HashedRows(keys, t, tuple(np.concatenate(pair) for pair in values))
 
 
-class Marking:
+class ContentMarker:
     """Marks the content of a recording while it is read, in little memory."""
 
     def __init__(self) -> None:
-        self._held: _Rows | None = None  # the last rows, which begin runs that go on
+        self._held: _HashedRows | None = None  # the last rows, which begin runs that go on
         self._content = Content(np.zeros(0, dtype=np.uint64), np.zeros(0))
 
     def add(self, samples: Samples) -> None:
@@ -81,7 +81,7 @@ class Marking:
             return
         measured = samples.reaction if samples.tau is None else samples.tau
         values = tuple(np.ascontiguousarray(x).view(np.uint64) for x in (samples.q, measured) if x is not None)
-        rows = _Rows(_hash_some_columns(values), samples.t, values)
+        rows = _HashedRows(_hash_some_columns(values), samples.t, values)
         before = rows.keys[:1] + np.uint64(1) if self._held is None else self._held.keys[-1:]
         fresh = np.flatnonzero(np.diff(rows.keys, prepend=before))
         rows = rows if len(fresh) == len(samples) else rows.take(fresh)
@@ -92,7 +92,7 @@ class Marking:
         self._mark_runs(rows)
         self._held = rows.take(slice(-RUN + 1, None))
 
-    def _mark_runs(self, rows: _Rows, run: int = RUN) -> None:
+    def _mark_runs(self, rows: _HashedRows, run: int = RUN) -> None:
         """Mark the runs that are complete."""
         keys = rows.keys[: max(0, len(rows.keys) - run + 1)]
         some = np.flatnonzero(keys <= (self._content.largest_possible_mark | _LOWER))
@@ -113,11 +113,13 @@ class Marking:
 
 
 def _mix_bits(x: Marks) -> Marks:
+    """Scramble hashes so that similar values get unrelated ones."""
     x = (x ^ (x >> _HALF)) * _FACTOR
     return np.asarray(x ^ (x >> np.uint64(29)))
 
 
 def _hash_rows(rows: Marks) -> Marks:
+    """A hash (N,) of every row."""
     return _mix_bits(np.asarray(np.einsum("ij,j->i", rows, np.resize(_WEIGHTS, rows.shape[1]))))
 
 

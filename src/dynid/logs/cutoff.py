@@ -100,14 +100,14 @@ def choose_cutoff(seen: Survey) -> CutoffChoice:
     differences of positions and velocities: exact derivatives do, measured and filtered ones do not.
     """
     x, rate = _longest_travel(seen), seen.rate
-    if _is_random(x):
+    if _are_rows_unrelated_in_time(x):
         given = x.v is not None and x.a is not None
         reason = "rows are postures in no order of time: nothing can be filtered"
         return CutoffChoice(_round_to_two_digits(rate / 5.0), reason, given, series=False)
     highest = rate / 5.0
     if len(x) < FEWEST:
         reason = f"{len(x)} samples in a row are too few to choose; a fifth of the sampling rate"
-        return CutoffChoice(_round_to_two_digits(highest), reason, _is_clean(x, highest / LEAST, rate))
+        return CutoffChoice(_round_to_two_digits(highest), reason, _is_free_of_noise(x, highest / LEAST, rate))
     spectra = [None if y is None else spectrum(x.t, y, rate) for y in (x.q, x.v, x.a)]
     assert spectra[0] is not None
     f, S = spectra[0]
@@ -125,7 +125,7 @@ def choose_cutoff(seen: Survey) -> CutoffChoice:
         reason += f"; a fifth of the sampling rate of {rate:.4g} Hz is the limit"
     else:
         reason += f"; {HARMONICS:.0f} times that keeps friction and harmonics"
-    clean = _is_clean(x, band, rate)
+    clean = _is_free_of_noise(x, band, rate)
     sigma = None if clean else _white_noise(x, rate, spectra)
     return CutoffChoice(
         _round_to_two_digits(cutoff), reason, clean, bound=min(bound, 0.3 * rate), band=band, noise=max(bound, 1e-9),
@@ -149,7 +149,7 @@ def _longest_travel(seen: Survey) -> Samples:
     return x.take(slice(int(bounds[best]), int(bounds[best + 1])))
 
 
-def _is_random(x: Samples) -> bool:
+def _are_rows_unrelated_in_time(x: Samples) -> bool:
     """Whether rows do not follow one another in time."""
     spread = x.q.var(axis=0)
     moving = spread > 0.0
@@ -161,7 +161,7 @@ def _is_random(x: Samples) -> bool:
     return x.v is None or bool(np.median(_derivative_disagreement(x.t, x.q, x.v, 1)[moving]) > 0.5)
 
 
-def _is_clean(x: Samples, band: float, rate: float) -> bool:
+def _is_free_of_noise(x: Samples, band: float, rate: float) -> bool:
     """Whether recorded velocities and accelerations carry no noise to speak of."""
     if x.v is None or x.a is None:
         return False
@@ -208,7 +208,7 @@ def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
     length = int(8.0 * seen.rate / cutoff)
     if x.tau is None or len(x) < FEWEST_PIECES * length:
         return None
-    q, tau = (_transforms(_resample_evenly(x.t, y, seen.rate), length) for y in (x.q, x.tau))
+    q, tau = (_fourier_transforms(_resample_evenly(x.t, y, seen.rate), length) for y in (x.q, x.tau))
     f = np.asarray(np.fft.rfftfreq(length, 1.0 / seen.rate), dtype=np.float64)
     unit = 2.0 / (seen.rate * (np.hanning(length) ** 2).sum())
     power, positions = (unit * (np.abs(y) ** 2).mean(axis=0) for y in (tau, q))
@@ -238,7 +238,7 @@ def _resample_evenly(t: Array, x: Array, rate: float) -> Array:
     return np.column_stack([np.interp(grid, t, column) for column in x.T])
 
 
-def _transforms(x: Array, length: int) -> NDArray[np.complex128]:
+def _fourier_transforms(x: Array, length: int) -> NDArray[np.complex128]:
     """Fourier transforms (pieces, frequencies, columns) of pieces that overlap by half, detrended."""
     from scipy.signal import detrend
 

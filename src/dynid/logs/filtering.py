@@ -38,11 +38,12 @@ class Lowpass:
     @cached_property
     def _responses(self) -> tuple[Array, Array, Array]:
         """Impulse responses (2 half + 1,) of the filter and of its first two time derivatives."""
-        longest = 2.0 * np.pi / min(self._corner, np.pi - self._corner)  # it rings near half the sampling rate too
+        corner = self._cutoff_per_sample
+        longest = 2.0 * np.pi / min(corner, np.pi - corner)  # it rings near half the sampling rate too
         size = int(2 ** np.ceil(np.log2(128.0 * max(4.0, longest))))
         w = np.pi * np.arange(size // 2 + 1) / (size // 2)
         with np.errstate(over="ignore"):
-            gain = 1.0 / (1.0 + (np.tan(np.minimum(w, np.pi - 1e-9) / 2.0) / np.tan(self._corner / 2.0)) ** 8)
+            gain = 1.0 / (1.0 + (np.tan(np.minimum(w, np.pi - 1e-9) / 2.0) / np.tan(corner / 2.0)) ** 8)
         h = np.fft.irfft(gain, size)
         outside = np.cumsum(np.abs(h[: size // 2])[::-1])[::-1]  # what is left out beyond each lag
         half = int(np.argmax(outside < self.rest)) if (outside < self.rest).any() else size // 2 - 1
@@ -54,7 +55,8 @@ class Lowpass:
         return h / h.sum(), slope, bend
 
     @property
-    def _corner(self) -> float:
+    def _cutoff_per_sample(self) -> float:
+        """Cut-off in rad per sample, below half the sampling rate."""
         return 2.0 * np.pi * min(self.cutoff, 0.499 * self.rate) / self.rate
 
     @property
@@ -93,14 +95,15 @@ class Lowpass:
         for k in range(together):
             toeplitz[k, k * step : k * step + taps] = h[::-1]
 
-        def work(begin: int, end: int) -> None:
+        def filter_range(begin: int, end: int) -> None:
+            """Filter output samples from begin to end."""
             for first in range(begin, end, together):
                 some = min(together, end - first)
                 width = taps + (some - 1) * step
                 start = first * step
                 np.matmul(toeplitz[:some, :width], x[start : start + width], out=out[first : first + some])
 
-        share_samples(count, work)
+        share_samples(count, filter_range)
         return out
 
 
@@ -222,7 +225,7 @@ class Treatment:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Prepared:
+class PreparedWindow:
     """Motion and measured channels at the thinned rate; first is the segment's thinned index of the first sample."""
 
     first: int
@@ -230,7 +233,7 @@ class Prepared:
     measured: Array
 
 
-def prepare_window(window: Window, treatment: Treatment, measured: Array) -> Prepared:
+def prepare_window(window: Window, treatment: Treatment, measured: Array) -> PreparedWindow:
     """Filter a window's motion and complete it; `measured` (N, channels) goes along, shifted by the delay."""
     first, x, measured = _downsample(window, treatment, _undo_delay(measured, treatment))
     filter_ = treatment.motion_filter
@@ -281,14 +284,14 @@ def _downsample(window: Window, treatment: Treatment, measured: Array) -> tuple[
 
 def _with_measured_channels(
     window: Window, treatment: Treatment, first: int, motion: Motion, measured: Array
-) -> Prepared:
+) -> PreparedWindow:
     """Leave out the samples at the segment's end (its start, for a negative delay) that have no torque."""
     lag = -(-treatment.delay_samples // treatment.downsampling)
     start = lag if window.starts and treatment.delay < 0.0 else 0
     stop = len(motion) - (lag if window.ends and treatment.delay > 0.0 else 0)
     if start == 0 and stop == len(motion):
-        return Prepared(first, motion, measured)
-    return Prepared(first + start, motion[start:stop], measured[start:stop])
+        return PreparedWindow(first, motion, measured)
+    return PreparedWindow(first + start, motion[start:stop], measured[start:stop])
 
 
 def _undo_delay(measured: Array, treatment: Treatment) -> Array:

@@ -76,14 +76,14 @@ class Findings:
     content: Content | None = None
     interval: tuple[float, float] = (-np.inf, np.inf)
 
-    def counts(self, t: Array) -> NDArray[np.bool_]:
-        """Which instants lie in the interval; those that are none do."""
+    def is_in_interval(self, t: Array) -> NDArray[np.bool_]:
+        """Which instants (N,) lie in the interval of the part that counts; NaN does."""
         begin, end = self.interval
         return np.asarray(((t >= begin) & (t < end)) | ~np.isfinite(t))
 
-    def count(self, t: Array) -> int:
-        """How many instants lie in the interval."""
-        return len(t) if not np.isfinite(self.interval).any() else int(self.counts(t).sum())
+    def count_in_interval(self, t: Array) -> int:
+        """How many instants lie in the interval of the part that counts."""
+        return len(t) if not np.isfinite(self.interval).any() else int(self.is_in_interval(t).sum())
 
     def add_positions(self, q: Array, seconds: float) -> None:
         """Take in positions (N, n) of rows that are used, standing for some seconds."""

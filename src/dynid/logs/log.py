@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.errors import LogError
-from dynid.logs.stray_times import times_that_belong
+from dynid.logs.stray_times import times_of_recording
 from dynid.messages import Message
 from dynid.robot.transform import Array
 
@@ -29,7 +29,8 @@ def prefetch(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
     waiting: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(most)
     enough = threading.Event()
 
-    def work() -> None:
+    def read_ahead() -> None:
+        """Read items into the queue, in a thread of its own."""
         try:
             for item in items:
                 waiting.put(("item", item))
@@ -39,7 +40,7 @@ def prefetch(items: Iterator[T], most: int = CHUNKS) -> Iterator[T]:
         except BaseException as error:  # handed over, not lost
             waiting.put(("error", error))
 
-    threading.Thread(target=work, name="dynid reads ahead", daemon=True).start()
+    threading.Thread(target=read_ahead, name="dynid reads ahead", daemon=True).start()
     try:
         while True:
             kind, item = waiting.get()
@@ -125,7 +126,7 @@ class ArraySource:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
+class _SourcePart:
     """Samples of another source between two instants, the second one left out."""
 
     whole: Source
@@ -200,14 +201,14 @@ class Log:
     @property
     def interval(self) -> tuple[float, float]:
         """Instants between which samples count, in the log's own time: all of them, or those of a part."""
-        return (self.source.start, self.source.stop) if isinstance(self.source, _Part) else (-np.inf, np.inf)
+        return (self.source.start, self.source.stop) if isinstance(self.source, _SourcePart) else (-np.inf, np.inf)
 
     def surroundings(self) -> Iterator[Samples]:
         """Yield the chunks of the whole recording, up to a little after the part that counts.
 
         Filters and friction states of a part go on from what was recorded before it.
         """
-        if not isinstance(self.source, _Part):
+        if not isinstance(self.source, _SourcePart):
             yield from self._chunks_kept_in_memory(self.source)
             return
         for samples in self._chunks_kept_in_memory(self.source.whole):
@@ -233,7 +234,8 @@ class Log:
 
     @property
     def _whole_source(self) -> Source:
-        return self.source.whole if isinstance(self.source, _Part) else self.source
+        """The source of the whole recording, also for a part of it."""
+        return self.source.whole if isinstance(self.source, _SourcePart) else self.source
 
     @property
     def left_out(self) -> tuple[Message, ...]:
@@ -318,7 +320,7 @@ class Log:
     def span(self) -> tuple[float, float]:
         """First and last instant, in the log's own time; times that are no part of the recording do not count."""
         first, last = np.inf, -np.inf
-        for t in times_that_belong(samples.t for samples in self.chunks()):
+        for t in times_of_recording(samples.t for samples in self.chunks()):
             first, last = min(first, float(t.min(initial=np.inf))), max(last, float(t.max(initial=-np.inf)))
         if not first <= last:
             raise LogError(self.name, "no_samples", "there are no samples in it")
@@ -335,8 +337,8 @@ class Log:
                 self.name, "range_without_samples", "there is nothing between {begin:.6g} s and {finish:.6g} s; it "
                 "lasts {last:.6g} s", begin=begin - first, finish=finish - first, last=last - first,
             )  # fmt: skip
-        origin = self.source.origin if isinstance(self.source, _Part) else first
-        return Log.of(_Part(self._whole_source, begin, finish, origin), coupling=self.coupling, notes=self.notes)
+        origin = self.source.origin if isinstance(self.source, _SourcePart) else first
+        return Log.of(_SourcePart(self._whole_source, begin, finish, origin), coupling=self.coupling, notes=self.notes)
 
     def part(self, start: float = 0.0, stop: float = 1.0) -> Log:
         """Return a part by fractions of the log's duration: `part(0, 0.65)` and `part(0.65)` split it in two."""

@@ -34,12 +34,12 @@ class MarkerCarriers:
     @staticmethod
     def of(robot: Robot, links: tuple[int, ...]) -> MarkerCarriers:
         """Find which joints are below some marker."""
-        below = {k for link in links for k in ancestors(robot, link)}
+        below = {k for link in links for k in links_down_to_base(robot, link)}
         return MarkerCarriers(robot, links, np.array([k in below for k in robot.tree_joints]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class MarkerRows:
     """Linear rows e - J dq - H ds of some frames, zero where a marker is hidden.
 
     e (N, m, 3); J (N, m, 3, n); R (N, m, 3, 3) rotation of the marker's link; x (N, m, 3); seen (N, m).
@@ -76,7 +76,7 @@ class Rows:
         return columns.reshape(N, 3 * m, -1)
 
 
-def ancestors(robot: Robot, link: int) -> tuple[int, ...]:
+def links_down_to_base(robot: Robot, link: int) -> tuple[int, ...]:
     """The link itself and all before it, without the base."""
     found = []
     while link >= 0:
@@ -90,7 +90,7 @@ def has_all_coordinates(x: Array) -> NDArray[np.bool_]:
     return np.asarray(np.isfinite(x).all(axis=-1))
 
 
-def names_of(carried: MarkerCarriers, which: NDArray[np.bool_]) -> list[str]:
+def joint_names_of(carried: MarkerCarriers, which: NDArray[np.bool_]) -> list[str]:
     """Joints by a mask (n,), for messages."""
     return [carried.robot.links[k].joint for k, yes in zip(carried.robot.tree_joints, which, strict=True) if yes]
 
@@ -103,7 +103,7 @@ def local_positions(carried: MarkerCarriers, q: Array, x: Array) -> Array:
     return np.asarray((R.transpose(0, 1, 3, 2) @ (x - p)[..., None])[..., 0])
 
 
-def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> Rows:
+def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> MarkerRows:
     """Rows at joint positions q (N, n), markers x (N, m, 3) in frame 0 and offsets (m, 3), NaN where not known yet."""
     robot, links = carried.robot, carried.links
     poses = link_poses(robot, q)
@@ -114,7 +114,7 @@ def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> 
     x = np.where(seen[..., None], x, p)
     J = np.zeros((N, m, 3, n))
     for j, k in enumerate(robot.tree_joints):
-        carriers = [i for i, link in enumerate(links) if k in ancestors(robot, link)]
+        carriers = [i for i, link in enumerate(links) if k in links_down_to_base(robot, link)]
         if not carriers:
             continue
         axis = poses.rotation[k] @ robot.links[k].axis
@@ -125,7 +125,7 @@ def marker_rows(carried: MarkerCarriers, q: Array, x: Array, offsets: Array) -> 
     Rt = R.transpose(0, 1, 3, 2)
     J = (Rt @ J) * seen[..., None, None]
     e = np.where(seen[..., None], (Rt @ (x - p)[..., None])[..., 0] - np.nan_to_num(offsets), 0.0)
-    return Rows(e, J, R, x, seen)
+    return MarkerRows(e, J, R, x, seen)
 
 
 def make_invertible(A: Array) -> Array:
@@ -190,6 +190,7 @@ def follow_frames(carried: MarkerCarriers, x: Array, offsets: Array, start: Arra
 
 
 def _follow_forwards(carried: MarkerCarriers, x: Array, offsets: Array, start: Array) -> Array:
+    """Joint positions of successive frames, each started from the frame before."""
     turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
     q = np.empty((len(x), len(start)))
     done, size = 0, 32
@@ -232,7 +233,7 @@ def adjust_shared(
             break
     rows = marker_rows(carried, q, x @ turn.T + shift, offsets)
     normal = _ReducedNormalEquations.of(carried, rows, held, shared)
-    normal.refuse_open_zeros(carried)
+    normal.refuse_undetermined_zero_positions(carried)
     freedom = 3 * int(rows.seen.sum()) - int(carried.free.sum()) * int((~held).sum()) - normal.rank
     variance = float((rows.e**2).sum()) / freedom if freedom > 0 else np.nan
     misfit = float(np.sqrt((rows.e[held] ** 2).sum() / max(3 * int(rows.seen[held].sum()), 1)))
@@ -262,8 +263,9 @@ class _ReducedNormalEquations:
 
     @staticmethod
     def of(
-        carried: MarkerCarriers, rows: Rows, held: NDArray[np.bool_], shared: SharedUnknowns
+        carried: MarkerCarriers, rows: MarkerRows, held: NDArray[np.bool_], shared: SharedUnknowns
     ) -> _ReducedNormalEquations:
+        """Eliminate the joint positions of every frame."""
         A, g, H = rows.information, rows.gradient, rows.shared(shared.unknown, shared.camera)
         J = rows.J.reshape(len(H), -1, A.shape[1])
         e = rows.e.reshape(len(H), -1)
@@ -296,7 +298,7 @@ class _ReducedNormalEquations:
         ds = self.covariance @ self.s
         return self.own - self.back @ ds, ds
 
-    def refuse_open_zeros(self, carried: MarkerCarriers) -> None:
+    def refuse_undetermined_zero_positions(self, carried: MarkerCarriers) -> None:
         """Raise where joint positions can shift together with what the frames share."""
         _, V, shown = self._scaled_eigenmodes()
         open_ways = V[:, ~shown] / np.maximum(np.linalg.norm(V[:, ~shown], axis=0), 1e-300)
@@ -305,7 +307,7 @@ class _ReducedNormalEquations:
             raise DynidError(
                 "marker_zero_undetermined", "markers leave the zero of joint {joints} open:",
                 "show more of them in the known posture, or give their offsets or the camera's pose",
-                joints=names_of(carried, moved),
+                joints=joint_names_of(carried, moved),
             )  # fmt: skip
 
 

@@ -16,16 +16,16 @@ from dynid.logs.marker_fit import (
     NEAR,
     UNSEEN,
     MarkerCarriers,
-    Rows,
+    MarkerRows,
     SharedUnknowns,
     adjust_shared,
     follow_frames,
     frame_slices,
     has_all_coordinates,
+    joint_names_of,
     local_positions,
     make_invertible,
     marker_rows,
-    names_of,
     solve_frames,
 )
 from dynid.messages import Message
@@ -39,18 +39,18 @@ ODD = 4.0
 """What fits this many times worse than the rest is named."""
 
 
-def refuse_undetermined(carried: MarkerCarriers, hidden: NDArray[np.bool_]) -> None:
+def refuse_hidden_joints(carried: MarkerCarriers, hidden: NDArray[np.bool_]) -> None:
     """Raise where a joint is hidden in every frame."""
     never = np.asarray(hidden.all(axis=0))
     if never.any():
         raise DynidError(
             "markers_insufficient", "the markers never tell joints {joints} apart",
             "put markers on more links, or three that do not lie on a line on the last one",
-            joints=names_of(carried, never),
+            joints=joint_names_of(carried, never),
         )  # fmt: skip
 
 
-def find_warnings(
+def marker_warnings(
     carried: MarkerCarriers, q: Array, hidden: NDArray[np.bool_], each: Array, shared: SharedUnknowns, unjudged: bool
 ) -> tuple[Message, ...]:
     """Messages on joints, frames and markers that do not fit in."""
@@ -60,19 +60,19 @@ def find_warnings(
     if not carried.free.all():
         notes.append(Message(
             "joint_without_marker", "no marker shows joint {joints}: it is taken to stay at its start",
-            joints=names_of(carried, ~carried.free),
+            joints=joint_names_of(carried, ~carried.free),
         ))  # fmt: skip
     if hidden.any():
         count = int(hidden.any(axis=1).sum())
         notes.append(Message(
             "frames_with_few_markers", "{hidden} of {frames} frames show too few markers for joint {joints}: NaN "
-            "there", hidden=count, frames=len(q), joints=names_of(carried, blank),
+            "there", hidden=count, frames=len(q), joints=joint_names_of(carried, blank),
         ))  # fmt: skip
     turns = np.array([carried.robot.links[k].kind == "revolute" for k in carried.robot.tree_joints])
     jumps = (np.abs(np.diff(q, axis=0)) > NEAR) & turns & ~hidden[1:] & ~hidden[:-1]
     if jumps.any():
         frame = int(np.flatnonzero(jumps.any(axis=1))[0]) + 1
-        joints = names_of(carried, np.asarray(jumps.any(axis=0)))
+        joints = joint_names_of(carried, np.asarray(jumps.any(axis=0)))
         notes.append(Message(
             "joint_jumps", "joint {joints} jumps at frame {frame}: swapped markers, or a long gap", joints=joints,
             frame=frame,
@@ -156,12 +156,12 @@ def angles_from_markers(
     shared = SharedUnknowns(known, pose.rotation, pose.translation, ~has_all_coordinates(known), refine_camera,
                     np.zeros((0, 0)), np.nan, 0.0)  # fmt: skip
     in_base = x @ shared.turn.T + shared.shift
-    guess = _first_offsets(carried, posture, in_base, held, known, links)
+    guess = _offsets_in_known_posture(carried, posture, in_base, held, known, links)
     q = follow_frames(carried, in_base, guess, posture, first)
-    guess = _late_offsets(carried, q, in_base, guess)
+    guess = _offsets_of_late_markers(carried, q, in_base, guess)
     shared = replace(shared, offsets=guess)
     if shared.unknown.any() or refine_camera:
-        some = _adjusted_frames(held, seen)
+        some = _frames_to_adjust(held, seen)
         start_q = np.where(held[some, None], posture, q[some])
         shared = adjust_shared(carried, start_q, x[some], held[some], shared)
     return _fit_every_frame(carried, times, x, q, shared)
@@ -214,6 +214,7 @@ def _to_array(name: str, values: ArrayLike) -> Array:
 
 
 def _find_carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
+    """Index of the link that carries each marker, -1 for the base."""
     places = {BASE: -1} | {link.joint: k for k, link in enumerate(robot.links)}
     places |= {link.name: k for k, link in enumerate(robot.links)}
     strangers = [str(name) for name in links if str(name) not in places]
@@ -226,6 +227,7 @@ def _find_carriers(robot: Robot, links: Sequence[str]) -> tuple[int, ...]:
 
 
 def _frame_mask(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_]:
+    """Which frames (count,) have the known posture."""
     held = np.zeros(count, dtype=np.bool_)
     try:
         held[at if isinstance(at, int | slice) else list(at)] = True
@@ -238,7 +240,7 @@ def _frame_mask(at: int | slice | Sequence[int], count: int) -> NDArray[np.bool_
     return held
 
 
-def _first_offsets(
+def _offsets_in_known_posture(
     carried: MarkerCarriers, posture: Array, x: Array, held: NDArray[np.bool_], known: Array, links: Sequence[str]
 ) -> Array:
     """Offsets as the known posture shows them, NaN for markers hidden there."""
@@ -259,7 +261,7 @@ def _first_offsets(
     return np.asarray(guess)
 
 
-def _late_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> Array:
+def _offsets_of_late_markers(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> Array:
     """Offsets of markers that were hidden in the known posture, from the frames that show them."""
     late = ~has_all_coordinates(guess)
     if not late.any():
@@ -269,7 +271,7 @@ def _late_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> 
     if blind.any():
         raise DynidError(
             "marker_zero_undetermined", "no marker beyond joint {joints} is visible in the known posture, so its "
-            "zero stays open", "choose other frames in `at`, or give offsets", joints=names_of(carried, blind),
+            "zero stays open", "choose other frames in `at`, or give offsets", joints=joint_names_of(carried, blind),
         )  # fmt: skip
     total, count = np.zeros_like(guess), np.zeros(len(guess))
     for part in frame_slices(len(x)):
@@ -280,7 +282,7 @@ def _late_offsets(carried: MarkerCarriers, q: Array, x: Array, guess: Array) -> 
     return np.where(late[:, None], total / np.maximum(count, 1.0)[:, None], guess)
 
 
-def _adjusted_frames(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _frames_to_adjust(held: NDArray[np.bool_], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Frames to adjust together: some of the known posture, others spread over the motion, well visible ones."""
     fixed = np.flatnonzero(held)
     fixed = fixed[np.unique(np.linspace(0, len(fixed) - 1, min(len(fixed), HELD)).round().astype(int))]
@@ -300,20 +302,22 @@ def _fit_every_frame(carried: MarkerCarriers, t: Array, x: Array, q: Array, shar
         rows = marker_rows(carried, q[part], in_base, shared.offsets)
         squares += (rows.e**2).sum(axis=(0, 2))
         counts += 3 * rows.seen.sum(axis=0)
-        sigma[part], hidden[part] = _deviations(carried, rows, shared)
+        sigma[part], hidden[part] = _joint_deviations(carried, rows, shared)
     total = np.sqrt(squares.sum() / max(counts.sum(), 1.0))
     freedom = counts.sum() - (carried.free & ~hidden).sum()
     variance = shared.variance if shared.covariance.size else squares.sum() / freedom if freedom > 0 else np.nan
     sigma = np.where(carried.free, sigma * np.sqrt(variance), np.inf)
-    refuse_undetermined(carried, hidden)
+    refuse_hidden_joints(carried, hidden)
     each = np.sqrt(squares / np.maximum(counts, 1.0))
-    warnings = find_warnings(carried, q, hidden, each, shared, bool(np.isnan(variance)))
+    warnings = marker_warnings(carried, q, hidden, each, shared, bool(np.isnan(variance)))
     q[hidden], sigma[hidden] = np.nan, np.inf
     camera = Transform(shared.turn, shared.shift)
     return MarkerFit(t, q, shared.offsets, camera, float(total), each, sigma, warnings)
 
 
-def _deviations(carried: MarkerCarriers, rows: Rows, shared: SharedUnknowns) -> tuple[Array, NDArray[np.bool_]]:
+def _joint_deviations(
+    carried: MarkerCarriers, rows: MarkerRows, shared: SharedUnknowns
+) -> tuple[Array, NDArray[np.bool_]]:
     """Deviations (N, n) per unit deviation of a coordinate, and which joints a frame does not show."""
     A = rows.information
     size = np.sqrt(np.einsum("nii->ni", A)).max(axis=0)

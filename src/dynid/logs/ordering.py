@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from dynid.logs.findings import Findings
 from dynid.logs.log import Samples
-from dynid.logs.stray_times import FEW, LATE, StrayTimes, are_times
+from dynid.logs.stray_times import FEW, LATE, StrayTimes, are_usable_times
 from dynid.robot.transform import Array
 
 MOST = 65_536
 """Rows that may share one time stamp; a clock that stands longer gives no time at all."""
 
 
-def in_order(
+def rows_in_time_order(
     chunks: Iterator[Samples], step: float, saturation: Array, found: Findings
 ) -> Iterator[tuple[bool, Samples]]:
     """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s."""
-    queue = _Queue(step, found)
+    queue = _TimeOrderQueue(step, found)
     restarted = False
     for samples in drop_stray_times(chunks, step, found):
         for restart, part in split_at_restarts(_drop_saturated(samples, saturation, found), queue.newest, step):
@@ -42,7 +42,7 @@ def in_order(
 
 def finite_rows(samples: Samples) -> NDArray[np.bool_]:
     """Which rows have a finite time and nothing but finite values."""
-    good = are_times(samples.t)
+    good = are_usable_times(samples.t)
     with np.errstate(invalid="ignore", over="ignore"):
         for x in recorded_channels(samples):
             if x is not None and not np.isfinite(x.sum()):  # an infinity or NaN anywhere shows in the sum
@@ -57,34 +57,36 @@ def drop_stray_times(chunks: Iterator[Samples], step: float, found: Findings) ->
     places: list[NDArray[np.int64]] = []  # in the file, of the rows that are held
     row = 0
 
-    def decide(final: bool) -> Samples:
+    def release_judged_rows(final: bool) -> Samples:
+        """Rows whose times are judged, without stray ones; the rest waits."""
         nonlocal held, places
         samples, rows = concatenate_samples(held), np.concatenate(places)
-        good = strays.find(samples.t, final=final)
+        good = strays.find_belonging(samples.t, final=final)
         found.strays.add(rows[: len(good)][~good])
         rest = slice(len(good), None)
         held, places = ([], []) if len(good) == len(rows) else ([samples.take(rest)], [rows[rest]])
         return samples.take(slice(0, len(good)) if good.all() else np.flatnonzero(good))
 
     for samples in chunks:
-        good, huge = finite_rows(samples), np.isfinite(samples.t) & ~are_times(samples.t)
+        good, huge = finite_rows(samples), np.isfinite(samples.t) & ~are_usable_times(samples.t)
         found.strays.add(row + np.flatnonzero(huge))
-        found.missing.add(row + np.flatnonzero(~good & ~huge & found.counts(samples.t)))
+        found.missing.add(row + np.flatnonzero(~good & ~huge & found.is_in_interval(samples.t)))
         places.append(row + np.flatnonzero(good))
         held.append(samples if good.all() else samples.take(np.flatnonzero(good)))
         row += len(samples)
-        found.samples += found.count(samples.t)
+        found.samples += found.count_in_interval(samples.t)
         if sum(map(len, places)) > LATE + FEW:
-            yield decide(False)
+            yield release_judged_rows(False)
     if held:
-        yield decide(True)
+        yield release_judged_rows(True)
 
 
 def _drop_saturated(samples: Samples, saturation: Array, found: Findings) -> Samples:
+    """Leave out rows with a torque at its saturation level."""
     if samples.tau is None or not np.isfinite(saturation).any():
         return samples
     good = np.asarray((np.abs(samples.tau) < saturation).all(axis=1))
-    found.saturated += found.count(samples.t[~good])
+    found.saturated += found.count_in_interval(samples.t[~good])
     return samples if good.all() else samples.take(np.flatnonzero(good))
 
 
@@ -100,7 +102,7 @@ def split_at_restarts(samples: Samples, newest: float, step: float) -> Iterator[
         yield start in places, samples.take(slice(start, stop))
 
 
-class _Queue:
+class _TimeOrderQueue:
     """Rows on their way: the last ones wait for rows that come late, and for the next time stamp."""
 
     def __init__(self, step: float, found: Findings) -> None:
@@ -114,17 +116,17 @@ class _Queue:
 
     def push_rows(self, part: Samples) -> Samples:
         """Take the next rows, which are not empty, and return those that are ready."""
-        self.found.out_of_order += self.found.count(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
+        self.found.out_of_order += self.found.count_in_interval(part.t[np.diff(part.t, prepend=self.newest) < 0.0])
         self.newest = float(part.t[-1])
         rows = part if self.held is None else concatenate_samples([self.held, part])
         if np.any(np.diff(rows.t) < 0.0):
             rows = rows.take(np.argsort(rows.t, kind="stable"))
         late = int(np.searchsorted(rows.t, self.given, side="right"))
-        self.found.late += self.found.count(rows.t[:late])
+        self.found.late += self.found.count_in_interval(rows.t[:late])
         stop = max(late, int(np.searchsorted(rows.t, rows.t[-LATE]))) if len(rows) > LATE else late
         self.held = rows.take(slice(stop, None))
         if len(self.held) > MOST:
-            self.found.repeated_times += self.found.count(self.held.t[1:])
+            self.found.repeated_times += self.found.count_in_interval(self.held.t[1:])
             self.held = self.held.take(slice(-1, None))
         return self._release_rows(rows.take(slice(late, stop)), float(self.held.t[0]) if len(self.held) else np.inf)
 
@@ -135,6 +137,7 @@ class _Queue:
         return rows
 
     def _release_rows(self, rows: Samples, following: float) -> Samples:
+        """Hand out sorted rows with strictly increasing time."""
         if not len(rows):
             return rows
         rows = space_equal_times(rows, following, self.step, self.found)
@@ -142,7 +145,9 @@ class _Queue:
         same = np.flatnonzero(rows.q[1:, 0] == rows.q[:-1, 0])  # few, as a rule: the other joints of these only
         repeated = rows.t[same + 1][(rows.q[same + 1] == rows.q[same]).all(axis=1)]
         before = self.position is not None and bool((rows.q[0] == self.position).all())
-        self.found.repeated_positions += self.found.count(repeated) + self.found.count(rows.t[:before])
+        self.found.repeated_positions += self.found.count_in_interval(repeated) + self.found.count_in_interval(
+            rows.t[:before]
+        )
         self.position = rows.q[-1].copy()
         return rows
 
@@ -157,10 +162,10 @@ def space_equal_times(rows: Samples, following: float, step: float, found: Findi
     if not same.any():
         return rows
     again = np.append(False, same & (rows.q[1:] == rows.q[:-1]).all(axis=1))
-    found.repeated_times += found.count(rows.t[again])
+    found.repeated_times += found.count_in_interval(rows.t[again])
     rows = rows.take(np.flatnonzero(~again))
     stamps, starts, counts = np.unique(rows.t, return_index=True, return_counts=True)
-    found.spread_times += found.count(rows.t) - found.count(stamps)
+    found.spread_times += found.count_in_interval(rows.t) - found.count_in_interval(stamps)
     apart = np.minimum(np.diff(stamps, append=following) / counts, step)
     rank = np.arange(len(rows)) - np.repeat(starts, counts)
     return map_samples(rows, rows.t + rank * np.repeat(apart, counts), lambda x: x)
@@ -217,7 +222,7 @@ class Unwrapper:
         whole = np.round(steps / (2.0 * np.pi))
         if found is not None:
             rows = np.nonzero(whole)[0]
-            found.unwrapped += len(rows) if t is None else found.count(t[rows])
+            found.unwrapped += len(rows) if t is None else found.count_in_interval(t[rows])
         added = self.added - 2.0 * np.pi * np.cumsum(whole, axis=0)
         self.added = added[-1]
         out = q.copy()

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from dynid.errors import LogError
-from dynid.logs.column_mapping import Place
+from dynid.logs.column_mapping import ColumnPlace
 from dynid.logs.column_names import check_units, si_factor, split_unit
-from dynid.logs.columns import Plan, match_columns
+from dynid.logs.columns import ColumnPlan, match_columns
 from dynid.logs.log import CHANNELS, Log, Samples
 from dynid.logs.readers.table import Batch, Numbers, Table
 from dynid.messages import Message, Option
@@ -36,7 +36,7 @@ _MAGIC = (
 FORMATS = "CSV (.csv .txt .tsv, also .gz), .parquet, .npz, .mat, .h5 .hdf5, .db3, .mcap, or the folder of a rosbag2"
 
 
-def content_hint(path: Path) -> str:
+def format_hint_from_content(path: Path) -> str:
     """Return '; its content looks like ...' where the first bytes of a file are those of a known format."""
     try:
         with path.open("rb") as file:
@@ -218,7 +218,7 @@ class FileSource:
     """A log file that is read again, batch by batch, whenever its samples are asked for."""
 
     table: Table
-    plan: Plan
+    plan: ColumnPlan
     scale: SiFactors
     transmission: Transmission
     stamp: Stamp = ()
@@ -288,7 +288,7 @@ class FileSource:
         return block if name == "reaction" else self.transmission.joint_motion(block)
 
 
-def _sample_stamps(batch: Batch, plan: Plan) -> Numbers:
+def _sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
     """Stamps of the samples; where seconds and nanoseconds are two columns, whole ns."""
     t = _column_at(batch, plan.t)
     if plan.nanoseconds is None:
@@ -300,15 +300,15 @@ def _sample_stamps(batch: Batch, plan: Plan) -> Numbers:
     return np.asarray(seconds.astype(np.int64) * 10**9 + fine.astype(np.int64))
 
 
-def _column_at(batch: Batch, place: Place) -> Numbers:
+def _column_at(batch: Batch, place: ColumnPlace) -> Numbers:
     values = batch[place.field]
     return values if place.column is None else values[:, place.column]
 
 
-def _columns_at(batch: Batch, places: tuple[Place, ...]) -> Array:
+def _columns_at(batch: Batch, places: tuple[ColumnPlace, ...]) -> Array:
     """Return the columns side by side as a fresh (rows, n) array; infinite values are NaN."""
     whole = batch[places[0].field]
-    if whole.ndim == 2 and places == tuple(Place(places[0].field, k) for k in range(whole.shape[1])):
+    if whole.ndim == 2 and places == tuple(ColumnPlace(places[0].field, k) for k in range(whole.shape[1])):
         block = np.array(whole, dtype=np.float64, order="C")
     else:
         block = np.empty((len(whole), len(places)))
@@ -342,7 +342,9 @@ def _signed_integers(stamps: Numbers) -> Numbers:
     return stamps.astype(np.int64)
 
 
-def find_time_unit(table: Table, plan: Plan, asked: str | None) -> tuple[str, int | float | None, tuple[Message, ...]]:
+def find_time_unit(
+    table: Table, plan: ColumnPlan, asked: str | None
+) -> tuple[str, int | float | None, tuple[Message, ...]]:
     """Return the unit of time, the stamp to count from (None: 0), and notes: asked for, in the header, or by size.
 
     The first rows decide, not the first alone, which may be unset or wrong. Raises where there is not one sample.
@@ -430,7 +432,7 @@ def read_log(
 
 
 def _si_factors(
-    name: str, plan: Plan, asked: Mapping[str, tuple[str, ...]]
+    name: str, plan: ColumnPlan, asked: Mapping[str, tuple[str, ...]]
 ) -> tuple[dict[str, Array | None], list[Message]]:
     """Return factors to SI per channel, None where all are 1: units asked for, else those of the header."""
     factors: dict[str, Array | None] = {}

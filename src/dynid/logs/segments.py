@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.logs.content import Marking
+from dynid.logs.content import ContentMarker
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import Unwrapper, concatenate_samples, in_order, map_samples
+from dynid.logs.ordering import Unwrapper, concatenate_samples, map_samples, rows_in_time_order
 from dynid.logs.survey import Survey
 
 SIZE = 4096
@@ -63,13 +63,15 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     found.notes.extend(seen.notes)
     found.interval = log.interval
     for segment, pieces in enumerate(_segments(log, seen, cut, found)):
-        yield from _windows_of(segment, pieces, cut, found)
+        yield from _cut_segment_into_windows(segment, pieces, cut, found)
     found.notes.extend(log.left_out)
     for some in (found.strays, found.missing):
         some.text = log.places(some.first)
 
 
-def _windows_of(segment: int, pieces: Iterator[Samples], cut: Splitting, found: Findings) -> Iterator[Window]:
+def _cut_segment_into_windows(
+    segment: int, pieces: Iterator[Samples], cut: Splitting, found: Findings
+) -> Iterator[Window]:
     """Cut one segment into cores of one size; the last window takes what is left."""
     size = max(SIZE * cut.thinning, 12 * cut.context)
     held: list[Samples] = []
@@ -104,10 +106,11 @@ def _copy_samples(samples: Samples) -> Samples:
 
 def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Iterator[Samples]]:
     """Group the pieces of a log by segment; each group must be used up before the next is asked for."""
-    stream = _pieces(log, seen, cut, found)
+    stream = _regular_pieces(log, seen, cut, found)
     ahead = [piece for _, piece in itertools.islice(stream, 1)]  # the first piece of the next segment, if any
 
-    def group() -> Iterator[Samples]:
+    def pieces_of_segment() -> Iterator[Samples]:
+        """Pieces up to the next break."""
         yield ahead.pop()
         for breaks, piece in stream:
             if breaks:
@@ -116,17 +119,17 @@ def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterat
             yield piece
 
     while ahead:
-        yield group()
+        yield pieces_of_segment()
 
 
-def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[tuple[bool, Samples]]:
+def _regular_pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[tuple[bool, Samples]]:
     """Yield (a new segment begins here, samples as the splitting wants them)."""
     step = 1.0 / seen.rate
     line: _GridResampler | None = None
     newest = -np.inf
-    turns, marking = Unwrapper(seen.turning, seen.rate), Marking()
+    turns, marking = Unwrapper(seen.turning, seen.rate), ContentMarker()
     begin, end = log.interval
-    for restart, recorded in in_order(log.surroundings(), step, seen.saturation, found):
+    for restart, recorded in rows_in_time_order(log.surroundings(), step, seen.saturation, found):
         if restart:
             turns = Unwrapper(seen.turning, seen.rate)
         inside = (recorded.t >= begin) & (recorded.t < end)
@@ -137,7 +140,7 @@ def _pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
             steps[0] = 0.0
         breaks = np.flatnonzero(steps > cut.gap).tolist()
         if breaks:
-            counted = [k for k in breaks if found.count(samples.t[k : k + 1])]
+            counted = [k for k in breaks if found.count_in_interval(samples.t[k : k + 1])]
             found.gaps += len(counted)
             found.longest_gap = max(found.longest_gap, *steps[counted].tolist(), 0.0)
         if line is None or restart:
@@ -193,7 +196,7 @@ class _GridResampler:
         stop = int(t[-1] / self.step) + 1
         grid = self.step * np.arange(self.count, stop, dtype=np.float64)
         self.count = stop
-        self.found.resampled += self.found.count(origin + grid)
+        self.found.resampled += self.found.count_in_interval(origin + grid)
         k = np.clip(np.searchsorted(t, grid, side="right") - 1, 0, len(t) - 2)
         width = t[k + 1] - t[k]
         share = np.divide(grid - t[k], width, out=np.ones(len(grid)), where=width > 0.0)[:, None]

@@ -64,7 +64,7 @@ def simulate(
         tau += rotor_torques(Stage.of(robot, standard_columns(robot)).scene(motion))
     rng = np.random.default_rng(seed)
     tau += rng.standard_normal(tau.shape) * _check_noise("noise", noise, robot.n)
-    reaction = _reactions(robot, motion)
+    reaction = _plate_readings(robot, motion)
     reaction += rng.standard_normal(reaction.shape) * _check_noise("plate_noise", plate_noise, reaction.shape[1])
     name = f"simulated {robot.name}"
     log = Log(motion.t, motion.q, v=motion.v, a=motion.a, tau=tau, reaction=reaction, name=name)
@@ -79,7 +79,7 @@ def _with_all_rotors(robot: Robot, sensor: ForceSensor) -> Robot:
     return replace(robot, sensor=replace(sensor, rotors=tuple(rotors)))
 
 
-def _reactions(robot: Robot, motion: Motion) -> Array:
+def _plate_readings(robot: Robot, motion: Motion) -> Array:
     """Readings of the force plate, constants and rotors included."""
     sensor = robot.sensor or ForceSensor()
     chunks = regressor_chunks(robot, motion, model="reaction")

@@ -19,7 +19,7 @@ FIRST = 1024
 """Rows that tell the usual step."""
 
 
-def are_times(t: Array) -> NDArray[np.bool_]:
+def are_usable_times(t: Array) -> NDArray[np.bool_]:
     """Which are numbers whose differences are numbers."""
     return np.asarray(np.abs(t) < 1e300)
 
@@ -30,21 +30,21 @@ def usual_step(t: Array) -> float:
     return float(np.median(steps[steps > 0.0])) if (steps > 0.0).any() else np.inf
 
 
-def times_that_belong(pieces: Iterable[Array]) -> Iterator[Array]:
+def times_of_recording(pieces: Iterable[Array]) -> Iterator[Array]:
     """Yield the times of a recording, piece by piece, without those that are missing or stray."""
     strays: StrayTimes | None = None
     held = np.zeros(0)
     for piece in pieces:
-        held = np.concatenate([held, piece[are_times(piece)]])
+        held = np.concatenate([held, piece[are_usable_times(piece)]])
         if len(held) < FIRST:
             continue
         strays = strays or StrayTimes(usual_step(held))
-        good = strays.find(held, final=False)
+        good = strays.find_belonging(held, final=False)
         if good.any():
             yield held[: len(good)][good]
         held = held[len(good) :]
     if len(held):
-        yield held[(strays or StrayTimes(usual_step(held))).find(held, final=True)]
+        yield held[(strays or StrayTimes(usual_step(held))).find_belonging(held, final=True)]
 
 
 class StrayTimes:
@@ -59,8 +59,8 @@ class StrayTimes:
         self.last = np.nan  # time of the last row that belongs
         self.count = 0
 
-    def find(self, t: Array, *, final: bool) -> NDArray[np.bool_]:
-        """Which rows belong; the last ones, without an answer, are to be given again with those after them.
+    def find_belonging(self, t: Array, *, final: bool) -> NDArray[np.bool_]:
+        """Which times belong to the recording; the last ones, without an answer, are to be given again with later ones.
 
         At first more than LATE + FEW rows are needed, unless there are no more.
         """
@@ -75,19 +75,20 @@ class StrayTimes:
                 break
             if not final and len(t) - place <= LATE:
                 return good[:place]
-            away = self._length(t[place : place + LATE + 1], final=final)
+            away = self._stray_row_count(t[place : place + LATE + 1], final=final)
             good[place : place + away] = False
             if not away:
-                if self.count <= FEW and self._is_far(t[place]):
+                if self.count <= FEW and self._is_far_from_recording(t[place]):
                     good[:place] = False
                 self.last = t[place]
             start = place + away
         return good
 
     def _is_jump(self, steps: Array) -> NDArray[np.bool_]:
+        """Which time steps are too long or go back too far."""
         return np.asarray((steps > 100.0 * self.step) | (steps < -self.back))
 
-    def _length(self, t: Array, *, final: bool) -> int:
+    def _stray_row_count(self, t: Array, *, final: bool) -> int:
         """How many rows after a jump are stray: until the clock returns, or few that are out of order or far off."""
         returned = ~self._is_jump(t - self.last)
         if returned.any():
@@ -98,8 +99,8 @@ class StrayTimes:
             return 0
         if alone < len(t):
             return alone if t[0] < self.last or t[alone] < t[alone - 1] else 0
-        return alone if final and alone < self.count and self._is_far(t[0]) else 0
+        return alone if final and alone < self.count and self._is_far_from_recording(t[0]) else 0
 
-    def _is_far(self, t: float) -> bool:
+    def _is_far_from_recording(self, t: float) -> bool:
         """Whether few rows at an end are no part of the rest: out of order, or a thousand steps away."""
         return bool(t < self.last or t - self.last > 1000.0 * self.step)

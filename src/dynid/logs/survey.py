@@ -106,7 +106,7 @@ def flicker_range(q: Array) -> Array:
     return np.asarray(np.minimum(5.0 * np.where(steps > 0.0, steps, np.inf).min(axis=0), 6.0 * STANDING))
 
 
-def _speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
+def _typical_speeds(samples: Samples, revolute: NDArray[np.bool_]) -> Array:
     """Typical speed (n,) of every joint that moves: by means over stretches of time, 0 where it stands.
 
     An encoder that flickers at standstill moves no joint.
@@ -124,7 +124,7 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     """Compare recorded velocities with the slopes of the positions, in joints that move."""
     if samples.v is None or len(samples) <= 20:
         return ()
-    speeds = _speeds(samples, revolute)
+    speeds = _typical_speeds(samples, revolute)
     sizes = np.abs(samples.v[samples.v != 0.0])
     coarse = float(sizes.min()) if len(sizes) else 0.0  # velocities may be rounded; smaller ones are zero then
     wide = max(1, len(samples) // 2000)  # a slope over several samples is not drowned by noise
@@ -135,9 +135,9 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     alike = np.divide(power, norm, out=np.zeros(robot.n), where=norm > 0.0)
     moving = (speeds > 0.0) & (np.ptp(samples.q, axis=0) > 10.0 * np.abs(np.diff(samples.q, axis=0)).mean(axis=0))
     silent = moving & (norm == 0.0) & (speeds > 2.0 * coarse)
-    _refuse_velocities(log, robot, silent, "velocity_all_zero", "zero throughout while the joint moves")
+    _raise_velocity_error(log, robot, silent, "velocity_all_zero", "zero throughout while the joint moves")
     opposite = moving & (alike < -0.95)
-    _refuse_velocities(log, robot, opposite, "velocity_sign", "the slope of its position with the other sign")
+    _raise_velocity_error(log, robot, opposite, "velocity_sign", "the slope of its position with the other sign")
     together = revolute & (speeds > 0.0) & (alike > 0.8)
     if together.any():
         ratio = float(np.median(power[together] / size[together]))
@@ -152,7 +152,7 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     ratio = float(np.median(power[sure] / size[sure])) if sure.any() else 1.0
     if abs(np.log(ratio)) > np.log(2.0):
         what = "{ratio:.3g} times the slope of the positions (units of q, v or t?)"
-        _refuse_velocities(log, robot, sure, "velocity_scale", what, ratio=ratio)
+        _raise_velocity_error(log, robot, sure, "velocity_scale", what, ratio=ratio)
     strange = [robot.joint_names[j] for j in np.flatnonzero((speeds > 0.0) & (alike < 0.3) & (norm > 0.0))]
     smooth = (np.diff(samples.q, axis=0) ** 2).sum(axis=0) < 0.5 * samples.q.var(axis=0) * len(samples)
     if not strange or not smooth.any():
@@ -161,7 +161,8 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     return (Message("velocities_unlike_positions", what, joints=strange),)
 
 
-def _refuse_velocities(log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, **facts: Any) -> None:
+def _raise_velocity_error(log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, **facts: Any) -> None:
+    """Raise where the recorded velocities of some joints are wrong."""
     if which.any():
         raise LogError(
             log.name, code, "the velocity of {joints} is " + what, "leave velocities out with {columns}, or mend it",
@@ -312,7 +313,7 @@ def _raise_no_complete_row(log: Log, samples: Samples, robot: Robot) -> LogError
 def _longest_ordered_run(log: Log, samples: Samples) -> Samples:
     """Rows with increasing time: the longest run between two restarts of the clock."""
     usual = usual_step(samples.t)
-    samples = samples.take(np.flatnonzero(StrayTimes(usual).find(samples.t, final=True)))
+    samples = samples.take(np.flatnonzero(StrayTimes(usual).find_belonging(samples.t, final=True)))
     parts = [part for _, part in split_at_restarts(samples, -np.inf, usual)]
     longest = max(parts, key=len)
     if np.any(np.diff(longest.t) <= 0.0):
@@ -328,6 +329,7 @@ def _longest_ordered_run(log: Log, samples: Samples) -> Samples:
 
 
 def _check_reactions(log: Log, robot: Robot, reaction: Array) -> None:
+    """Raise for forces on the base that do not fit the sensor or are all zero."""
     names = CHANNELS if robot.sensor is None else robot.sensor.channels
     if reaction.shape[1] != len(names):
         raise LogError(

@@ -71,7 +71,7 @@ class Bilinear:
         }
 
 
-def first_factors(problem: Bilinear, factors: Factors) -> Array:
+def initial_drive_factors(problem: Bilinear, factors: Factors) -> Array:
     """Start: each channel alone, whose robot is then its own (k x), is linear in k x, k and f.
 
     Channels that do not show a clear factor so take the one that fits what the others tell of the robot.
@@ -216,7 +216,7 @@ class GainSolution:
     hidden: frozenset[str]
 
 
-def read_gains(p: Array, solved: GainSolution) -> Gains:
+def gains_from_solution(p: Array, solved: GainSolution) -> Gains:
     """Gains are inverse factors."""
     problem, found, unknowns, fixed = solved.problem, solved.found, solved.unknowns, solved.fixed
     runs, solution, k = problem.runs, found.solution, found.k
@@ -240,7 +240,7 @@ def read_gains(p: Array, solved: GainSolution) -> Gains:
         elif own[c] >= 0:
             rows[row, j], rows[row, own[c]], numbers[row] = 1.0 / k[c], -value / k[c] ** 2, value / k[c]
     revealed = np.isfinite(numbers)
-    nrmse = _errors(problem, found, unknowns, fixed)
+    nrmse = _nrmse_per_channel(problem, found, unknowns, fixed)
     joints = runs.state.equation.channel_names
     gains = tuple(Parameter(joint, symbol="", kind="gain", unit="1", joint=joint) for joint in joints)
     fit = runs.common_fit(gains, values, deviations, problem.friction, nrmse)
@@ -272,7 +272,9 @@ def _channels_of_friction(problem: Bilinear, unknowns: Unknowns) -> dict[int, in
     return channels
 
 
-def _errors(problem: Bilinear, found: BilinearSolution, unknowns: Unknowns, fixed: NDArray[np.bool_]) -> Array:
+def _nrmse_per_channel(
+    problem: Bilinear, found: BilinearSolution, unknowns: Unknowns, fixed: NDArray[np.bool_]
+) -> Array:
     """NRMSE per channel over all logs, NaN where no signal was used."""
     factors = total_factors(problem.runs.blocks)
     squares, spread = np.zeros(len(found.k)), np.zeros(len(found.k))

@@ -21,13 +21,13 @@ from dynid.payload.bilinear import (
     Bilinear,
     GainSolution,
     factor_names,
-    first_factors,
-    read_gains,
+    gains_from_solution,
+    initial_drive_factors,
     solve_bilinear,
     solve_robot_with_factors,
 )
 from dynid.payload.gains import Gains
-from dynid.payload.payload import check_load
+from dynid.payload.payload import check_payload_parameters
 from dynid.payload.regrouping import SMALL
 from dynid.payload.two_runs import TwoRuns, add_unknowns, collect_two_runs
 from dynid.robot.robot import Robot
@@ -58,7 +58,7 @@ def identify_gains(
     missing), as `payload_parameters(mass, com, inertia)` gives them. Friction is identified in measured units and given
     in true ones. The other arguments are those of `identify`.
     """
-    p = check_load(payload)
+    p = check_payload_parameters(payload)
     if robot.sensor is not None:  # the spin of declared rotors is known in N m, not in the drives' units
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     options = Options(
@@ -71,29 +71,33 @@ def identify_gains(
         )  # fmt: skip
     if on_progress is not None:
         on_progress("solving", 1.0)
-    options.refuse_idle_offsets(DEFAULT if runs.state.recipe else runs.state.equation.friction)
+    options.refuse_offsets_without_block(DEFAULT if runs.state.recipe else runs.state.equation.friction)
     factors = total_factors(runs.blocks)
     if not runs.state.recipe:
-        return read_gains(p, _solve(runs, p, factors, runs.state.equation.friction, offsets_per_log))
+        return gains_from_solution(
+            p, _solve_with_friction(runs, p, factors, runs.state.equation.friction, offsets_per_log)
+        )
     chosen: tuple[str, ...] = DEFAULT
     for _ in range(ROUNDS):  # the gate needs torques in true units, hence the gains, which need friction
-        solved = _solve(runs, p, factors, chosen, offsets_per_log)
+        solved = _solve_with_friction(runs, p, factors, chosen, offsets_per_log)
         before, chosen = chosen, runs.choose_friction(1.0 / solved.found.k, offsets_per_log=offsets_per_log)
         if set(chosen) == set(before):
             break
     else:
-        solved = _solve(runs, p, factors, chosen, offsets_per_log)
-    return read_gains(p, solved)
+        solved = _solve_with_friction(runs, p, factors, chosen, offsets_per_log)
+    return gains_from_solution(p, solved)
 
 
-def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool) -> GainSolution:
+def _solve_with_friction(
+    runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool
+) -> GainSolution:
     """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
-    problem = _build_problem(runs, p, friction, offsets_per_log)
-    k = first_factors(problem, factors)
+    problem = _build_bilinear_problem(runs, p, friction, offsets_per_log)
+    k = initial_drive_factors(problem, factors)
     start = solve_robot_with_factors(problem, factors, k)
     place = problem.unknowns.place[0, : len(problem.load)]
     x = np.where(place >= 0, start.values[np.maximum(place, 0)], 0.0)
-    unknowns = _with_factors(problem)
+    unknowns = _unknowns_with_factors(problem)
     constraints = runs.zero_constraints(unknowns)
     structure = _structural_regrouping(problem, unknowns, x, k, constraints)
     reduced = unknowns.without([j for j in range(len(unknowns)) if j not in structure.kept])
@@ -105,7 +109,7 @@ def _solve(runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...],
     return GainSolution(problem, found, reduced, fixed, hidden)
 
 
-def _build_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
+def _build_bilinear_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
     equation = runs.state.equation
     load = np.zeros(equation.rigid_count)
     load[: equation.base_count] = runs.K @ p
@@ -113,7 +117,7 @@ def _build_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_p
     return Bilinear(runs, load, unknowns, friction)
 
 
-def _with_factors(problem: Bilinear) -> Unknowns:
+def _unknowns_with_factors(problem: Bilinear) -> Unknowns:
     """Unknowns of robot and friction, then one factor per channel."""
     names, logs = factor_names(problem), problem.runs.state.logs
     place = np.tile(np.arange(len(names)), (logs, 1))

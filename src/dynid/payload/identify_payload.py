@@ -10,7 +10,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, USABLE_MEAN
 from dynid.estimation.identify import Logs
-from dynid.estimation.inference.jackknife import gain_shifts, jackknife
+from dynid.estimation.inference.jackknife import jackknife, sensitivity_shifts
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, Factors, solve
@@ -18,7 +18,7 @@ from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
 from dynid.payload.payload import Payload
-from dynid.payload.regrouping import compose_regroupings, read_payload
+from dynid.payload.regrouping import compose_regroupings, find_identifiable_payload
 from dynid.payload.two_runs import TwoRuns, add_unknowns, collect_two_runs, payload_names, rewrite_blocks
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -54,8 +54,8 @@ def identify_payload(
     if on_progress is not None:
         on_progress("solving", 1.0)
     blocks_of_friction = runs.choose_friction(offsets_per_log=offsets_per_log)
-    options.refuse_idle_offsets(blocks_of_friction)
-    unknowns = _with_payload(runs, blocks_of_friction, offsets_per_log)
+    options.refuse_offsets_without_block(blocks_of_friction)
+    unknowns = _unknowns_with_payload(runs, blocks_of_friction, offsets_per_log)
     constraints = runs.zero_constraints(unknowns)
     blocks = rewrite_blocks(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))
     factors = total_factors(blocks)
@@ -70,10 +70,10 @@ def identify_payload(
     to_base = np.zeros((equation.base_count, len(unknowns) - 10))
     place = unknowns.place[0, : equation.base_count]
     to_base[np.flatnonzero(place >= 0), place[place >= 0]] = 1.0
-    reading = read_payload(unknowns.names, regrouping, equation, to_base, runs.K, runs.posture)
+    reading = find_identifiable_payload(unknowns.names, regrouping, equation, to_base, runs.K, runs.posture)
     kept = range(len(reduced)) if solution.regrouping is None else solution.regrouping.kept
     chosen = [list(kept)[row] for row in reading.places]
-    shifts = gain_shifts(equation, reduced, solution, factors)
+    shifts = sensitivity_shifts(equation, reduced, solution, factors)
     covariance = (solution.covariance if deviations is None else deviations.covariance) + shifts.T @ shifts
     nrmse = nrmse_per_channel(reduced, solution.values, factors)
     fit = runs.common_fit(reading.names, solution.values[chosen], deviations, blocks_of_friction, nrmse)
@@ -115,7 +115,7 @@ def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     return tuple(warnings)
 
 
-def _with_payload(runs: TwoRuns, friction: tuple[str, ...], offsets_per_log: bool) -> Unknowns:
+def _unknowns_with_payload(runs: TwoRuns, friction: tuple[str, ...], offsets_per_log: bool) -> Unknowns:
     """Unknowns of the robot, then the payload's ten, which only loaded logs have."""
     state = runs.state
     unknowns = Unknowns.of(state.equation, friction, state.logs, offsets_per_log=offsets_per_log)

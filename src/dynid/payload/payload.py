@@ -182,7 +182,7 @@ class Payload(ResultWithFit):
     @cached_property
     def warnings(self) -> tuple[Message, ...]:
         """What must be read."""
-        return (*self.unknown, *self._not_a_body(), *self.doubts)
+        return (*self.unknown, *self._impossible_body_warnings(), *self.doubts)
 
     @property
     def unknown(self) -> tuple[Message, ...]:
@@ -196,7 +196,7 @@ class Payload(ResultWithFit):
             for (why, remedy), names in alike.items()
         )
 
-    def _not_a_body(self) -> tuple[Message, ...]:
+    def _impossible_body_warnings(self) -> tuple[Message, ...]:
         """Say in words why no body can have these values, where they are wrong by more than their intervals."""
         p, half = self.parameters, self.quantile * np.sqrt(np.diag(self.parameter_covariance))
         told = [
@@ -319,10 +319,10 @@ def payload_parameters(mass: float, com: Sequence[float] | Array, inertia: objec
         J = inertia_matrix(J) if J.ndim == 1 else J
         if not np.allclose(J, J.T, rtol=1e-9, atol=1e-12):
             raise IdentificationError("inertia_not_symmetric", "the inertia of the payload must be a symmetric matrix")
-    return check_load(from_body(Body(float(m), c, J)))
+    return check_payload_parameters(from_body(Body(float(m), c, J)))
 
 
-def check_load(parameters: object) -> Array:
+def check_payload_parameters(parameters: object) -> Array:
     """Ten standard parameters that a body can have."""
     p = _check_numbers("parameters", parameters, (10,))
     if p[9] <= 0.0:

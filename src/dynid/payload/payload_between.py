@@ -11,7 +11,7 @@ from dynid.estimation.identification import Identification
 from dynid.identifiability.numeric import find_by_qr
 from dynid.messages import Message, Wording
 from dynid.payload.payload import Fit, Payload
-from dynid.payload.regrouping import read_payload
+from dynid.payload.regrouping import find_identifiable_payload
 from dynid.payload.two_runs import find_carrier, known_zeros_of_link, payload_names
 from dynid.robot.inertia import SYMBOLS
 from dynid.robot.parameter import Parameter
@@ -45,11 +45,11 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     rows, weights, values, covariances, shifts = [], [], [], [], []
     without, with_it = (hidden_offsets(result) for result in (unloaded, loaded))
     for result, carries in ((unloaded, False), (loaded, True)):
-        chosen, B, C = _regrouping(result)  # a plate's offsets are each run's own
+        chosen, B, C = _base_parameter_regrouping(result)  # a plate's offsets are each run's own
         nothing = np.zeros((len(B), len(without if carries else with_it)))
         own = [nothing, C] if carries else [C, nothing]
         rows.append(np.column_stack([B, *own, B @ E if carries else np.zeros((len(B), 10))]))
-        weights.append(_half_information(result, chosen))
+        weights.append(_square_root_information(result, chosen))
         values.append(result.values[chosen])
         scatter = result.covariance - result.systematic.T @ result.systematic
         covariances.append(scatter[np.ix_(chosen, chosen)])
@@ -70,7 +70,7 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
     spread = G @ scipy.linalg.block_diag(*covariances) @ G.T + common.T @ common
     M = loaded.equation.base.matrix[:, : len(E)]
     to_base = np.column_stack([M, np.zeros((len(M), len(runs)))])
-    reading = read_payload(names, regrouping, loaded.equation, to_base, M @ E, None)
+    reading = find_identifiable_payload(names, regrouping, loaded.equation, to_base, M @ E, None)
     lost = tuple(item for item in reading.lost if item.name not in zeros)
     told = [Message(
         "payload_zeros_assumed", "taken to be 0 of the payload, because '{robot}' says so of link {link}: {parameters}",
@@ -129,7 +129,7 @@ def _check_same_robot(one: Robot, other: Robot) -> None:
         )  # fmt: skip
 
 
-def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
+def _base_parameter_regrouping(result: Identification) -> tuple[list[int], Array, Array]:
     """Places of the base parameters in a result, and B (places, standard parameters): what each of them stands for.
 
     And C (places, lost offsets): what they hold of a force plate's offsets.
@@ -143,13 +143,13 @@ def _regrouping(result: Identification) -> tuple[list[int], Array, Array]:
                 "identify again with this version of dynid", parameter=item.name,
             )  # fmt: skip
 
-    def held(name: Parameter) -> Array:
+    def coefficients_of(name: Parameter) -> Array:
         """How the chosen parameters hold a base parameter or an offset."""
         shares = result.joined.get(name, {name: 1.0})
         return np.array([shares.get(result.names[k], 0.0) for k in chosen])
 
-    H = np.column_stack([held(name) for name in base.names])
-    C = np.array([held(name) for name in hidden_offsets(result)]).reshape(-1, len(chosen)).T
+    H = np.column_stack([coefficients_of(name) for name in base.names])
+    C = np.array([coefficients_of(name) for name in hidden_offsets(result)]).reshape(-1, len(chosen)).T
     return chosen, H @ base.matrix[:, : len(result.robot.parameter_names)], C
 
 
@@ -158,7 +158,7 @@ def hidden_offsets(result: Identification) -> tuple[Parameter, ...]:
     return tuple(name for name in result.joined if name.kind == "offset")
 
 
-def _half_information(result: Identification, chosen: list[int]) -> Array:
+def _square_root_information(result: Identification, chosen: list[int]) -> Array:
     """U with U'U the inverse of the white covariance of some parameters; scaled identity where it is singular.
 
     The jackknife's own covariance has at most as many directions as there were blocks: it weighs nothing.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_what_is_seen, revealing_motion
+from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_what_is_seen, find_revealing_motion
 from dynid.estimation.regression.equation import Equation
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Message
@@ -19,7 +19,7 @@ SMALL = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
+class IdentifiablePayload:
     """Names, units and places (among the kept unknowns) of what the data determine; lost: the rest."""
 
     names: tuple[Parameter, ...]
@@ -35,20 +35,20 @@ def compose_regroupings(first: Regrouping, second: Regrouping | None) -> Regroup
     return Regrouping(tuple(first.kept[k] for k in second.kept), second.matrix @ first.matrix)
 
 
-def read_payload(
+def find_identifiable_payload(
     names: Sequence[Parameter],
     regrouping: Regrouping,
     equation: Equation,
     to_base: Array,
     K: Array,
     posture: Array | None,
-) -> Reading:
+) -> IdentifiablePayload:
     """Unknowns are the robot's, then ten of the payload; to_base (base, robot's): how those make base parameters.
 
     posture (n,): around which motions are tried, to name one that would show what is lost.
     """
     before = len(names) - 10
-    kept, M = regrouping.kept, _drop_rounding(regrouping.matrix)
+    kept, M = regrouping.kept, _drop_rounding_shares(regrouping.matrix)
     sums, units, places, lost = [], [], [], []
     for row, k in enumerate(kept):
         if k < before:
@@ -74,10 +74,10 @@ def read_payload(
         remedy = _find_remedy(equation, without + K @ direction[before:], without, posture)
         shares = tuple((name, share) for share, name in terms)
         lost.append(Unidentifiable(names[k], describe_what_is_seen(terms, names[k]), remedy, shares))
-    return Reading(tuple(sums), tuple(units), places, tuple(lost))
+    return IdentifiablePayload(tuple(sums), tuple(units), places, tuple(lost))
 
 
-def _drop_rounding(matrix: Array) -> Array:
+def _drop_rounding_shares(matrix: Array) -> Array:
     """Leave out shares that are rounding."""
     largest = np.abs(matrix).max(axis=0, initial=0.0)
     return np.where(np.abs(matrix) > SMALL * largest, matrix, 0.0)
@@ -96,5 +96,5 @@ def _find_remedy(equation: Equation, loaded: Array, unloaded: Array, posture: Ar
         return Message("move_more_joints", "record motions that move more joints, with and without the payload")
     which, rigid = ("with", loaded) if np.abs(loaded).max() > 1e-9 * size else ("without", unloaded)
     padded = np.concatenate([rigid, np.zeros(equation.rigid_count - len(rigid))])
-    motion = revealing_motion(equation, padded, posture)
+    motion = find_revealing_motion(equation, padded, posture)
     return Message(motion.code, "{motion} in the logs {which} the payload", **motion.facts, motion=motion, which=which)

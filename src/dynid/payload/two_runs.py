@@ -17,9 +17,9 @@ from dynid.estimation.accumulate.state import State
 from dynid.estimation.identification import NORMAL
 from dynid.estimation.identify import Logs, open_logs
 from dynid.estimation.inference.jackknife import Jackknife
-from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_blocks
+from dynid.estimation.inference.selection import DEFAULT, OPTIONAL, choose_friction_blocks
 from dynid.estimation.options import Options
-from dynid.estimation.regression.structure import held_rows, standing_joints
+from dynid.estimation.regression.structure import random_rows_with_held_joints, standing_joints
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Constraints, build_constraints, solve
 from dynid.identifiability.parameters import BaseParameters
@@ -55,7 +55,7 @@ def find_carrier(robot: Robot, link: str | None) -> int:
     return found[0]
 
 
-def free_known_zeros(robot: Robot, carrier: int) -> Robot:
+def without_known_zeros_at(robot: Robot, carrier: int) -> Robot:
     """Return the robot without known zeros at the link that carries: what is zero of a link need not be of a load."""
     links = list(robot.links)
     links[carrier] = replace(links[carrier], zero=links[carrier].zero - set(SYMBOLS))
@@ -154,7 +154,7 @@ class TwoRuns:
         first = Unknowns.of(equation, DEFAULT, self.unloaded, offsets_per_log=offsets_per_log)
         noise = solve(first, total_factors(blocks)).noise
         optional = tuple(name for name in OPTIONAL if name != REFUSED)
-        return choose_blocks(
+        return choose_friction_blocks(
             equation, blocks, noise, logs=self.unloaded, offsets_per_log=offsets_per_log, optional=optional
         )[0]
 
@@ -164,7 +164,7 @@ class TwoRuns:
         None where a closed loop cannot close so: then the data decide alone.
         """
         try:
-            rows = held_rows(self.state, unknowns)
+            rows = random_rows_with_held_joints(self.state, unknowns)
         except LoopError:
             return None
         scalar = self.state.equation.options.is_scalar
@@ -200,14 +200,14 @@ def collect_two_runs(
             robot=robot.name, unknown=list(robot.unknown),
         )  # fmt: skip
     carrier = find_carrier(robot, link)
-    free = free_known_zeros(robot, carrier)
+    free = without_known_zeros_at(robot, carrier)
     options = options.resolve(free)
     if REFUSED in (options.blocks or ()):
         raise IdentificationError(
             "load_friction_with_payload", "friction block '{block}' grows with the torque of the payload",
             "leave it out here", block=REFUSED,
         )  # fmt: skip
-    _check_different(loaded, unloaded)
+    _refuse_same_logs(loaded, unloaded)
     without, carrying = _open_payload_logs(robot, unloaded, "without"), _open_payload_logs(robot, loaded, "with")
     state = collect_logs(free, (*without, *carrying), options, torques=False, on_progress=on_progress)
     for repeat in state.repeats:
@@ -291,12 +291,15 @@ def _open_payload_logs(robot: Robot, logs: Logs, which: str) -> tuple[Log, ...]:
     return open_logs(robot, logs)
 
 
-def _check_different(loaded: Logs, unloaded: Logs) -> None:
-    def marks(logs: Logs) -> set[object]:
+def _refuse_same_logs(loaded: Logs, unloaded: Logs) -> None:
+    """Raise where a log is given both with and without the payload."""
+
+    def log_identities(logs: Logs) -> set[object]:
+        """Files' paths, and objects of logs in memory."""
         several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
         return {id(log) if isinstance(log, Log) else Path(log).absolute() for log in several}
 
-    if marks(loaded) & marks(unloaded):
+    if log_identities(loaded) & log_identities(unloaded):
         raise IdentificationError(
             "loaded_equals_unloaded", "the same log is given with and without the payload",
             "use a run with and one without",

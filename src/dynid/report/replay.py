@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dynid.dynamics.friction import STOP
 from dynid.errors import LogError
-from dynid.estimation.accumulate.logs import treat_like
+from dynid.estimation.accumulate.logs import treatment_like
 from dynid.estimation.identification import Identification
 from dynid.estimation.regression.equation import ChannelColumns, Equation
-from dynid.estimation.regression.rows import Rows, rows_of
+from dynid.estimation.regression.rows import Rows, rows_of_log
 from dynid.logs.cutoff import spectrum
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
@@ -208,7 +208,7 @@ def _treatment(result: Identification, log: Log, seen: Survey) -> Treatment:
             log.name, "sampling_below_cutoff", "its {rate:.4g} Hz are too slow for the result's cut-off of "
             "{cutoff:.4g} Hz", rate=seen.rate, cutoff=result.cutoff,
         )  # fmt: skip
-    return treat_like(seen, result.cutoff, result.delay)
+    return treatment_like(seen, result.cutoff, result.delay)
 
 
 def _replay_log(
@@ -221,7 +221,7 @@ def _replay_log(
     C = len(equation.channels)
     curves = Envelope(3 * C, int(np.clip(POINTS / (C * max(1, pages)), 100, 500)))
     gauge = _ReplaySums(equation, column_values(result, min(number, len(result.factors) - 1)))
-    for rows in rows_of(equation, log, number=number, seen=seen, treatment=treatment, found=found):
+    for rows in rows_of_log(equation, log, number=number, seen=seen, treatment=treatment, found=found):
         measured, predicted = gauge.add(rows)
         curves.add(rows.t, np.concatenate([measured, predicted, measured - predicted], axis=1), rows.segment)
         if on_progress is not None:

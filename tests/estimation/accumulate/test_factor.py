@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.estimation.accumulate.factor import ChannelFactor, merge
+from dynid.estimation.accumulate.factor import ChannelFactor, merge_factors
 from dynid.robot.transform import Array
 from frictions import PLAIN, log_of, torque, with_friction
 from robots import random_motion, random_tree
@@ -33,10 +33,10 @@ def test_merging_is_associative_and_commutative(sizes: tuple[int, int, int]) -> 
     a, b, c = (ChannelFactor.of(random_rows(size, 8, seed)) for seed, size in enumerate(sizes))
     whole = ChannelFactor.of(np.concatenate([random_rows(size, 8, seed) for seed, size in enumerate(sizes)]))
     for factor in (
-        merge([a, b, c]),
-        merge([merge([a, b]), c]),
-        merge([a, merge([b, c])]),
-        merge([c, b, a]),
+        merge_factors([a, b, c]),
+        merge_factors([merge_factors([a, b]), c]),
+        merge_factors([a, merge_factors([b, c])]),
+        merge_factors([c, b, a]),
     ):
         same(factor, whole)
         assert len(factor.R) <= 8 or len(factor.R) <= sum(sizes)
@@ -45,7 +45,7 @@ def test_merging_is_associative_and_commutative(sizes: tuple[int, int, int]) -> 
 def test_a_hundred_pieces_are_the_whole() -> None:
     rows = random_rows(5000, 12)
     bounds = np.sort(np.random.default_rng(1).integers(0, len(rows), 99))
-    same(merge([ChannelFactor.of(part) for part in np.split(rows, bounds)]), ChannelFactor.of(rows))
+    same(merge_factors([ChannelFactor.of(part) for part in np.split(rows, bounds)]), ChannelFactor.of(rows))
 
 
 def test_squares_of_the_residual_are_the_sum_over_rows() -> None:

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.errors import IdentificationError, LogError
-from dynid.logs.content import KEPT, Content, Marking
+from dynid.logs.content import KEPT, Content, ContentMarker
 from dynid.logs.log import Samples
 from dynid.storage.files import hash_file
 from fourier import fourier_motion
@@ -203,7 +203,7 @@ def test_the_hash_is_that_of_the_samples_that_were_used(tmp_path: Path) -> None:
 
 
 def content(q: np.ndarray, tau: np.ndarray, rows: int = 1000) -> Content:
-    marking = Marking()
+    marking = ContentMarker()
     samples = Samples(np.arange(len(q)) / 100.0, q, None, None, tau)
     for start in range(0, len(q), rows):
         marking.add(samples.take(slice(start, start + rows)))

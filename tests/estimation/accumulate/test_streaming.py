@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.rows import rows_of
+from dynid.estimation.regression.rows import rows_of_log
 from dynid.logs import segments as module
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
@@ -53,7 +53,7 @@ def rows(log: Log, treatment: Treatment) -> dict[str, np.ndarray]:
     found = Findings("x", 200.0)
     parts = [  # unfiltered rows are valid until the next ones
         replace(part, wide=part.wide.copy())
-        for part in rows_of(EQUATION, log, number=0, seen=survey(log, ROBOT), treatment=treatment, found=found)
+        for part in rows_of_log(EQUATION, log, number=0, seen=survey(log, ROBOT), treatment=treatment, found=found)
     ]
     assert parts
     return {name: np.concatenate([getattr(part, name) for part in parts]) for name in NAMES}

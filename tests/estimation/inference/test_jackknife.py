@@ -11,7 +11,7 @@ import dynid
 from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.inference.jackknife import grouped, jackknife
+from dynid.estimation.inference.jackknife import group_blocks, jackknife
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution, solve
@@ -43,7 +43,7 @@ def test_shifts_are_those_of_refits(most: int) -> None:
     assert found is not None
     W = plain_matrix(robot, motion, unknowns.names) / solution.noise[:, None]
     y = tau / solution.noise
-    groups = grouped(state.blocks, most)
+    groups = group_blocks(state.blocks, most)
     assert found.groups == len(groups) == min(most, len(state.blocks))
     shifts = []
     for group in groups:
@@ -70,7 +70,7 @@ def test_shifts_are_those_of_refits(most: int) -> None:
 def test_every_block_is_in_one_group() -> None:
     state, *_ = solved(*case())
     for most in (1, 3, 5, 7, 128):
-        groups = grouped(state.blocks, most)
+        groups = group_blocks(state.blocks, most)
         assert [block for group in groups for block in group] == list(state.blocks)
         fewest = len(state.blocks) // len(groups)
         assert {len(group) for group in groups} <= {fewest, fewest + 1}

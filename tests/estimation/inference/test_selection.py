@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.inference.cross_validation import Folds
-from dynid.estimation.inference.jackknife import grouped
-from dynid.estimation.inference.selection import DEFAULT, GAIN, OPTIONAL, choose_blocks
+from dynid.estimation.inference.jackknife import group_blocks
+from dynid.estimation.inference.selection import DEFAULT, GAIN, OPTIONAL, choose_friction_blocks
 from dynid.estimation.options import Options
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.robot.motion import Motion
@@ -40,14 +40,14 @@ def test_held_out_errors_are_those_of_refits() -> None:
     without = np.array([k for k, name in enumerate(unknowns.names) if not name.startswith("Fc")])
     for chosen in (np.arange(len(unknowns)), without):
         squares = np.zeros(robot.n)
-        for group in grouped(state.blocks, 5):
+        for group in group_blocks(state.blocks, 5):
             out = (motion.t >= group[0].start - 1e-9) & (motion.t <= group[-1].stop + 1e-9)
             rows = (W[~out][:, :, chosen] / noise[:, None]).reshape(-1, len(chosen))
             x, *_ = np.linalg.lstsq(rows, (tau[~out] / noise).ravel(), rcond=None)
             squares += ((tau[out] - W[out][:, :, chosen] @ x) ** 2).sum(axis=0)
         assert_allclose(folds.rmse(folds.errors(chosen)), np.sqrt(squares / len(tau)), rtol=1e-6)
         assert_allclose(folds.nrmse(folds.errors(chosen)), np.sqrt(squares / len(tau)) / tau.std(axis=0), rtol=1e-6)
-    blocks, trials = choose_blocks(
+    blocks, trials = choose_friction_blocks(
         state.equation, state.blocks, noise, logs=1, offsets_per_log=False,
         always=("viscous", "offset"), optional=("coulomb",),
     )  # fmt: skip

@@ -11,7 +11,14 @@ from numpy.testing import assert_allclose
 
 import dynid
 from dynid.errors import IdentificationError, LogError
-from dynid.estimation.solve.robust import LISTED, Tally, _Pieces, glitch_limit, robust_scale, without_glitches
+from dynid.estimation.solve.robust import (
+    LISTED,
+    OutlierTally,
+    _PieceCollector,
+    glitch_limit,
+    interpolate_glitches,
+    robust_scale,
+)
 from dynid.logs.log import Log
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -217,10 +224,10 @@ def test_glitches_are_interpolated() -> None:
     q = np.column_stack([np.sin(t), np.cos(t)])
     wrong = q.copy()
     wrong[[50, 51, 120], 0] += [0.3, -0.2, 2.0]
-    better, bad = without_glitches(wrong, glitch_limit(wrong))
+    better, bad = interpolate_glitches(wrong, glitch_limit(wrong))
     assert bad[[50, 51, 120]].all()
     assert_allclose(better, q, atol=1e-6)
-    assert without_glitches(q, glitch_limit(q))[0] is q
+    assert interpolate_glitches(q, glitch_limit(q))[0] is q
 
 
 def test_irregular_times_and_several_logs() -> None:
@@ -262,15 +269,15 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
             reads[0] += 1
             return super().chunks(rows)
 
-    add = _Pieces.add
+    add = _PieceCollector.add
 
-    def watched(self: _Pieces, *args: Any, **named: Any) -> None:
+    def watched(self: _PieceCollector, *args: Any, **named: Any) -> None:
         add(self, *args, **named)
         most[0] = max(most[0], sum(piece.wide.nbytes for piece in self.kept))
 
     monkeypatch.setattr("dynid.logs.log.SMALL", 0)
     monkeypatch.setattr("dynid.estimation.solve.robust.KEPT_BYTES", 6_000_000)
-    monkeypatch.setattr(_Pieces, "add", watched)
+    monkeypatch.setattr(_PieceCollector, "add", watched)
     result = dynid.identify(
         robot_of("puma560"), Log.of(Counted(log._all_samples, 4096)), friction=PLAIN, validate=others("thinned"),
         estimator="huber",
@@ -281,7 +288,7 @@ def test_logs_are_read_a_few_times_in_bounded_memory(monkeypatch: pytest.MonkeyP
 
 
 def test_contacts_are_told_in_bounded_memory() -> None:
-    tally, t = Tally(2), np.arange(10_000) / 10.0
+    tally, t = OutlierTally(2), np.arange(10_000) / 10.0
     good = np.ones((len(t), 2), dtype=np.bool_)
     good[::100, 1] = False
     for part in np.split(np.arange(len(t)), 100):

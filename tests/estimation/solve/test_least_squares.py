@@ -176,7 +176,7 @@ def test_wrong_knowledge_shows_in_the_validation() -> None:
 
 
 def test_held_out_errors_are_those_of_refits_under_the_constraints() -> None:
-    from dynid.estimation.inference.jackknife import grouped
+    from dynid.estimation.inference.jackknife import group_blocks
 
     robot, motion, tau = noisy()
     result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN, known={"Fv1": 4.0})
@@ -188,7 +188,7 @@ def test_held_out_errors_are_those_of_refits_under_the_constraints() -> None:
     C = np.zeros((1, len(result.names)))
     C[0, result.names.index("Fv1")] = 1.0
     squares = np.zeros(robot.n)
-    for group in grouped(state.blocks, 5):
+    for group in group_blocks(state.blocks, 5):
         out = (motion.t >= group[0].start - 1e-9) & (motion.t <= group[-1].stop + 1e-9)
         rows = W[~out].reshape(-1, W.shape[2])
         x = kkt(rows, tau[~out].ravel(), np.tile(result.noise, int((~out).sum())), C, np.array([4.0]))

@@ -15,7 +15,7 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
-from dynid.estimation.solve.recursive import Levels, levels_of, solve_recursively
+from dynid.estimation.solve.recursive import Levels, levels_from_rows, solve_recursively
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
@@ -196,7 +196,7 @@ def published(windows: tuple[tuple[float, float], ...], motion: tuple[Array, Arr
         ChannelFactor.of(np.column_stack([rows[:, c][:, columns], rows[:, c] @ X])) for c, columns in enumerate(COLUMNS)
     )
     seen = rows_of(tuple((0.3 * k, 0.3 * k + 0.2) for k in range(12)), GENERAL)
-    levels = levels_of(NAMES, ("1", "2", "3", "4"), (0, 1, 2, 3), [seen[:, c] for c in range(4)])
+    levels = levels_from_rows(NAMES, ("1", "2", "3", "4"), (0, 1, 2, 3), [seen[:, c] for c in range(4)])
     return unknowns, {0: factors}, levels
 
 

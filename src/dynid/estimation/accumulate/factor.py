@@ -72,7 +72,7 @@ class Block:
     noise: tuple[ChannelFactor, ...] = ()
 
 
-def merge(factors: Sequence[ChannelFactor]) -> ChannelFactor:
+def merge_factors(factors: Sequence[ChannelFactor]) -> ChannelFactor:
     """Stack factors and triangularise again: order does not matter."""
     if len(factors) == 1:
         return factors[0]
@@ -95,6 +95,7 @@ def triangularise(rows: Array) -> Array:
 
 @cache
 def _upper_mask(size: int) -> Array:
+    """Matrix of ones on and above the diagonal."""
     return freeze(np.triu(np.ones((size, size))))
 
 

@@ -16,7 +16,7 @@ from dynid.estimation.options import PERIODS, Options
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import solve
-from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, smooth_survey
+from dynid.estimation.solve.robust import OutlierModel, fit_outlier_model, survey_without_glitches
 from dynid.logs.cutoff import LEAST, CutoffChoice, LoopNoise, choose_cutoff, loop_noise
 from dynid.logs.filtering import Treatment
 from dynid.logs.log import ArraySource, Log
@@ -43,16 +43,17 @@ EXACT_ROWS = 8
 MEMORYLESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "spring", "sine", "sine2")
 
 
-def explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> bool:
-    """Look at some samples of every log, spread over what was seen of it."""
+def is_explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> bool:
+    """Whether the equation explains the measured torques of every log without noise, by some of its samples."""
     if equation.options.is_integral or equation.options.model == "power":
         return False
     if not set(equation.friction) <= set(MEMORYLESS):
         return False
-    return all(_explains_exactly(equation, s) for s in surveys)
+    return all(_is_log_explained_exactly(equation, s) for s in surveys)
 
 
-def _explains_exactly(equation: Equation, seen: Survey) -> bool:
+def _is_log_explained_exactly(equation: Equation, seen: Survey) -> bool:
+    """The same for one log: least squares on samples spread over its survey leaves nothing."""
     x = seen.samples
     if x.v is None or x.a is None:
         return False
@@ -93,11 +94,11 @@ def collect_logs(
     joints = options.joint_indices(robot)
     surveys = tuple(survey(log, robot, measured=options.channels, joints=joints) for log in logs)
     if options.is_robust:
-        surveys = tuple(map(smooth_survey, surveys))
+        surveys = tuple(map(survey_without_glitches, surveys))
     _refuse_standstill(robot, logs, surveys)
     choices = [choose_cutoff(s) for s in surveys]
     treatments, reason = choose_treatments(surveys, choices, options)
-    options = _with_window(options, choices, treatments)
+    options = _with_default_window(options, choices, treatments)
     span = np.max([s.samples.q.max(axis=0) - s.samples.q.min(axis=0) for s in surveys], axis=0)
     equation = Equation.of(
         robot,
@@ -106,9 +107,9 @@ def collect_logs(
         scale=joint_scales(robot, span),
         transmission=_common_transmission(logs, robot),
     )
-    if options.cutoff is None and treatments[0].cutoff is not None and explained_exactly(equation, surveys):
+    if options.cutoff is None and treatments[0].cutoff is not None and is_explained_exactly(equation, surveys):
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
-        treatments = tuple(_unfiltered(s, options.delay) for s in surveys)
+        treatments = tuple(_unfiltered_treatment(s, options.delay) for s in surveys)
     length = block_length(surveys, options)
     outliers = None
     if options.is_robust:
@@ -118,18 +119,18 @@ def collect_logs(
     state = State(equation, treatments[0].cutoff, reason, options.delay, options.blocks is None, motion_noise=noise)
     if options.blocks is None or "load" in equation.friction:
         equation = _with_first_estimate(state, logs, surveys, treatments, block=length, outliers=outliers)
-        outliers = None if outliers is None else outliers.restarted()
+        outliers = None if outliers is None else outliers.with_empty_tally()
     state = replace(state, equation=equation, outliers=outliers)
     progress = _sample_progress(on_progress, "reading")
     state = accumulate(state, logs, surveys, treatments, block=length, on_samples=progress, outliers=outliers)
     state = drop_repeated_samples(state)
     unsure = max(choice.unsure for choice in choices)
-    state = replace(state, loop=state.of_logs_left(_loop_noise(surveys, treatments)), noise_unsure=unsure)
+    state = replace(state, loop=state.items_of_remaining_logs(_loop_noise(surveys, treatments)), noise_unsure=unsure)
     of_torques = equation.torque_equation() if torques and all(map(_has_torques, logs, surveys)) else None
     if of_torques is None:
         return state
     progress = _sample_progress(on_progress, "reading torques")
-    outliers = None if outliers is None else outliers.restarted()
+    outliers = None if outliers is None else outliers.with_empty_tally()
     rows = accumulate(
         replace(state, equation=of_torques), logs, surveys, treatments,
         block=length, on_samples=progress, outliers=outliers,
@@ -161,12 +162,12 @@ def collect_torques_like(state: State, logs: Sequence[Log], *, outliers: Outlier
     surveys = [survey(log, state.equation.robot, measured=(), joints=state.equation.joints) for log in logs]
     if not all(map(_has_torques, logs, surveys)):
         return None
-    return collect_like(
-        replace(state, equation=of_torques), logs, outliers=None if outliers is None else outliers.restarted()
+    return collect_logs_like(
+        replace(state, equation=of_torques), logs, outliers=None if outliers is None else outliers.with_empty_tally()
     )
 
 
-def collect_like(
+def collect_logs_like(
     state: State,
     logs: Sequence[Log],
     *,
@@ -182,7 +183,7 @@ def collect_like(
     surveys = tuple(
         survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints) for log in logs
     )
-    treatments = tuple(treat_like(s, state.cutoff, state.delay) for s in surveys)
+    treatments = tuple(treatment_like(s, state.cutoff, state.delay) for s in surveys)
     if validate:
         treatments = tuple(replace(treatment, noise=None) for treatment in treatments)
     progress = _sample_progress(on_progress, "validating")
@@ -225,28 +226,34 @@ def choose_treatments(
                     "{rate:.4g} Hz", "give a lower one", cutoff=cutoff, rate=s.rate,
                 )  # fmt: skip
     elif not all(choice.series for choice in choices):
-        return tuple(_unfiltered(s, options.delay) for s in surveys), choices[0].reason
+        return tuple(_unfiltered_treatment(s, options.delay) for s in surveys), choices[0].reason
     elif complete and options.blocks is not None:
-        return tuple(_unfiltered(s, options.delay) for s in surveys), (
+        return tuple(_unfiltered_treatment(s, options.delay) for s in surveys), (
             "velocities and accelerations are recorded and free of noise: nothing is filtered"
         )
     else:
         best = min(choices, key=lambda choice: choice.cutoff)
         cutoff, reason = best.cutoff, best.reason
     pairs = zip(surveys, choices, strict=True)
-    return tuple(_filtered(s, choice, cutoff, options.delay) for s, choice in pairs), reason
+    return tuple(_filtered_treatment(s, choice, cutoff, options.delay) for s, choice in pairs), reason
 
 
-def treat_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
+def treatment_like(seen: Survey, cutoff: float | None, delay: float) -> Treatment:
     """Treatment of a further log with the cut-off and the delay of those before it."""
-    return _unfiltered(seen, delay) if cutoff is None else _filtered(seen, choose_cutoff(seen), cutoff, delay)
+    return (
+        _unfiltered_treatment(seen, delay)
+        if cutoff is None
+        else _filtered_treatment(seen, choose_cutoff(seen), cutoff, delay)
+    )
 
 
-def _filtered(seen: Survey, choice: CutoffChoice, cutoff: float, delay: float) -> Treatment:
+def _filtered_treatment(seen: Survey, choice: CutoffChoice, cutoff: float, delay: float) -> Treatment:
+    """Treatment that filters a log with this cut-off (Hz)."""
     return Treatment(seen.rate, cutoff, not choice.clean, delay, choice.motion_cutoff(cutoff), noise=choice.sigma)
 
 
-def _unfiltered(seen: Survey, delay: float) -> Treatment:
+def _unfiltered_treatment(seen: Survey, delay: float) -> Treatment:
+    """Treatment of a log as recorded, which needs velocities and accelerations."""
     if seen.samples.v is None or seen.samples.a is None:
         raise IdentificationError(
             "positions_too_rough", "positions jump about from row to row, so velocities and accelerations cannot be "
@@ -281,7 +288,9 @@ def block_length(surveys: tuple[Survey, ...], options: Options) -> float:
     return float(np.clip(total / 12.0, 0.1, max(BLOCK, 2.0 * (options.window or 0.0))))
 
 
-def _with_window(options: Options, choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]) -> Options:
+def _with_default_window(
+    options: Options, choices: Sequence[CutoffChoice], treatments: tuple[Treatment, ...]
+) -> Options:
     """A window from the band of the motion, where none was given, in whole steps of the first log."""
     if not options.is_integral:
         return options
@@ -294,7 +303,7 @@ def _with_window(options: Options, choices: Sequence[CutoffChoice], treatments: 
     if options.window is None:
         band = max(choice.band for choice in choices) or max(choice.cutoff for choice in choices) / LEAST
         options = replace(options, window=PERIODS / band)
-    return replace(options, window=2 * options.half(treatments[0]) / treatments[0].thin_rate)
+    return replace(options, window=2 * options.half_window(treatments[0]) / treatments[0].thin_rate)
 
 
 def _with_first_estimate(
@@ -326,6 +335,7 @@ def _with_first_estimate(
 
 
 def _common_transmission(logs: Sequence[Log], robot: Robot) -> Array | None:
+    """The transmission that all logs share, None where there is none; raise where they differ."""
     couplings = [log.coupling for log in logs if log.coupling is not None]
     if not couplings:
         return None
@@ -349,6 +359,7 @@ def _sample_progress(on_progress: Progress | None, what: str) -> Callable[[int],
     done = [0]
 
     def advance(samples: int) -> None:
+        """Report that further samples were read."""
         done[0] += samples
         on_progress(f"{what}: {done[0]:,} samples", 1.0 - 1.0 / (1.0 + done[0] / 2e5))
 

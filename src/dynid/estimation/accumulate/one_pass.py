@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.errors import LogError
-from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge
+from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.rows import Rows, rows_of
+from dynid.estimation.regression.rows import Rows, rows_of_log
 from dynid.estimation.solve.robust import OutlierModel
 from dynid.logs.filtering import Treatment
 from dynid.logs.findings import Findings
@@ -49,23 +49,23 @@ def accumulate(
     outliers: those of raw torques (see `robust`).
     """
     equation = state.equation
-    collector = _Collector(equation, block)
+    collector = _BlockCollector(equation, block)
     findings = []
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate, notes=list(log.notes))
         collector.begin_log()
         before = 0
-        for rows in rows_of(
+        for rows in rows_of_log(
             equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers
         ):
-            collector.add(rows)
+            collector.add_rows(rows)
             if on_samples is not None:
                 on_samples(found.samples - before)
             before = found.samples
             if most is not None and found.samples >= most:
                 break
         if not collector.end_log() or found.strays.count > max(10.0, 0.2 * found.samples):
-            raise LogError(log.name, _too_short(equation.options, seen, treatment, found))
+            raise LogError(log.name, _explain_too_short(equation.options, seen, treatment, found))
         findings.append(found)
     blocks, settling, kept = tuple(collector.blocks), tuple(collector.settling), tuple(collector.kept)
     return replace(
@@ -74,7 +74,8 @@ def accumulate(
     )  # fmt: skip
 
 
-def _too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> Message:
+def _explain_too_short(options: Options, seen: Survey, treatment: Treatment, found: Findings) -> Message:
+    """Why a log gave no rows, with the remedy."""
     disordered = found.out_of_order + found.strays.count
     if disordered > 0.1 * found.samples:
         return Message(
@@ -83,7 +84,7 @@ def _too_short(options: Options, seen: Survey, treatment: Treatment, found: Find
         )  # fmt: skip
     facts = {"rows": found.samples, "rate": seen.rate, "gaps": found.gaps, "cutoff": treatment.cutoff}
     if options.is_integral:
-        half, samples = options.half(treatment), treatment.shortest + 2 * options.context(treatment)
+        half, samples = options.half_window(treatment), treatment.shortest + 2 * options.context(treatment)
         return Message(
             "no_piece_as_long_as_window", "no piece of it is as long as a window of {window:.2g} s with its "
             "surroundings ({seconds:.2g} s; {rows} rows at {rate:.4g} Hz, {gaps} gaps)",
@@ -99,7 +100,7 @@ def _too_short(options: Options, seen: Survey, treatment: Treatment, found: Find
     )  # fmt: skip
 
 
-class _Collector:
+class _BlockCollector:
     """Blocks under way: rows wait until their block is complete, neighbours merge when blocks become many."""
 
     def __init__(self, equation: Equation, length: float) -> None:
@@ -121,6 +122,7 @@ class _Collector:
         self.has_stops = len(equation.shapes.widths) > 0
 
     def begin_log(self) -> None:
+        """Start the next log: its blocks, and what is known of its rows, are counted from here."""
         self.settling.append(tuple(ChannelFactor.empty(len(c.columns)) for c in self.equation.channels))
         self.first_block = len(self.blocks)
         self.unsettled = {}
@@ -128,34 +130,34 @@ class _Collector:
 
     def end_log(self) -> bool:
         """Close the log; whether it had any rows."""
-        self._close()
-        self._sort_unsettled()
-        self._close_noise()
+        self._close_block()
+        self._drop_unsettled_rows()
+        self._collect_noise_factors()
         found = len(self.blocks) > self.first_block
         if len(self.blocks) > 4 * self.most:  # many logs: at least one block of each remains
             self.blocks = merge_neighbours(self.blocks)
             self.length *= 2.0
         return found
 
-    def add(self, rows: Rows) -> None:
+    def add_rows(self, rows: Rows) -> None:
         """Take the next rows of the log, cut them at the bounds of blocks."""
         if rows.noise is not None:
             self.noise.append(rows.noise)
-        self._keep(rows)
+        self._keep_rows_for_checks(rows)
         if self.key is None or self.key[0] != rows.segment:
-            self._close()
+            self._close_block()
             self.origin = float(rows.t[0])
         number = np.floor((rows.t - self.origin) / self.length).astype(np.int64)
         bounds = [0, *(np.flatnonzero(np.diff(number)) + 1), len(rows.t)]
         for start, stop in itertools.pairwise(bounds):
             key = (rows.segment, int(number[start]))
             if self.key is not None and key != self.key:
-                self._close()
+                self._close_block()
             self.key = key
-            self.waiting.append(_part(rows, slice(start, stop)))
-        self.waiting[-1] = _own(self.waiting[-1])  # the writer of rows uses its memory again
+            self.waiting.append(_slice_rows(rows, slice(start, stop)))
+        self.waiting[-1] = _copy_rows(self.waiting[-1])  # the writer of rows uses its memory again
 
-    def _close(self) -> None:
+    def _close_block(self) -> None:
         """Make a block of the waiting rows."""
         if not self.waiting:
             return
@@ -165,9 +167,10 @@ class _Collector:
         counts = self.waiting[0].good if alone else np.concatenate([rows.good for rows in self.waiting])
         log = len(self.settling) - 1
         t = np.concatenate([rows.t for rows in self.waiting])
-        swings = [rows.swings for rows in self.waiting if rows.swings is not None and len(rows.swings)]
+        parts = [x for x in (rows.acceleration_changes for rows in self.waiting) if x is not None and len(x)]
         factors, unsettled, head, tail, noise = (list[ChannelFactor]() for _ in range(5))
-        ramps = [(head, *_ramp(t - t[0], self.length)), (tail, *_ramp(t[-1] - t, self.length))] if self.noise else []
+        from_ends = ((head, t - t[0]), (tail, t[-1] - t))
+        ramps = [(ramp, *_ramp_weights(s, self.length)) for ramp, s in from_ends] if self.noise else []
         for channel in self.equation.channels:
             rows = channel.row(wide)
             good = channel.settled(settled) if self.has_stops else np.ones(len(wide), dtype=np.bool_)
@@ -178,10 +181,10 @@ class _Collector:
             for ramp, part, shares in ramps:
                 own = slice(None) if every else (good & used)[part]
                 ramp.append(ChannelFactor.of(rows[part][own] * shares[own, None]))
-            if swings:
-                swing = np.concatenate([channel.row(part.reshape(-1, part.shape[2])) for part in swings])
-                share = factors[-1].count / sum(map(len, swings))
-                noise.append(ChannelFactor.of(swing * np.sqrt(share)))
+            if parts:
+                changes = np.concatenate([channel.row(part.reshape(-1, part.shape[2])) for part in parts])
+                share = factors[-1].count / sum(map(len, parts))
+                noise.append(ChannelFactor.of(changes * np.sqrt(share)))
         if any(factor.count for factor in unsettled):
             self.unsettled[len(self.blocks)] = tuple(unsettled)
         start, stop = float(t[0]), float(t[-1])
@@ -194,7 +197,7 @@ class _Collector:
             self.length *= 2.0
             self.key = None
 
-    def _close_noise(self) -> None:
+    def _collect_noise_factors(self) -> None:
         """Factors of the changes by noise, scaled from the rows on which it was tried to all of this log.
 
         With those of the accelerations, which every block has of its own.
@@ -205,23 +208,23 @@ class _Collector:
         for c, channel in enumerate(self.equation.channels):
             total = sum(block.factors[c].count for block in blocks)
             tried = ChannelFactor.of(channel.row(wide) * np.sqrt(total / max(len(wide), 1)))
-            factors.append(merge([tried, *(block.noise[c] for block in blocks if block.noise)]))
+            factors.append(merge_factors([tried, *(block.noise[c] for block in blocks if block.noise)]))
         self.floor.append(tuple(factors))
         self.noise = []
 
-    def _sort_unsettled(self) -> None:
+    def _drop_unsettled_rows(self) -> None:
         """Leave out unsettled rows; where most rows of a joint are such, it never moved: they stay in their blocks."""
         log = len(self.settling) - 1
         settling = list(self.settling[log])
         for c in range(len(settling)):
             settled = sum(block.factors[c].count for block in self.blocks[self.first_block :])
             if sum(factors[c].count for factors in self.unsettled.values()) <= settled:
-                settling[c] = merge([settling[c], *(factors[c] for factors in self.unsettled.values())])
+                settling[c] = merge_factors([settling[c], *(factors[c] for factors in self.unsettled.values())])
                 continue
             for place, unsettled in self.unsettled.items():
                 block = self.blocks[place]
                 own = list(block.factors)
-                own[c] = merge([own[c], unsettled[c]])
+                own[c] = merge_factors([own[c], unsettled[c]])
                 self.blocks[place] = replace(block, factors=tuple(own))
         self.settling[log] = tuple(settling)
 
@@ -232,21 +235,22 @@ class _Collector:
             new = first + (place - first) // 2
             before = merged.get(new)
             merged[new] = (
-                factors if before is None else tuple(merge(pair) for pair in zip(before, factors, strict=True))
+                factors if before is None else tuple(merge_factors(pair) for pair in zip(before, factors, strict=True))
             )
         self.unsettled = merged
 
-    def _keep(self, rows: Rows) -> None:
+    def _keep_rows_for_checks(self, rows: Rows) -> None:
+        """Keep some of the rows, spread over all logs, for checks of the residuals."""
         self.seen += 1
         if self.seen % self.kept_every:
             return
-        self.kept.append(_own(rows))
+        self.kept.append(_copy_rows(rows))
         while len(self.kept) > 1 and sum(r.wide.nbytes for r in self.kept) > KEPT_BYTES:
             self.kept = self.kept[::2]
             self.kept_every *= 2
 
 
-def _ramp(s: Array, length: float) -> tuple[slice, Array]:
+def _ramp_weights(s: Array, length: float) -> tuple[slice, Array]:
     """Rows within the ramp of a block, s (rows,) from its end, and the roots of their shares."""
     near = np.flatnonzero(s < RAMP * length)
     part = slice(int(near[0]), int(near[-1]) + 1)
@@ -261,8 +265,8 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
         left = blocks[k]
         if k + 1 < len(blocks) and blocks[k + 1].log == left.log:
             right = blocks[k + 1]
-            factors = tuple(merge(pair) for pair in zip(left.factors, right.factors, strict=True))
-            noise = tuple(merge(pair) for pair in zip(left.noise, right.noise, strict=False))
+            factors = tuple(merge_factors(pair) for pair in zip(left.factors, right.factors, strict=True))
+            noise = tuple(merge_factors(pair) for pair in zip(left.noise, right.noise, strict=False))
             noise = noise or left.noise or right.noise
             merged.append(Block(left.log, left.start, right.stop, factors, left.head, right.tail, noise))
             k += 2
@@ -272,18 +276,18 @@ def merge_neighbours(blocks: list[Block]) -> list[Block]:
     return merged
 
 
-def _part(rows: Rows, part: slice) -> Rows:
-    swings = None
-    if rows.swings is not None and rows.swung is not None:
-        swings = rows.swings[(rows.swung >= part.start) & (rows.swung < part.stop)]
+def _slice_rows(rows: Rows, part: slice) -> Rows:
+    """Some of the rows, with the changes by noise that belong to them."""
+    changes, at = rows.acceleration_changes, rows.changed_rows
+    inside = None if changes is None or at is None else changes[(at >= part.start) & (at < part.stop)]
     return Rows(
         rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part],
-        rows.good[part], swings=swings,
+        rows.good[part], acceleration_changes=inside,
     )  # fmt: skip
 
 
-def _own(rows: Rows) -> Rows:
-    """A copy that stays."""
+def _copy_rows(rows: Rows) -> Rows:
+    """Rows with memory of their own, as the writer of rows uses its memory again."""
     return replace(rows, wide=rows.wide.copy(), noise=None)
 
 
@@ -291,6 +295,8 @@ def total_factors(blocks: list[Block] | tuple[Block, ...]) -> dict[int, tuple[Ch
     """One factor per channel for every log."""
     logs = sorted({block.log for block in blocks})
     return {
-        log: tuple(merge(list(column)) for column in zip(*(b.factors for b in blocks if b.log == log), strict=True))
+        log: tuple(
+            merge_factors(list(column)) for column in zip(*(b.factors for b in blocks if b.log == log), strict=True)
+        )
         for log in logs
     }

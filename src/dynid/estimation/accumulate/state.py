@@ -25,7 +25,7 @@ from dynid.storage.records import Form, StoredAs, dump, json_text, load, pick
 
 
 @dataclass(frozen=True, slots=True)
-class Repeat:
+class RepeatedSamples:
     """Samples of a log that are in an earlier one too: by number (before zero: of other data) and by name.
 
     share: of the blocks that the log had left; gone: whether it has none now.
@@ -40,7 +40,7 @@ class Repeat:
 
     @property
     def part(self) -> str:
-        """What of the log it is."""
+        """The log's name, with the share of it that is repeated."""
         return self.name if self.share == 1.0 else f"{100.0 * self.share:.0f} % of {self.name}"
 
     @property
@@ -79,7 +79,7 @@ class State:
     findings: tuple[Findings, ...] = ()
     outliers: OutlierModel | None = None
     motion_noise: float = 0.0
-    repeats: tuple[Repeat, ...] = ()
+    repeats: tuple[RepeatedSamples, ...] = ()
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
     loop: tuple[LoopNoise | None, ...] = ()
@@ -91,7 +91,7 @@ class State:
             f"<State of '{robot}' ({self.equation.options.model}): {self.logs} logs, {len(self.blocks)} blocks of time>"
         )
 
-    def of_logs_left(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
+    def items_of_remaining_logs(self, items: tuple[LoopNoise | None, ...]) -> tuple[LoopNoise | None, ...]:
         """Of one item per log those of the logs that still have blocks after `drop_repeated_samples`."""
         gone = {repeat.log for repeat in self.repeats if repeat.gone}
         return tuple(item for log, item in enumerate(items) if log not in gone)
@@ -118,7 +118,7 @@ def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> Stat
 
     Blocks with samples that an earlier log holds, or one of those `before`, are left out; so is a log without any.
     """
-    repeats: list[Repeat] = []
+    repeats: list[RepeatedSamples] = []
     blocks = list(state.blocks)
     for number, found in enumerate(state.findings):
         for place, other in enumerate((*before, *state.findings[:number]), start=-len(before)):
@@ -130,7 +130,7 @@ def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> Stat
             if again:
                 blocks = [block for block in blocks if id(block) not in again]
                 share, gone = len(again) / len(own), len(again) == len(own)
-                repeats.append(Repeat(number, found.log, place, other.log, share, gone))
+                repeats.append(RepeatedSamples(number, found.log, place, other.log, share, gone))
     if not repeats:
         return state
     left = {log: k for k, log in enumerate(sorted({block.log for block in blocks}))}
@@ -193,7 +193,7 @@ def merge_states(states: list[State]) -> State:
     return replace(
         merged, motion_noise=noise, noise_unsure=max(state.noise_unsure for state in states),
         repeats=(*earlier, *merged.repeats), torques=tuple(torques) if all(state.torques for state in states) else (),
-        loop=merged.of_logs_left(loop) if len(loop) == before else (),
+        loop=merged.items_of_remaining_logs(loop) if len(loop) == before else (),
     )  # fmt: skip
 
 
@@ -254,7 +254,7 @@ class StateRecord:
     settling: tuple[tuple[ChannelFactor, ...], ...]
     findings: tuple[StoredFindings, ...]
     motion_noise: float = 0.0
-    repeats: tuple[Repeat, ...] = ()
+    repeats: tuple[RepeatedSamples, ...] = ()
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
     noise_unsure: float = UNSURE
@@ -268,7 +268,7 @@ class StateRecord:
         for factors in (*self.settling, *self.floor):
             _check_columns(self.equation, factors)
         for block in self.blocks:
-            _check_block(self.equation, block)
+            _check_block_columns(self.equation, block)
         beside = self.equation.torque_equation() if self.torques else None
         for block in self.torques:
             if beside is None:
@@ -276,7 +276,7 @@ class StateRecord:
                     "model_without_torques", "model '{model}' has no torques beside it",
                     model=self.equation.options.model,
                 )  # fmt: skip
-            _check_block(beside, block)
+            _check_block_columns(beside, block)
 
 
 StoredState = Annotated[
@@ -290,7 +290,7 @@ StoredState = Annotated[
 ]
 
 
-def _check_block(equation: Equation, block: Block) -> None:
+def _check_block_columns(equation: Equation, block: Block) -> None:
     _check_columns(equation, block.factors)
     for factors in (block.head, block.tail, block.noise):
         if factors:

@@ -100,7 +100,9 @@ class TorqueScale:
     ratio: float
 
 
-def find_scales(equation: Equation, unknowns: Unknowns, values: Array, factors: Factors) -> tuple[TorqueScale, ...]:
+def find_torque_scales(
+    equation: Equation, unknowns: Unknowns, values: Array, factors: Factors
+) -> tuple[TorqueScale, ...]:
     """Ratios of the joints whose torques have the nominal shape; none where these do not agree that the size is off."""
     nominal = _nominal_base_values(equation)
     if nominal is None or equation.options.model not in ("torque", "torque+reaction"):
@@ -149,7 +151,7 @@ SURE = 5.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class PlatePlacement:
     """Shift (3,) of the reference point in m and turn (3,) of the axes in rad, in the plate's axes, with deviations."""
 
     shift: Array
@@ -170,9 +172,9 @@ class Placement:
         return f"{shift} mm away and turned by {turn} degrees (in its own axes)"
 
 
-def find_placement(
+def find_plate_placement(
     equation: Equation, unknowns: Unknowns, solution: Solution, kept: tuple[Rows, ...], inflation: float
-) -> Placement | None:
+) -> PlatePlacement | None:
     """Let the data choose shift and turn; None where not all six channels are there or nothing moves."""
     if set(equation.sensor.channels) != set(CHANNELS) or not equation.base_channels or not kept:
         return None
@@ -208,7 +210,7 @@ def _placement_columns(readings: Array) -> Array:
     return columns
 
 
-def _solve_placement(A: Array, C: Array, e: Array, inflation: float) -> Placement | None:
+def _solve_placement(A: Array, C: Array, e: Array, inflation: float) -> PlatePlacement | None:
     """Least squares for the columns C beside A; what A or the other columns can mimic stays zero."""
     size = np.linalg.norm(A, axis=0)
     Q = np.linalg.qr(A[:, size > 0.0] / size[size > 0.0])[0]
@@ -223,4 +225,4 @@ def _solve_placement(A: Array, C: Array, e: Array, inflation: float) -> Placemen
     found, sigma = np.zeros(6), np.zeros(6)
     found[seen] = inverse @ (U[:, good].T @ e) / left[seen]
     sigma[seen] = np.sqrt(inflation * (inverse**2).sum(axis=1)) / left[seen]
-    return Placement(found[:3], found[3:], sigma[:3], sigma[3:])
+    return PlatePlacement(found[:3], found[3:], sigma[:3], sigma[3:])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.dynamics.friction import STOP
-from dynid.estimation.accumulate.factor import ChannelFactor, merge
+from dynid.estimation.accumulate.factor import ChannelFactor, merge_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
@@ -108,12 +108,13 @@ def _sign_smoothing(t: Array, v: Array, s: float, window: float | None) -> Array
     low, high = np.interp(t - width, t, v), np.interp(t + width, t, v)
     high = np.where(np.abs(high - low) < 1e-3 * s, low + 1e-3 * s, high)
 
-    def integral(x: Array) -> Array:
+    def antiderivative(x: Array) -> Array:
+        """Antiderivative of erf(x / (sqrt(2) s)) - sign(x)."""
         return np.asarray(
             x * erf(x / (np.sqrt(2.0) * s)) + s * np.sqrt(2.0 / np.pi) * np.exp(-0.5 * (x / s) ** 2) - np.abs(x)
         )
 
-    return (integral(high) - integral(low)) / (high - low)
+    return (antiderivative(high) - antiderivative(low)) / (high - low)
 
 
 def predict_with_residuals(equation: Equation, unknowns: Unknowns, values: Array, rows: Rows) -> tuple[Array, Array]:
@@ -205,7 +206,7 @@ def _factors_with_slope(
             own = channel.row(rows.wide)
             y = own[:, -1] if shift == 0.0 else CubicSpline(rows.t, own[:, -1])(rows.t + shift)
             of_log[c].append(ChannelFactor.of(np.column_stack([own[:, :-1], slope[:, c], y])[inside]))
-    return {log: [merge(some) for some in channels] for log, channels in factors.items()}
+    return {log: [merge_factors(some) for some in channels] for log, channels in factors.items()}
 
 
 def _stack_rows_with_slope(

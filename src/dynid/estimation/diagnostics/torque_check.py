@@ -29,7 +29,7 @@ class TorqueCheck:
     blocks: tuple[Block, ...]
     cutoff: float | None
 
-    def held_out(self, groups: Sequence[tuple[Block, ...]], fits: Array, source: str) -> Score | None:
+    def held_out_errors(self, groups: Sequence[tuple[Block, ...]], fits: Array, source: str) -> Score | None:
         """Errors on every stretch of time, predicted by the values (groups, unknowns) found without it."""
         lift = self._torque_map()
         if lift is None:
@@ -39,7 +39,7 @@ class TorqueCheck:
         squares, counts, total, power = (np.zeros(C) for _ in range(4))
         for f, own in enumerate(inside):
             rest = [block for g, others in enumerate(inside) if g != f for block in others]
-            values = lift.values(fits[f], rest)
+            values = lift.torque_values(fits[f], rest)
             for block in own:
                 for c, factor in enumerate(block.factors):
                     squares[c] += factor.residual_squares(lift.unknowns.of_channel(block.log, c, values))
@@ -52,7 +52,7 @@ class TorqueCheck:
         nrmse = rmse / np.where(spread > 0.0, spread, np.nan)
         return Score(rmse, nrmse, nrmse, 0.0, self.cutoff, source, int(every.max()))
 
-    def on_logs(
+    def errors_on_logs(
         self, blocks: tuple[Block, ...], settling: tuple[tuple[ChannelFactor, ...], ...], values: Array, source: str
     ) -> Score | None:
         """Errors on other logs."""
@@ -62,11 +62,12 @@ class TorqueCheck:
         torques = self.equation.torque_equation()
         assert torques is not None
         return score(
-            lift.unknowns, lift.values(values, self.blocks), total_factors(blocks), settling,
+            lift.unknowns, lift.torque_values(values, self.blocks), total_factors(blocks), settling,
             cutoff=self.cutoff, source=source, fitted=False, kinds=torques.kinds,
         )  # fmt: skip
 
     def _torque_map(self) -> _TorqueMap | None:
+        """Map from what was solved for to the unknowns of the joint torques, None where there is none."""
         torques = self.equation.torque_equation()
         if torques is None or not self.blocks:
             return None
@@ -86,7 +87,8 @@ class _TorqueMap:
     fixed: Array
     free: Array
 
-    def values(self, solved: Array, blocks: Sequence[Block]) -> Array:
+    def torque_values(self, solved: Array, blocks: Sequence[Block]) -> Array:
+        """Values of the torque unknowns; those that the map leaves free are fitted to the torques of blocks."""
         x = self.matrix @ solved + self.fixed
         if not self.free.shape[1]:
             return np.asarray(x)

@@ -90,6 +90,7 @@ def describe_what_is_seen(terms: Sequence[tuple[float, str]], name: str) -> str:
 
 
 def _describe_sums(terms: Sequence[tuple[float, str]], name: str) -> str:
+    """Sums of parameters as text: `m2 + 0.5 m3, ...`."""
     parts = []
     for share, other in terms[:6]:
         factor = "" if f"{abs(share):.3g}" == "1" else f"{abs(share):.3g} "
@@ -99,6 +100,7 @@ def _describe_sums(terms: Sequence[tuple[float, str]], name: str) -> str:
 
 
 def _find_remedy(equation: Equation, unknowns: Unknowns, direction: Array, posture: Array) -> Message:
+    """The motion that would make a direction identifiable."""
     place = unknowns.place[0]
     columns = np.where(place >= 0, direction[np.maximum(place, 0)], 0.0)
     rigid = columns[: equation.rigid_count]
@@ -109,25 +111,25 @@ def _find_remedy(equation: Equation, unknowns: Unknowns, direction: Array, postu
         j = int(np.argmax([np.abs(columns[c.columns]).max() for c in equation.torque_channels]))
         joint = names[equation.torque_channels[j].joint]
         return Message("vary_joint_speed", "move joint {joint} faster, slower and in both directions", joint=joint)
-    return revealing_motion(equation, rigid, posture)
+    return find_revealing_motion(equation, rigid, posture)
 
 
-def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> Message:
+def find_revealing_motion(equation: Equation, rigid: Array, posture: Array) -> Message:
     """Try motions of single joints, then of pairs, around the posture (n,), and name one that shows a direction.
 
     Of several joints that show it as well the last is named, which moves least of the robot. rigid: the direction,
     on the base and user columns.
     """
     n, names = equation.robot.n, equation.robot.joint_names
-    single = [_visible_change(equation, rigid, posture, (j,)) for j in range(n)]
+    single = [_torque_change_along_motion(equation, rigid, posture, (j,)) for j in range(n)]
     best = int(np.flatnonzero(np.array(single) >= ALIKE * max(single))[-1])
-    whole = _visible_change(equation, rigid, posture, tuple(range(n)))
+    whole = _torque_change_along_motion(equation, rigid, posture, tuple(range(n)))
     if single[best] > 1e-3 * max(whole, 1e-300):
         return Message(
             "move_joint_more", "move joint {joint} more, independently of the others (position, speed and "
             "acceleration)", joint=names[best],
         )  # fmt: skip
-    pairs = {(i, j): _visible_change(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
+    pairs = {(i, j): _torque_change_along_motion(equation, rigid, posture, (i, j)) for i in range(n) for j in range(i)}
     if pairs:
         pair = max(pairs, key=lambda key: pairs[key])
         if pairs[pair] > 1e-3 * max(whole, 1e-300):
@@ -140,7 +142,7 @@ def revealing_motion(equation: Equation, rigid: Array, posture: Array) -> Messag
     )
 
 
-def _visible_change(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
+def _torque_change_along_motion(equation: Equation, rigid: Array, posture: Array, joints: tuple[int, ...]) -> float:
     """Change of torques or forces on the base that the direction causes when only some joints move.
 
     What it causes at standstill is no news: the data hold that posture, and an offset may cancel it.

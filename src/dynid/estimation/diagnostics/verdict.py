@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dynid.estimation.diagnostics.plausibility import Placement, TorqueScale
+from dynid.estimation.diagnostics.plausibility import PlatePlacement, TorqueScale
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.inference.score import Score
@@ -86,7 +86,7 @@ class Evidence:
     impossible: Sequence[str]
     used_delay: float = 0.0
     negative: Sequence[str] = ()
-    placement: Placement | None = None
+    placement: PlatePlacement | None = None
     is_plate: bool = False
     motion_noise: float = 0.0
     joints: int = 1
@@ -119,9 +119,9 @@ class Evidence:
 def assess_evidence(evidence: Evidence) -> Verdict:
     """Weigh the figures."""
     bad = _reasons_not_to_trust(evidence)
-    reasons = _wrong_size(evidence)
-    reasons += [] if bad else _poor_prediction(evidence)
-    reasons += [*_weak_data(evidence), *_weak_values(evidence)]
+    reasons = _wrong_torque_scale_reasons(evidence)
+    reasons += [] if bad else _poor_prediction_reasons(evidence)
+    reasons += [*_weak_data_reasons(evidence), *_weak_value_reasons(evidence)]
     if bad:
         return Verdict("do not trust", tuple(text for text, _ in (*bad, *reasons)), bad[0][1])
     if reasons:
@@ -142,6 +142,7 @@ def assess_evidence(evidence: Evidence) -> Verdict:
 
 
 def _torques_text(evidence: Evidence) -> str:
+    """Words that say whose error it is, where joint torques decide."""
     return "of the joint torques " if evidence.torques_decide else ""
 
 
@@ -151,7 +152,8 @@ Reason = tuple[Message, Message]
 """What speaks against trusting a result, with its remedy, and this remedy as the next step."""
 
 
-def _reason(code: str, what: str, step: str, /, **facts: Any) -> Reason:
+def _reason_with_remedy(code: str, what: str, step: str, /, **facts: Any) -> Reason:
+    """A reason with its remedy, and the remedy as the next step."""
     return Message(code, what, step, **facts), Message(code, step, **facts)
 
 
@@ -159,14 +161,15 @@ NEGATIVE = "the inertia about joint {some} is negative, which nature does not al
 
 
 def _reasons_not_to_trust(evidence: Evidence) -> list[Reason]:
+    """Reasons for "do not trust"."""
     if evidence.is_reversed:
         facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
         if evidence.is_plate:
-            return [_reason(
+            return [_reason_with_remedy(
                 "forces_reversed", NEGATIVE + "; the sign of the forces is probably reversed (sense)",
                 "check the sense of the force plate", **facts,
             )]  # fmt: skip
-        return [_reason(
+        return [_reason_with_remedy(
             "torques_reversed", NEGATIVE + "; the sign of the torques is probably reversed",
             "check the signs of torques and positions", **facts,
         )]  # fmt: skip
@@ -175,27 +178,27 @@ def _reasons_not_to_trust(evidence: Evidence) -> list[Reason]:
     if np.isfinite(mean) and mean <= USABLE_MEAN:
         return []
     if evidence.torques_decide and evidence.fit.mean <= USABLE_MEAN:
-        return [_poor_torques(evidence, mean)]
+        return [_poor_torque_reasons(evidence, mean)]
     errors = {"nrmse": mean, "percent": 100.0 * mean, "fit_nrmse": evidence.fit.mean}
     large = "the residual is as large as {percent:.0f} % of the signal on validation data; "
     if evidence.fit.mean > USABLE_MEAN:
         if evidence.is_plate:
-            return [_reason(
+            return [_reason_with_remedy(
                 "forces_not_explained", large + "the model does not explain the forces even where it was fitted: are "
                 "pose, reference point, sense and order of the channels of the force plate declared as they are?",
                 "check the description of the force plate", **errors,
             )]  # fmt: skip
-        return [_reason(
+        return [_reason_with_remedy(
             "torques_not_explained", large + "the model does not explain the torques even where it was fitted: is this "
             "the right robot, are units, signs and the order of joints right?",
             "check robot, units, signs and joint order", **errors,
         )]  # fmt: skip
     if evidence.seconds < SHORT:
-        return [_reason(
+        return [_reason_with_remedy(
             "recording_too_short", large + "the recording is {seconds:.2g} s long, too short to tell so many "
             "parameters apart", RECORD_LONGER, seconds=evidence.seconds, **errors,
         )]  # fmt: skip
-    return [_reason(
+    return [_reason_with_remedy(
         "fit_does_not_carry_over", large + "the fit does not carry over to data it has not seen: too little or too "
         "dull motion, or wrong units or joints", "check units and joint order, then record longer and more exciting "
         "motion", **errors,
@@ -210,38 +213,38 @@ FEW_BLOCKS = Message(
 )  # fmt: skip
 
 
-def _poor_torques(evidence: Evidence, mean: float) -> Reason:
+def _poor_torque_reasons(evidence: Evidence, mean: float) -> Reason:
     """The model explains what it is about, but not the torques."""
     what = "predicted joint torques have an NRMSE of {nrmse:.3g} on validation data, {model} of {own_nrmse:.2g}: "
     facts = {"nrmse": mean, "model": NAMES[evidence.model], "own_nrmse": evidence.validation.mean}
     torque, momentum = Option("model", "torque"), Option("model", "momentum")
     if evidence.is_plate:
-        return _reason(
+        return _reason_with_remedy(
             "torques_contradict_forces", what + "units or gains of the torques, or the description of the force plate, "
             "are wrong", "check units, signs and gains of the torques and the description of the force plate", **facts,
         )  # fmt: skip
     if evidence.model == "momentum":
-        return _reason(
+        return _reason_with_remedy(
             "torques_not_predicted", what + "the motion does not tell the parameters apart",
             "identify with {torque}, or move more", torque=torque, **facts,
         )  # fmt: skip
-    return _reason(
+    return _reason_with_remedy(
         "torques_not_predicted", what + "one channel of all joints does not tell their parameters apart on this motion",
         "identify with {torque} or {momentum}", torque=torque, momentum=momentum, **facts,
     )  # fmt: skip
 
 
-def _wrong_size(evidence: Evidence) -> list[Reason]:
+def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
     """Currents, or other things in place of joint torques."""
     gain = Option("gain")
     if evidence.in_current:
-        return [_reason(
+        return [_reason_with_remedy(
             "torques_are_currents", "the torques are currents: parameters and deviations are in units of current, not "
             "in kg m and kg m^2", "give the drive gains in N m per A ({gain}), or find them (dynid gains)", gain=gain,
         )]  # fmt: skip
     if evidence.scales:
         ratios = {scale.joint: scale.ratio for scale in evidence.scales}
-        return [_reason(
+        return [_reason_with_remedy(
             "torques_of_wrong_size", "torques are not of the size that the masses of the robot file ask for (times "
             "{some}): currents or motor torques in place of joint torques?",
             "give the drive gains in N m per A ({gain}), or correct the robot file", gain=gain, ratios=ratios,
@@ -250,7 +253,8 @@ def _wrong_size(evidence: Evidence) -> list[Reason]:
     return []
 
 
-def _poor_prediction(evidence: Evidence) -> list[Reason]:
+def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons by large errors on data not used for fitting."""
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
     if evidence.seconds < SHORT:
         step = RECORD_LONGER
@@ -261,7 +265,7 @@ def _poor_prediction(evidence: Evidence) -> list[Reason]:
     if errors.mean > GOOD_MEAN:
         what = "validation NRMSE {of}is {mean:.2f} on average, more than {limit}"
         what += ", from {seconds:.2g} s of recording" if evidence.seconds < SHORT else ""
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "poor_prediction", what, step, of=_torques_text(evidence), mean=errors.mean, limit=GOOD_MEAN,
             seconds=evidence.seconds,
         ))  # fmt: skip
@@ -272,10 +276,12 @@ def _poor_prediction(evidence: Evidence) -> list[Reason]:
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
         what = "the channel {some} is not explained" if of_plate else "the torque of joint {some} is not explained"
-        reasons.append(_reason("channels_not_explained", what, step, channels=hopeless, some=_shorten_names(hopeless)))
+        reasons.append(
+            _reason_with_remedy("channels_not_explained", what, step, channels=hopeless, some=_shorten_names(hopeless))
+        )
     poor = {channel: float(x) for channel, x in figures if GOOD_WORST < x <= HOPELESS}
     if poor:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "channels_predicted_poorly", "{kind} are predicted poorly (NRMSE above {limit}): {some}", step,
             kind="channels" if of_plate else "joints", limit=GOOD_WORST, nrmse=poor,
             some=_shorten_names([f"{channel} ({x:.2f})" for channel, x in poor.items()]),
@@ -283,38 +289,39 @@ def _poor_prediction(evidence: Evidence) -> list[Reason]:
     return reasons
 
 
-def _weak_data(evidence: Evidence) -> list[Reason]:
+def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons in the recording: placement of the plate, delay, noise, excitation."""
     reasons = []
     placement = evidence.placement
     if placement is not None and placement.is_off:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "force_plate_misplaced", "the force plate seems to sit {placement} beside where it was declared",
             "correct position, rotation or reference of the force plate", placement=str(placement),
             shift=placement.shift, turn=placement.turn,
         ))  # fmt: skip
     if evidence.unidentifiable:
         names = [item.name for item in evidence.unidentifiable]
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "parameters_unidentifiable", "the data cannot tell {count} from others ({some})",
             "record a motion that reveals them (dynid excite designs one)", parameters=names,
             count=_count_text(len(names), "parameter"), some=_shorten_names(names),
         ))  # fmt: skip
     if evidence.base_condition > HIGH_CONDITION:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "high_condition", "the base columns have a condition number of {condition:.0f}: small errors of model or "
             "motion become large errors of single parameters", "record a more exciting motion (dynid excite)",
             condition=evidence.base_condition,
         ))  # fmt: skip
     if evidence.motion_noise > NOISY:
         share = evidence.motion_noise
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "noisy_accelerations", "accelerations derived from the positions are noise to {percent:.0f} %, which pulls "
             "inertias towards zero by some {bias_percent:.2g} %, beyond their deviations",
             "lower the cut-off, or move faster; momentum needs no accelerations", percent=100.0 * share,
             bias_percent=100.0 * share**2,
         ))  # fmt: skip
     if evidence.shaken:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "encoder_noise_fed_back", "encoder noise that the controller feeds back makes velocities reverse at the "
             "rate of the noise (rms in rad/s or m/s), so that friction looks smoother than it is; joint {some}; the "
             "intervals allow for it", "pass through zero velocity faster, filter the controller's velocity feedback, "
@@ -323,19 +330,19 @@ def _weak_data(evidence: Evidence) -> list[Reason]:
             parameters=[name for item in evidence.shaken for name in item.names],
         ))  # fmt: skip
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "few_time_blocks", "the deviations rest on {count} of time only", "record longer",
             blocks=evidence.groups, count=_count_text(evidence.groups, "block"),
         ))  # fmt: skip
     if evidence.essential_groups:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "essential_time_blocks", "{count} of time alone shows some combination of parameters",
             "repeat the motion, so that every part of it is there twice", blocks=evidence.essential_groups,
             count=_count_text(evidence.essential_groups, "block"),
         ))  # fmt: skip
     delay = evidence.delay
     if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "torques_delayed", "torques seem to be recorded {ms:.2g} ms (+- {sigma_ms:.1g}) {when} the "
             "positions{still}", "identify again with {option} and compare the validation error",
             seconds=delay.seconds, ms=1e3 * abs(delay.seconds), sigma_ms=1e3 * delay.sigma,
@@ -346,21 +353,22 @@ def _weak_data(evidence: Evidence) -> list[Reason]:
     return reasons
 
 
-def _weak_values(evidence: Evidence) -> list[Reason]:
+def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons in single parameters: negative inertias, large deviations."""
     reasons = []
     if evidence.negative and not evidence.is_reversed:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "negative_inertia", NEGATIVE, "the model lacks something at these joints, friction for example",
             joints=list(evidence.negative), some=_shorten_names(evidence.negative),
         ))  # fmt: skip
     if evidence.weak:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "weak_parameters", "{count} not known to half of the largest of the kind ({some})",
             "record a more exciting motion (dynid excite), or fix what is known", parameters=list(evidence.weak),
             count=_count_text(len(evidence.weak), "inertial parameter"), some=_shorten_names(evidence.weak),
         ))  # fmt: skip
     if evidence.impossible:
-        reasons.append(_reason(
+        reasons.append(_reason_with_remedy(
             "impossible_parameters", "negative beyond doubt, which nature does not allow: {some}",
             "the model lacks something at these joints; physical parameters will not fit as well",
             parameters=list(evidence.impossible), some=_shorten_names(evidence.impossible),
@@ -373,4 +381,5 @@ def _shorten_names(names: Sequence[str]) -> str:
 
 
 def _count_text(number: int, what: str) -> str:
+    """A number of things in words: 1 joint, 2 joints."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -12,7 +12,7 @@ import scipy.linalg
 
 from dynid.concurrency import cached_property
 from dynid.estimation.accumulate.factor import Block
-from dynid.estimation.inference.jackknife import grouped
+from dynid.estimation.inference.jackknife import group_blocks
 from dynid.estimation.regression.equation import Indices
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.robot.transform import Array
@@ -22,7 +22,7 @@ RIDGE = 1e-11
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Share:
+class FoldShare:
     """What one log gives to one channel of one fold: normal equations on the unknowns at `places`."""
 
     channel: int
@@ -36,7 +36,7 @@ class Folds:
     """Shares of every fold; squares, counts (folds, channels): sums of y^2 and rows; spread (channels,) of y."""
 
     unknowns: Unknowns
-    shares: tuple[tuple[Share, ...], ...]
+    shares: tuple[tuple[FoldShare, ...], ...]
     squares: Array
     spread: Array
     counts: Array
@@ -48,7 +48,7 @@ class Folds:
         groups = fold_groups(unknowns, blocks, folds)
         shape = (len(groups), len(unknowns.channels))
         squares, sums, counts = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        shares: list[tuple[Share, ...]] = []
+        shares: list[tuple[FoldShare, ...]] = []
         for f, group in enumerate(groups):
             own = []
             for log in sorted({block.log for block in group}):
@@ -58,7 +58,7 @@ class Folds:
                     used = place >= 0
                     rows = np.concatenate([factor.R for factor in factors])
                     R, y = rows[:, :-1][:, used], rows[:, -1]
-                    own.append(Share(c, place[used], R.T @ R, R.T @ y))
+                    own.append(FoldShare(c, place[used], R.T @ R, R.T @ y))
                     squares[f, c] += float(y @ y)
                     sums[f, c] += sum(factor.total for factor in factors)
                     counts[f, c] += sum(factor.count for factor in factors)
@@ -73,7 +73,7 @@ class Folds:
         return len(self.shares)
 
     @cached_property
-    def normal(self) -> tuple[Array, Array]:
+    def normal_equations(self) -> tuple[Array, Array]:
         """Weighted normal equations of every fold: (folds, unknowns, unknowns) and (folds, unknowns)."""
         u = len(self.unknowns)
         gram, pull = np.zeros((self.count, u, u)), np.zeros((self.count, u))
@@ -86,28 +86,28 @@ class Folds:
 
     def errors(self, chosen: Indices) -> Array:
         """Sums of squares (folds, channels) left where fits of some unknowns to the other folds predict."""
-        gram, pull = self.normal
+        gram, pull = self.normal_equations
         values = np.zeros(pull.shape)
         values[:, chosen] = _fit_without_each_fold(gram[:, chosen][:, :, chosen], pull[:, chosen], None)
-        return self._squares_left(values)
+        return self._squares_after_fit(values)
 
-    def fits_within(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
+    def fits_under_constraints(self, free: Array, fixed: Array, prior: tuple[Array, Array] | None) -> Array:
         """Values (folds, unknowns) x = free @ u + fixed, what constraints leave, with prior rows (matrix, right)."""
-        gram, pull = self.normal
+        gram, pull = self.normal_equations
         if prior is not None:
             P = prior[0] @ free
             prior = P.T @ P, P.T @ (prior[1] - prior[0] @ fixed)
         u = _fit_without_each_fold(free.T @ (gram @ free), (pull - gram @ fixed) @ free, prior)
         return np.asarray(u @ free.T + fixed)
 
-    def errors_towards(self, weight: Array, nominal: Array) -> Array:
-        """Return the same for fits that are pulled towards nominal values with weights (unknowns,)."""
-        gram, pull = self.normal
-        return self._squares_left(_fit_without_each_fold(gram, pull, (np.diag(weight), weight * nominal)))
+    def errors_of_ridge_fits(self, weight: Array, nominal: Array) -> Array:
+        """Sums of squares (folds, channels) where ridge fits towards nominal values predict; weights (unknowns,)."""
+        gram, pull = self.normal_equations
+        return self._squares_after_fit(_fit_without_each_fold(gram, pull, (np.diag(weight), weight * nominal)))
 
-    def errors_of(self, values: Array) -> Array:
-        """Return the same for values (folds, unknowns) that were fitted elsewhere without each fold."""
-        return self._squares_left(values)
+    def errors_of_values(self, values: Array) -> Array:
+        """Sums of squares (folds, channels) of values (folds, unknowns) that were fitted without each fold."""
+        return self._squares_after_fit(values)
 
     def nrmse(self, errors: Array) -> Array:
         """NRMSE (channels,) on data not used for fitting."""
@@ -117,7 +117,8 @@ class Folds:
         """RMSE (channels,) on data not used for fitting."""
         return np.asarray(np.sqrt(errors.sum(axis=0) / np.maximum(self.counts.sum(axis=0), 1.0)))
 
-    def _squares_left(self, values: Array) -> Array:
+    def _squares_after_fit(self, values: Array) -> Array:
+        """Sums of squared residuals (folds, channels) of values (folds, unknowns)."""
         squares = self.squares.copy()
         for f, shares in enumerate(self.shares):
             for share in shares:
@@ -143,9 +144,9 @@ def _fit_without_each_fold(gram: Array, pull: Array, prior: tuple[Array, Array] 
 def fold_groups(unknowns: Unknowns, blocks: tuple[Block, ...], folds: int) -> list[tuple[Block, ...]]:
     """Stretches to hold out: never a whole log of several blocks, where each has offsets of its own."""
     if (unknowns.place == unknowns.place[0]).all():
-        return grouped(blocks, folds)
+        return group_blocks(blocks, folds)
     groups: list[list[Block]] = [[] for _ in range(min(folds, len(blocks)))]
     for log in sorted({block.log for block in blocks}):
-        for k, group in enumerate(grouped(tuple(block for block in blocks if block.log == log), len(groups))):
+        for k, group in enumerate(group_blocks(tuple(block for block in blocks if block.log == log), len(groups))):
             groups[(k + log) % len(groups)].extend(group)
     return [tuple(group) for group in groups if group]

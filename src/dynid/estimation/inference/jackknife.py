@@ -72,7 +72,7 @@ class Jackknife:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class GroupPiece:
     """Rows of a group: `weight` of what they show of the unknowns, and of how their residual pulls."""
 
     log: int
@@ -81,53 +81,58 @@ class Piece:
     pull: float = 1.0
 
 
-def pieces_of(groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False) -> list[list[Piece]]:
+def group_pieces(groups: list[tuple[Block, ...]], *, soft: bool, pulled: bool = False) -> list[list[GroupPiece]]:
     """Rows of each group; soft: groups pass into their neighbours, and out at the ends of what was recorded.
 
     pulled: without what noise pulls the values by.
     """
-    pieces = [[Piece(block.log, block.factors) for block in group] for group in groups]
+    pieces = [[GroupPiece(block.log, block.factors) for block in group] for group in groups]
     if not soft:
         return pieces
     blocks = [(g, block) for g, group in enumerate(groups) for block in group]
     for (g, left), (h, right) in itertools.pairwise(blocks):
-        if not _follows(left, right):
+        if not _is_consecutive(left, right):
             continue
         for factors, own, other in ((left.tail, g, h), (right.head, h, g)) if g != h else ():
-            pieces[own].append(Piece(left.log, factors, -1.0, -1.0))
-            pieces[other].append(Piece(left.log, factors))
-    for g, block, factors in _ends(blocks):
-        pieces[g].append(Piece(block.log, factors, -2.0, -2.0))  # all at the end itself, where a block shares half
+            pieces[own].append(GroupPiece(left.log, factors, -1.0, -1.0))
+            pieces[other].append(GroupPiece(left.log, factors))
+    for g, block, factors in _unjoined_block_ends(blocks):
+        pieces[g].append(GroupPiece(block.log, factors, -2.0, -2.0))  # all at the end itself, where a block shares half
     for g, block in blocks if pulled else ():
-        pieces[g].append(Piece(block.log, block.noise, 0.0, -1.0))
+        pieces[g].append(GroupPiece(block.log, block.noise, 0.0, -1.0))
     return pieces
 
 
-def _follows(left: Block, right: Block) -> bool:
+def _is_consecutive(left: Block, right: Block) -> bool:
     """Whether a block goes on where the one before ends, at less than half its length."""
     return left.log == right.log and right.start - left.stop < 0.5 * (left.stop - left.start)
 
 
-def _ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int, Block, tuple[ChannelFactor, ...]]]:
+def _unjoined_block_ends(blocks: list[tuple[int, Block]]) -> Iterator[tuple[int, Block, tuple[ChannelFactor, ...]]]:
     """Heads and tails of blocks that nothing goes on from, with the numbers of their groups."""
     yield *blocks[0], blocks[0][1].head
     for left, right in itertools.pairwise(blocks):
-        if not _follows(left[1], right[1]):
+        if not _is_consecutive(left[1], right[1]):
             yield *left, left[1].tail
             yield *right, right[1].head
     yield *blocks[-1], blocks[-1][1].tail
 
 
-def without_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...]) -> Solution:
+def fade_out_ends(unknowns: Unknowns, solution: Solution, blocks: tuple[Block, ...]) -> Solution:
     """Fade the rows in and out at the ends of what was recorded: there nothing makes up for noise of derivatives."""
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
-    ends = [Piece(block.log, factors, 2.0, 2.0) for _, block, factors in _ends([(0, block) for block in blocks])]
-    step, alone = left_out(*_pulls(unknowns, solution, inverse, ends))
+    ends = [
+        GroupPiece(block.log, factors, 2.0, 2.0)
+        for _, block, factors in _unjoined_block_ends([(0, block) for block in blocks])
+    ]
+    step, alone = shift_without_group(*_group_normal_equations(unknowns, solution, inverse, ends))
     return solution if alone else replace(solution, values=solution.values - inverse @ step)
 
 
-def _pulls(unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[Piece]) -> tuple[Array, Array]:
-    """Z'Z and Z'e of the rows of a group."""
+def _group_normal_equations(
+    unknowns: Unknowns, solution: Solution, inverse: Array, pieces: list[GroupPiece]
+) -> tuple[Array, Array]:
+    """Z'Z and Z'e of the rows of a group, Z those of the whitened unknowns."""
     gram, pull = np.zeros((solution.rank, solution.rank)), np.zeros(solution.rank)
     for piece in pieces:
         for c, factor in enumerate(piece.factors):
@@ -159,31 +164,31 @@ def jackknife(
 
     derived: residuals are noise of derivatives for the most part; pulled: values are corrected for what it shifts.
     """
-    groups = grouped(blocks, most)
+    groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
         return None
     inverse = solution.free @ scipy.linalg.solve_triangular(solution.R, np.eye(solution.rank))
     shifts, steps = np.zeros((len(groups), len(unknowns))), np.zeros((len(groups), solution.rank))
     essential = 0
-    for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
-        steps[g], alone = left_out(*_pulls(unknowns, solution, inverse, pieces))
+    for g, pieces in enumerate(group_pieces(groups, soft=derived, pulled=pulled)):
+        steps[g], alone = shift_without_group(*_group_normal_equations(unknowns, solution, inverse, pieces))
         essential += alone
         shifts[g] = -(inverse @ steps[g])
-    return of_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
+    return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
 
-def of_shifts(shifts: Array, steps: Array, essential: int, *, shared: float = 0.0) -> Jackknife:
+def jackknife_from_shifts(shifts: Array, steps: Array, essential: int, *, shared: float = 0.0) -> Jackknife:
     """Covariance from the shifts (groups, unknowns) and those of whitened unknowns, `steps` (groups, rank).
 
     shared: correlation that neighbours have because they pass into one another.
     """
     G = len(shifts)
     centred = shifts - shifts.mean(axis=0)
-    grown = centred * np.sqrt(_memory(centred, steps - steps.mean(axis=0), shared) * (G - 1.0) / G)
+    grown = centred * np.sqrt(_variance_growth(centred, steps - steps.mean(axis=0), shared) * (G - 1.0) / G)
     return Jackknife(shifts, grown.T @ grown, G, essential)
 
 
-def _memory(shifts: Array, steps: Array, shared: float) -> Array:
+def _variance_growth(shifts: Array, steps: Array, shared: float) -> Array:
     """Growth (unknowns,) of the variances where blocks err alike; steps (groups, rank): shifts of whitened unknowns.
 
     Lags at which the median correlation over the whitened unknowns is above chance count with each unknown's own
@@ -209,7 +214,7 @@ def _memory(shifts: Array, steps: Array, shared: float) -> Array:
     return growth
 
 
-def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
+def shift_without_group(gram: Array, pull: Array) -> tuple[Array, bool]:
     """(I - gram)^-1 pull; directions that rest on this block alone keep a large but finite shift."""
     M = np.eye(len(gram)) - gram
     try:
@@ -222,7 +227,7 @@ def left_out(gram: Array, pull: Array) -> tuple[Array, bool]:
     return np.asarray(V @ ((V.T @ pull) / np.maximum(w, ESSENTIAL))), True
 
 
-def grouped(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]]:
+def group_blocks(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]]:
     """Blocks in groups of neighbours, at most `most` groups, of equal weight."""
     edges = np.linspace(0, len(blocks), min(most, len(blocks)) + 1).round().astype(int)
     return [blocks[start:stop] for start, stop in zip(edges[:-1], edges[1:], strict=True)]  # noqa: RUF007
@@ -234,8 +239,8 @@ def grouped(blocks: tuple[Block, ...], most: int) -> list[tuple[Block, ...]]:
 # channel. More data do not help: these shifts are the same for all logs of one plate.
 
 
-def gain_shifts(equation: Equation, unknowns: Unknowns, solution: Solution, factors: Factors) -> Array:
-    """Shifts (channels of the base, unknowns), no rows where no uncertainty is declared."""
+def sensitivity_shifts(equation: Equation, unknowns: Unknowns, solution: Solution, factors: Factors) -> Array:
+    """Shifts (channels, unknowns) by uncertain sensitivities of the force plate, no rows where none are declared."""
     relative = equation.sensor.sensitivity_sigma
     if relative is None or not equation.base_channels:
         return np.zeros((0, len(unknowns)))

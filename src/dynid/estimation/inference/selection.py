@@ -38,7 +38,7 @@ class Trial:
     admitted: bool
 
 
-def choose_blocks(
+def choose_friction_blocks(
     equation: Equation,
     blocks: tuple[Block, ...],
     noise: Array,
@@ -57,13 +57,16 @@ def choose_blocks(
     if folds.count < 3:
         return chosen, ()
 
-    def error(some: tuple[str, ...]) -> float:
+    def held_out_error(some: tuple[str, ...]) -> float:
+        """Mean NRMSE of the torques on held-out blocks of time with some friction blocks."""
         errors = folds.nrmse(folds.errors(unknowns_with_blocks(equation, unknowns, everything, some)))
         return float(errors[: len(equation.channels) - len(equation.base_channels)].mean())
 
-    now = error(chosen)
+    now = held_out_error(chosen)
     while True:
-        tried = {} if now < EXACT else {name: error((*chosen, name)) for name in optional if name not in chosen}
+        tried = (
+            {} if now < EXACT else {name: held_out_error((*chosen, name)) for name in optional if name not in chosen}
+        )
         if not tried:
             break
         best = min(tried, key=lambda name: tried[name])
@@ -88,7 +91,7 @@ def unknowns_with_blocks(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Essential:
+class SignificantParameters:
     """What is left: indices of the unknowns, their values, and by how much the weighted residual grew (a ratio)."""
 
     kept: tuple[int, ...]
@@ -96,7 +99,7 @@ class Essential:
     growth: float
 
 
-def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -> Essential:
+def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -> SignificantParameters:
     """Drop the least significant parameter as long as a test at 5 % does not miss it.
 
     The growth of the weighted sum of squares by one parameter, divided by `inflation` (how much larger real
@@ -108,7 +111,7 @@ def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -
     rank = solution.rank
     if not np.array_equal(solution.free @ solution.free.T, np.diag(np.diag(solution.free @ solution.free.T))):
         everything = tuple(range(len(solution.values)))  # constraints tie parameters together: none is dropped
-        return Essential(everything, solution.values.copy(), 1.0)
+        return SignificantParameters(everything, solution.values.copy(), 1.0)
     places = np.argmax(solution.free != 0.0, axis=0)
     R = solution.R
     x = solution.values[places].copy()
@@ -135,4 +138,4 @@ def eliminate_insignificant(solution: Solution, inflation: float, groups: int) -
     values[kept] = x
     residual = float((solution.residual_squares / solution.noise**2).sum())
     order = np.argsort(kept)
-    return Essential(tuple(int(k) for k in kept[order]), values, 1.0 + grown / max(residual, 1e-300))
+    return SignificantParameters(tuple(int(k) for k in kept[order]), values, 1.0 + grown / max(residual, 1e-300))

@@ -170,7 +170,7 @@ class Equation:
         if options.unknown:
             from dynid.estimation.regression import unknown_geometry  # loads the symbolic part, which few need
 
-            base = free = unknown_geometry.find_parameters(robot, tuple(options.unknown), options.rotor_inertia)
+            base = free = unknown_geometry.find_model_parameters(robot, tuple(options.unknown), options.rotor_inertia)
         else:
             base = _find_base_parameters(robot, options)
         stage = Stage.of(robot, standard_columns(robot, rotor_inertia=options.rotor_inertia))
@@ -200,7 +200,7 @@ class Equation:
         """Return the same with other friction blocks."""
         return replace(self, shapes=replace(self.shapes, blocks=blocks))
 
-    def of_torques(self) -> Equation:
+    def as_torque_equation(self) -> Equation:
         """Return the same for the joint torques themselves."""
         return replace(self, options=self.options.with_model("torque"))
 
@@ -209,7 +209,7 @@ class Equation:
         if self.options.model in ("torque", "torque+reaction"):
             return None
         if self.options.has_torques:
-            return self.of_torques()
+            return self.as_torque_equation()
         scale, transmission = self.shapes.scale, self.transmission
         return Equation.of(self.robot, Options(), friction=PLAIN, scale=scale, transmission=transmission)
 
@@ -414,6 +414,7 @@ class Equation:
         return wide
 
     def _write_rigid(self, motion: Motion, wide: Array) -> None:
+        """Write base and user columns into wide rows."""
         if self.base_channels:
             self._write_reactions(motion, wide)
         if not self.torque_channels:
@@ -424,6 +425,7 @@ class Equation:
                 wide[:, position] = self.extra[k].values(self.robot.joint_names, motion.q, motion.v)
 
     def _write_reactions(self, motion: Motion, wide: Array) -> None:
+        """Write base columns and offsets of the base's channels into wide rows."""
         kept = np.array(self.base.kept, dtype=np.int64)
         for start in range(0, len(motion), CHUNK):
             part = slice(start, min(start + CHUNK, len(motion)))

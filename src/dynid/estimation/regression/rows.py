@@ -16,7 +16,7 @@ from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
 from dynid.estimation.regression.quadrature import Cuts, integrate, merge_cuts, sign_changes
-from dynid.logs.filtering import Prepared, Treatment, filter_and_decimate_rows, kept_indices, prepare_window
+from dynid.logs.filtering import PreparedWindow, Treatment, filter_and_decimate_rows, kept_indices, prepare_window
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log, Samples
 from dynid.logs.segments import Splitting, Window, windows
@@ -46,7 +46,7 @@ SMOOTH = ("viscous", "offset", "tanh", "spring", "sine", "sine2")
 
 
 def write_measured(
-    equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment, out: Array
+    equation: Equation, prepared: PreparedWindow, stops: Array, treatment: Treatment, out: Array
 ) -> tuple[int, Array]:
     """Rows along a prepared motion, and the segment's thinned index of the first; out: memory for rows of torques."""
     options, motion = equation.options, prepared.motion
@@ -55,7 +55,7 @@ def write_measured(
     if options.model == "power":
         wide = equation.write(motion, stops, prepared.measured, out=out)
         return prepared.first, _sum_joint_rows(equation, wide, motion.v)
-    half = options.half(treatment)
+    half = options.half_window(treatment)
     if len(motion) <= 2 * half:
         return prepared.first + half, np.zeros((0, equation.channels[-1].stop))
     sums = _cumulative_balances(equation, prepared, stops, treatment)
@@ -72,7 +72,7 @@ def _sum_joint_rows(equation: Equation, wide: Array, factors: Array | None) -> A
     return total[:, np.append(equation.channels[0].columns, len(equation.names))]
 
 
-def _cumulative_balances(equation: Equation, prepared: Prepared, stops: Array, treatment: Treatment) -> Array:
+def _cumulative_balances(equation: Equation, prepared: PreparedWindow, stops: Array, treatment: Treatment) -> Array:
     """S + integral of I from the first sample on, whose differences are balances."""
     motion, rule = prepared.motion, equation.options.quadrature
     noisy = treatment.cutoff is not None
@@ -97,7 +97,7 @@ def _cumulative_balances(equation: Equation, prepared: Prepared, stops: Array, t
         own = merge_cuts([cuts[m] for m in channel.motors]) if jumps else Cuts.none()
         push = measured[:, [j]] * motion.v[:, [j]] if is_energy else measured[:, [j]]
         wide[:, channel.stop - 1] = integrate(motion.t, push, cuts=own, rule=rule, careful=noisy)[:, 0]
-        _place_user_columns(equation, channel, motion, wide)
+        _write_integrated_user_columns(equation, channel, motion, wide)
     if not is_energy:
         _write_momentum(equation, motion, wide, rule)
         return wide
@@ -114,7 +114,8 @@ def _replace_friction(equation: Equation, total: Array, friction: Array) -> None
     total[:, places] = friction.reshape(len(friction), -1)[:, columns[places] - equation.rigid_count]
 
 
-def _place_user_columns(equation: Equation, channel: ChannelColumns, motion: Motion, wide: Array) -> None:
+def _write_integrated_user_columns(equation: Equation, channel: ChannelColumns, motion: Motion, wide: Array) -> None:
+    """Write integrals of the user columns, times velocity where energy is balanced."""
     for place, k in enumerate(channel.extra, start=channel.start + channel.base):
         values = equation.extra[k].values(equation.robot.joint_names, motion.q, motion.v)[:, None]
         values = values * motion.v[:, [channel.joint]] if equation.options.model == "energy" else values
@@ -142,6 +143,7 @@ def _write_momentum(equation: Equation, motion: Motion, wide: Array, rule: str) 
 
 
 def _without_accelerations(motion: Motion) -> Motion:
+    """The motion with zero accelerations, for functions of position and velocity only."""
     return Motion(motion.t, motion.q, motion.v, np.zeros_like(motion.v))
 
 
@@ -166,9 +168,9 @@ class Rows:
     """Filtered, decimated rows of a log: t (K,), q, v (K, n), wide (K, width), settled (K, n).
 
     settled: the joint has travelled far enough since the segment began; good: its torque counts. noise (K', width):
-    how noise of the motion as large as that of the sensors changes some of the rows, where it was tried. swings
-    (K'', n, width): how one standard deviation of noise in the acceleration of each joint changes the rows `swung`
-    (K'',); noise is without it, except in balances, which hold no accelerations.
+    how noise of the motion as large as that of the sensors changes some of the rows, where it was tried.
+    acceleration_changes (K'', n, width): how one standard deviation of noise in the acceleration of each joint changes
+    the rows `changed_rows` (K'',); noise is without it, except in balances, which hold no accelerations.
     """
 
     log: int
@@ -180,11 +182,11 @@ class Rows:
     settled: NDArray[np.bool_]
     good: NDArray[np.bool_]
     noise: Array | None = None
-    swings: Array | None = None
-    swung: NDArray[np.int64] | None = None
+    acceleration_changes: Array | None = None
+    changed_rows: NDArray[np.int64] | None = None
 
 
-def rows_of(
+def rows_of_log(
     equation: Equation,
     log: Log,
     *,
@@ -198,7 +200,9 @@ def rows_of(
 
     While one window's rows are written, by a thread of its own, the next window's motion is prepared.
     """
-    tasks = tasks_of(equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers)
+    tasks = prepare_row_tasks(
+        equation, log, number=number, seen=seen, treatment=treatment, found=found, outliers=outliers
+    )
     if thread_count() == 1:
         for task in tasks:
             yield task.rows()
@@ -215,14 +219,14 @@ def rows_of(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Task:
+class RowTask:
     """All that is needed to write the rows of one window: `where` are those that count, at thinned indices."""
 
     equation: Equation
     treatment: Treatment
     log: int
     window: Window
-    prepared: Prepared
+    prepared: PreparedWindow
     stops: Array
     half: int
     where: NDArray[np.int64]
@@ -232,7 +236,7 @@ class Task:
     memory: list[Array]
     trials: int = 0
     number: int = 0
-    swing: Array | None = None
+    acceleration_sigma: Array | None = None
 
     def rows(self) -> Rows:
         """Write, filter, decimate."""
@@ -257,21 +261,21 @@ class Task:
     ) -> tuple[Array, NDArray[np.int64]] | tuple[None, None]:
         """Changes by noise of the accelerations, which rows hold linearly: exact where many trials would be needed."""
         cutoff, equation = self.treatment.cutoff, self.equation
-        if self.swing is None or cutoff is None or not len(places):
+        if self.acceleration_sigma is None or cutoff is None or not len(places):
             return None, None
         step = max(1, int(self.treatment.thin_rate / (SWINGS * cutoff * self.treatment.decimation)))
-        swung = np.arange(min(step // 2, len(places) - 1), len(places), step)
-        some = slice(int(places[swung[0]]), int(places[swung[-1]]) + 1, step * self.treatment.decimation)
-        true = Prepared(0, self.prepared.motion[some], self.prepared.measured[some])
-        stops, memory = self.stops[some], np.empty((2, len(swung), equation.width))
+        changed_rows = np.arange(min(step // 2, len(places) - 1), len(places), step)
+        some = slice(int(places[changed_rows[0]]), int(places[changed_rows[-1]]) + 1, step * self.treatment.decimation)
+        true = PreparedWindow(0, self.prepared.motion[some], self.prepared.measured[some])
+        stops, memory = self.stops[some], np.empty((2, len(changed_rows), equation.width))
         plain = write_measured(equation, true, stops, self.treatment, memory[0])[1]
-        swings = np.empty((len(swung), len(self.swing), plain.shape[1]))
-        for k, sigma in enumerate(self.swing):
+        acceleration_changes = np.empty((len(changed_rows), len(self.acceleration_sigma), plain.shape[1]))
+        for k, sigma in enumerate(self.acceleration_sigma):
             a = true.motion.a.copy()
             a[:, k] += sigma
             other = replace(true, motion=replace(true.motion, a=a))
-            swings[:, k] = write_measured(equation, other, stops, self.treatment, memory[1])[1] - plain
-        return swings, swung
+            acceleration_changes[:, k] = write_measured(equation, other, stops, self.treatment, memory[1])[1] - plain
+        return acceleration_changes, changed_rows
 
     def _changes_by_noise(self) -> Array:
         """Rows along pieces of the window with further noise, minus those without."""
@@ -288,9 +292,9 @@ class Task:
         shares = (np.arange(self.trials) + rng.uniform(size=self.trials)) / self.trials
         for start in (shares * (len(motion) - length + 1)).astype(np.int64).tolist():
             part = slice(start, start + length)
-            true = Prepared(0, motion[part], self.prepared.measured[part])
-            noisy = replace(true, motion=_with_noise(true.motion, treatment, rng))
-            if self.swing is not None:
+            true = PreparedWindow(0, motion[part], self.prepared.measured[part])
+            noisy = replace(true, motion=_with_sensor_noise(true.motion, treatment, rng))
+            if self.acceleration_sigma is not None:
                 noisy = replace(noisy, motion=replace(noisy.motion, a=true.motion.a))
             stops = equation.shapes.stops_along(equation.to_motor_side(noisy.motion.q), self.stops[start])
             memory = np.empty((2, length, equation.width))
@@ -301,7 +305,7 @@ class Task:
         return np.concatenate(found)
 
 
-def _with_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) -> Motion:
+def _with_sensor_noise(motion: Motion, treatment: Treatment, rng: np.random.Generator) -> Motion:
     """The motion as it would be with white noise of the sensors, filtered and differentiated alike."""
     assert treatment.noise is not None
     assert treatment.motion_filter is not None
@@ -343,7 +347,7 @@ def acceleration_noise(treatment: Treatment) -> Array:
     return np.asarray(treatment.noise[last] * np.sqrt((treatment.row_filter.decimate(e, 1) ** 2).sum()))
 
 
-def tasks_of(
+def prepare_row_tasks(
     equation: Equation,
     log: Log,
     *,
@@ -353,14 +357,14 @@ def tasks_of(
     found: Findings,
     outliers: OutlierModel | None = None,
     clean: bool = True,
-) -> Iterator[Task]:
+) -> Iterator[RowTask]:
     """Prepare window after window: motion, friction states, which rows count; counted in `found`.
 
     clean: outliers are detected in the torques too, not in the positions only.
     """
     gap = max(5.0 / treatment.rate, 0.025)
     treatment = replace(treatment, stride=equation.options.stride(treatment))
-    half, beyond = equation.options.half(treatment), equation.options.context(treatment)
+    half, beyond = equation.options.half_window(treatment), equation.options.context(treatment)
     context = treatment.context + beyond
     context += treatment.downsampling * ("lag" in equation.friction)  # it looks one sample further
     detector = None if outliers is None else outliers.detector(number, treatment, half)
@@ -376,11 +380,11 @@ def tasks_of(
     has_noise = treatment.noise is not None and treatment.smooth and treatment.cutoff is not None
     if treatment.noise is not None:
         treatment = replace(treatment, noise=np.where(standing, 0.0, treatment.noise))
-    swing = acceleration_noise(treatment) if has_noise and not equation.options.is_integral else None
+    acceleration_sigma = acceleration_noise(treatment) if has_noise and not equation.options.is_integral else None
     count = -1
     for window in windows(log, seen, cut, found):
         if detector is not None:
-            window = detector.without_glitches(window)
+            window = detector.interpolate_glitches(window)
         prepared = hold_standing_joints(
             prepare_window(window, treatment, equation.measured(window.samples)), standing, posture
         )
@@ -404,13 +408,13 @@ def tasks_of(
         settled = where[:, None] - half > friction.reached
         good = np.ones(settled.shape, dtype=np.bool_)
         if detector is not None and share is not None:
-            good[inside] = detector.counting_rows(
+            good[inside] = detector.rows_without_outliers(
                 t[inside], share[where[inside] * treatment.downsampling - window.first]
             )
         count += 1
-        yield Task(
+        yield RowTask(
             equation, treatment, number, window, prepared, stops, half, where, inside, settled, good, next(memories),
-            _noise_trial_pieces(count) if has_noise else 0, count, swing,
+            _noise_trial_pieces(count) if has_noise else 0, count, acceleration_sigma,
         )  # fmt: skip
 
 
@@ -420,7 +424,7 @@ def _noise_trial_pieces(window: int) -> int:
 
 
 def _count_used_rows(
-    found: Findings, prepared: Prepared, where: NDArray[np.int64], treatment: Treatment, scale: Array, half: int
+    found: Findings, prepared: PreparedWindow, where: NDArray[np.int64], treatment: Treatment, scale: Array, half: int
 ) -> None:
     """Tell the findings what is used of a window; a balance sees all positions between its ends."""
     places = where - prepared.first
@@ -431,7 +435,7 @@ def _count_used_rows(
     found.standstill += float(still.sum()) * step
 
 
-def hold_standing_joints(prepared: Prepared, standing: NDArray[np.bool_], posture: Array) -> Prepared:
+def hold_standing_joints(prepared: PreparedWindow, standing: NDArray[np.bool_], posture: Array) -> PreparedWindow:
     """Joints that stand still, at their mean: noise of an encoder at rest is no motion."""
     if not standing.any():
         return prepared
@@ -457,7 +461,7 @@ def _core_indices(window: Window, treatment: Treatment, half: int) -> tuple[int,
 class FrictionState:
     """Stop operators of one segment, carried from window to window."""
 
-    def __init__(self, equation: Equation, prepared: Prepared, rate: float) -> None:
+    def __init__(self, equation: Equation, prepared: PreparedWindow, rate: float) -> None:
         self.equation = equation
         q = equation.to_motor_side(prepared.motion.q)
         self.state = equation.shapes.initial_stops(q, int(LEAD * rate))
@@ -467,7 +471,7 @@ class FrictionState:
         self.origin = prepared.motion.q[0].copy()
         self.reached = np.full(q.shape[1], np.iinfo(np.int64).max)
 
-    def run(self, prepared: Prepared) -> Array:
+    def run(self, prepared: PreparedWindow) -> Array:
         """Values along the next window, which may overlap the one before."""
         q = self.equation.to_motor_side(prepared.motion.q)
         done = prepared.first - self.first

@@ -49,13 +49,13 @@ def standing_regrouping(state: State, unknowns: Unknowns, constraints: Constrain
     if not any(still.any() for still, _ in standing_joints(state).values()):
         return None
     try:
-        rows = [own for of_log in held_rows(state, unknowns) for own in of_log]
+        rows = [own for of_log in random_rows_with_held_joints(state, unknowns) for own in of_log]
     except LoopError:  # a closed loop may not close with a joint held there: the data decide alone
         return None
     return find_regrouping(np.concatenate(rows), constraints)
 
 
-def held_rows(state: State, unknowns: Unknowns) -> list[list[Array]]:
+def random_rows_with_held_joints(state: State, unknowns: Unknowns) -> list[list[Array]]:
     """Rows (N, unknowns) of every log and torque channel on random motion, joints that stood still being held."""
     equation, rows = state.equation, []
     where = standing_joints(state)

@@ -25,7 +25,7 @@ from dynid.unknown_geometry.parameters import ModelParameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FreeQuestion(Question):
+class UnknownGeometryQuestion(Question):
     """Columns are the model parameters."""
 
     found: ModelParameters | None = None
@@ -49,7 +49,7 @@ class UnknownGeometryParameters(BaseParameters):
     @property
     def found(self) -> ModelParameters:
         """The model parameters."""
-        assert isinstance(self.question, FreeQuestion)
+        assert isinstance(self.question, UnknownGeometryQuestion)
         assert self.question.found is not None
         return self.question.found
 
@@ -69,10 +69,10 @@ class UnknownGeometryParameters(BaseParameters):
 
 
 @lru_cache(maxsize=16)
-def find_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> UnknownGeometryParameters:
+def find_model_parameters(robot: Robot, unknown: tuple[str, ...], rotor_inertia: bool) -> UnknownGeometryParameters:
     """Find the model parameters; asked again for the same robot, the answer is there."""
     found = model_parameters(robot, unknown=unknown, rotor_inertia=rotor_inertia)
-    question = FreeQuestion(robot, "torque", rotor_inertia, False, (), found)
+    question = UnknownGeometryQuestion(robot, "torque", rotor_inertia, False, (), found)
     regrouping = Regrouping(tuple(range(found.count)), np.eye(found.count))
     return UnknownGeometryParameters(question, "unknown geometry", regrouping, np.inf, None, found.warnings)
 

@@ -189,11 +189,11 @@ def regroup_above_noise(
     matrix = np.zeros((len(kept), count))
     matrix[np.arange(len(kept)), kept] = 1.0
     for k in dropped:
-        matrix[:, k] = _shares(parts, kept, k)
+        matrix[:, k] = _column_shares_above_noise(parts, kept, k)
     return Regrouping(tuple(kept), matrix)
 
 
-def _shares(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
+def _column_shares_above_noise(parts: list[NoisyRows], kept: list[int], k: int) -> Array:
     """Shares (kept,) of column k in the columns kept, without those that are none but for noise.
 
     Rows of every channel are weighted by what is left of them; the part of noise in their products is taken off.
@@ -237,6 +237,7 @@ def _solve_once(
     constraints: Constraints | None,
     counts: Array,
 ) -> Solution:
+    """Weighted least squares with the given noise of every channel."""
     free, fixed = _free_directions(len(unknowns), regrouping, constraints)
     reduced, right = A @ free, b - A @ fixed
     scale = np.linalg.norm(reduced, axis=0)
@@ -320,12 +321,13 @@ def build_constraints(
     for name in others:
         M[index[name], everything.index(name)] = 1.0
     spoken = ["" if name in mute else name for name in known]
-    return _visible_constraints(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
+    return _observable_constraints(C, d, M, [*spoken, *(f"{a} = {b}" for a, b in equal)])
 
 
-def _visible_constraints(
+def _observable_constraints(
     C: Array, d: Array, M: Array, spoken: list[str]
 ) -> tuple[Constraints | None, tuple[Message, ...]]:
+    """Constraints on what the data can tell, and messages on those without effect."""
     what = (
         "'{constraint}' alone says nothing about what the data can tell: the parameter shows only in sums with others"
     )
@@ -345,6 +347,7 @@ def _visible_constraints(
 
 
 def _in_row_space(row: Array, M: Array) -> bool:
+    """Whether a row is a combination of those of M."""
     coefficients, *_ = np.linalg.lstsq(M.T, row, rcond=None)
     return bool(np.linalg.norm(M.T @ coefficients - row) < 1e-8)
 

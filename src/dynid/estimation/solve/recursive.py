@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block
-from dynid.estimation.inference.jackknife import FEWEST, SHARED, Jackknife, grouped, left_out, of_shifts, pieces_of
+from dynid.estimation.inference.jackknife import (
+    FEWEST,
+    SHARED,
+    Jackknife,
+    group_blocks,
+    group_pieces,
+    jackknife_from_shifts,
+    shift_without_group,
+)
 from dynid.estimation.inference.score import Score
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.structure import random_rows
@@ -93,10 +101,12 @@ def find_levels(equation: Equation, unknowns: Unknowns) -> Levels:
     joints = tuple(robot.joint_names[channel.joint] for channel in equation.channels)
     depth = _joint_depths(robot)
     order = sorted(range(len(joints)), key=lambda c: depth[equation.channels[c].joint])
-    return levels_of(unknowns.names, joints, tuple(order), random_rows(equation, unknowns))
+    return levels_from_rows(unknowns.names, joints, tuple(order), random_rows(equation, unknowns))
 
 
-def levels_of(names: tuple[str, ...], joints: tuple[str, ...], order: tuple[int, ...], rows: list[Array]) -> Levels:
+def levels_from_rows(
+    names: tuple[str, ...], joints: tuple[str, ...], order: tuple[int, ...], rows: list[Array]
+) -> Levels:
     """Levels from rows (N, unknowns) of every channel that show what it can see."""
     free, left = np.eye(len(names)), list(range(len(names)))
     found: list[tuple[list[int], Array]] = []
@@ -172,7 +182,7 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
         A, y = rows[c]
         block = np.where(np.linalg.norm(A[:, own], axis=0) > ROUNDING * size[own], A[:, own], 0.0)
         D = _channel_rows(unknowns, floor, c, levels)[0][:, own] if floor else np.zeros((0, block.shape[1]))
-        _check_block(block, D, i, levels, unknowns, factors)
+        _check_rank_of_block(block, D, i, levels, unknowns, factors)
         Q, R_ii = np.linalg.qr(A[:, own])
         z[own] = scipy.linalg.solve_triangular(R_ii, Q.T @ (y - A[:, later] @ z[later]))
         counts[c] = sum(of_log[c].count for of_log in factors.values())
@@ -185,7 +195,7 @@ def solve_recursively(unknowns: Unknowns, factors: Factors, levels: Levels, floo
     return Solution(levels.free @ z, noise, levels.free, np.zeros(count), R, singular, None, squares, counts)
 
 
-def attenuation(
+def attenuation_by_motion_noise(
     unknowns: Unknowns, solution: Solution, floor: Factors, minor: NDArray[np.bool_], levels: Levels | None
 ) -> Array:
     """By how much (unknowns,) noise of the motion shifts the values, to first order: -(A'A)^-1 D'(D x - d).
@@ -215,7 +225,8 @@ def _channel_rows(unknowns: Unknowns, factors: Factors, c: int, levels: Levels) 
     return np.concatenate([rows for rows, _ in parts]) @ levels.free, np.concatenate([right for _, right in parts])
 
 
-def _check_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+def _check_rank_of_block(block: Array, D: Array, i: int, levels: Levels, unknowns: Unknowns, factors: Factors) -> None:
+    """Raise where a joint's own block lacks rank, with the parameters concerned."""
     own = levels.names[levels.own[i]]
     if not own:
         return
@@ -259,7 +270,7 @@ def recursion_shifts(
     shifts, essential = np.zeros((len(groups), len(unknowns))), 0
     squares = [solution.R[own, own] for own in levels.own]
     inverses = [scipy.linalg.solve_triangular(R, np.eye(len(R))) for R in squares]
-    for g, pieces in enumerate(pieces_of(groups, soft=derived, pulled=pulled)):
+    for g, pieces in enumerate(group_pieces(groups, soft=derived, pulled=pulled)):
         d, alone = np.zeros(len(unknowns)), False
         for i in reversed(range(len(levels.order))):
             c, own, later = levels.order[i], levels.own[i], levels.places_after(i)
@@ -271,7 +282,9 @@ def recursion_shifts(
             A = np.concatenate([rows for rows, _ in parts]) @ levels.free / solution.noise[c]
             e = np.concatenate([right for _, right in parts]) / solution.noise[c] - A @ z - A[:, later] @ d[later]
             Z = A[:, own] @ inverses[i]
-            step, rests = left_out(Z.T @ (weight[:, None] * Z), -(solution.R[own, later] @ d[later]) - Z.T @ (pull * e))
+            step, rests = shift_without_group(
+                Z.T @ (weight[:, None] * Z), -(solution.R[own, later] @ d[later]) - Z.T @ (pull * e)
+            )
             d[own] = inverses[i] @ step
             alone |= rests
         shifts[g] = levels.free @ d
@@ -290,12 +303,12 @@ def jackknife_recursion(
     pulled: bool = False,
 ) -> Jackknife | None:
     """Deviations by leaving out blocks of time, each time with a recursion of its own; None where they are few."""
-    groups = grouped(blocks, most)
+    groups = group_blocks(blocks, most)
     if len(groups) < FEWEST:
         return None
     shifts, essential = recursion_shifts(unknowns, solution, levels, groups, derived=derived, pulled=pulled)
     steps = np.linalg.solve(levels.free, shifts.T).T @ solution.R.T
-    return of_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
+    return jackknife_from_shifts(shifts, steps, essential, shared=SHARED if derived else 0.0)
 
 
 # The joint weighted estimate and that of the recursion: how far they are apart, and where the recursion is blind.

@@ -19,9 +19,9 @@ from scipy.ndimage import median_filter, minimum_filter1d
 
 from dynid.errors import LogError
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.rows import FrictionState, tasks_of
+from dynid.estimation.regression.rows import FrictionState, prepare_row_tasks
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.logs.filtering import Prepared, Treatment
+from dynid.logs.filtering import PreparedWindow, Treatment
 from dynid.logs.findings import Findings
 from dynid.logs.log import Log
 from dynid.logs.segments import Window
@@ -75,7 +75,7 @@ def robust_scale(x: Array) -> float:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Limits:
+class ResidualLimits:
     """Sizes of e, e - m and m that are still good, for one joint: (2,) each, where it moves and near its reversals.
 
     slow: velocity below which, anywhere within reach, a reversal is near. Dry friction is what models lack most.
@@ -87,7 +87,7 @@ class Limits:
     slow: float
 
     @staticmethod
-    def of(pieces: list[Array], speeds: list[Array], reach: list[int], size: float) -> Limits:
+    def of(pieces: list[Array], speeds: list[Array], reach: list[int], size: float) -> ResidualLimits:
         """From residuals and speeds of pieces of time; size: usual one of the joint's torque."""
         floor = FLOOR * size + 1e-300
         e = np.concatenate(pieces)
@@ -100,7 +100,9 @@ class Limits:
             [running_median(x, np.abs(x) <= g, r) for x, g, r in zip(pieces, bounds, reach, strict=True)]
         )
         lacks = _robust_scales(m, near, floor)
-        return Limits(gross, FAST * np.maximum(_robust_scales(e - m, near, floor), lacks), LASTING * lacks, slow)
+        return ResidualLimits(
+            gross, FAST * np.maximum(_robust_scales(e - m, near, floor), lacks), LASTING * lacks, slow
+        )
 
     def are_good(self, e: Array, speed: Array, reach: int) -> Mask:
         """Which of consecutive residuals are good."""
@@ -143,7 +145,7 @@ def mean_of_good_neighbours(e: Array, good: Mask, reach: int) -> tuple[Array, Ar
     return (sums[stop] - sums[start]) / np.maximum(some, 1), some / np.maximum(stop - start, 1)
 
 
-def without_glitches(q: Array, limit: Array) -> tuple[Array, Mask]:
+def interpolate_glitches(q: Array, limit: Array) -> tuple[Array, Mask]:
     """Positions (N, n) of which those that jump away beyond a limit (n,) are interpolated (spline); which rows."""
     bad = np.abs(q - median_filter(q, (2 * GLITCH + 1, 1), mode="nearest")) > limit
     k, out = np.arange(len(q)), q.copy() if bad.any() else q
@@ -161,7 +163,7 @@ def glitch_limit(q: Array) -> Array:
 
 
 @dataclass(slots=True)
-class Tally:
+class OutlierTally:
     """What a pass left out: samples seen, bad ones and rows left out per joint, glitches, contacts (log, s, s)."""
 
     joints: int
@@ -211,7 +213,7 @@ GLITCHES = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Piece:
+class LogPiece:
     """A stretch of log number `log`: t (K,), v (K, n), rows of the reference; raw times (N,) and torques (N, n)."""
 
     log: int
@@ -228,14 +230,14 @@ class OutlierModel:
 
     equation: Equation
     values: tuple[Array, ...]
-    limits: tuple[Limits, ...]
+    limits: tuple[ResidualLimits, ...]
     reach: tuple[int, ...]
     glitches: tuple[Array, ...]
-    tally: Tally
+    tally: OutlierTally
 
-    def restarted(self) -> OutlierModel:
+    def with_empty_tally(self) -> OutlierModel:
         """The same with an empty tally."""
-        return replace(self, tally=Tally(self.equation.robot.n))
+        return replace(self, tally=OutlierTally(self.equation.robot.n))
 
     def detector(self, number: int, treatment: Treatment, half: int) -> OutlierDetector:
         """The detector of the outliers of one log, of which rows reach `half` thinned instants beyond their filter."""
@@ -257,15 +259,15 @@ class OutlierDetector:
         self.context = 3 * self.reach + self.row_reach + (0 if thin is None else thin.half)
         self.friction: FrictionState | None = None
 
-    def without_glitches(self, window: Window) -> Window:
+    def interpolate_glitches(self, window: Window) -> Window:
         """Positions without single jumps."""
         if not self.reach:
             return window
-        q, bad = without_glitches(window.samples.q, self.model.glitches[self.number])
+        q, bad = interpolate_glitches(window.samples.q, self.model.glitches[self.number])
         self.model.tally.glitches += int(bad[window.core].sum())
         return replace(window, samples=replace(window.samples, q=q)) if bad.any() else window
 
-    def replace_outliers(self, window: Window, prepared: Prepared) -> tuple[Window, Array]:
+    def replace_outliers(self, window: Window, prepared: PreparedWindow) -> tuple[Window, Array]:
         """The window with bad torques replaced, and the share (N, n) of good samples around each."""
         model, x, motion = self.model, window.samples, prepared.motion
         assert x.tau is not None
@@ -292,7 +294,7 @@ class OutlierDetector:
                 model.tally.bad[j] += bad[window.core].sum()
         return replace(window, samples=replace(x, tau=tau)), share
 
-    def counting_rows(self, t: Array, share: Array) -> Mask:
+    def rows_without_outliers(self, t: Array, share: Array) -> Mask:
         """Which rows (K, n) count, by the shares at their instants."""
         good = np.asarray(share >= HALF)
         if self.row_reach:
@@ -302,9 +304,9 @@ class OutlierDetector:
         return good
 
 
-def smooth_survey(seen: Survey) -> Survey:
+def survey_without_glitches(seen: Survey) -> Survey:
     """The same without jumps of positions, which would be taken for noise where a cut-off is chosen."""
-    q, bad = without_glitches(seen.samples.q, glitch_limit(seen.samples.q))
+    q, bad = interpolate_glitches(seen.samples.q, glitch_limit(seen.samples.q))
     return replace(seen, samples=replace(seen.samples, q=q)) if bad.mean() < GLITCHES else seen
 
 
@@ -316,17 +318,17 @@ def fit_outlier_model(
     nominal: Sequence[float],
 ) -> OutlierModel:
     """Read the logs once and fit the reference; nominal (Hz): cut-off of logs that are not filtered, 0: no series."""
-    reference = replace(equation.with_friction(REFERENCE).of_torques(), rigid=None)
+    reference = replace(equation.with_friction(REFERENCE).as_torque_equation(), rigid=None)
     reach = tuple(
         0 if f == 0.0 else max(1, int(0.5 * s.rate / (treatment.cutoff or f)))
         for s, treatment, f in zip(surveys, treatments, nominal, strict=True)
     )
-    none = Tally(equation.robot.n)
+    none = OutlierTally(equation.robot.n)
     empty = OutlierModel(reference, (), (), reach, tuple(glitch_limit(s.samples.q) for s in surveys), none)
-    pieces = _Pieces()
+    pieces = _PieceCollector()
     for number, (log, seen, treatment) in enumerate(zip(logs, surveys, treatments, strict=True)):
         found = Findings(log.name, seen.rate)
-        for task in tasks_of(
+        for task in prepare_row_tasks(
             reference, log, number=number, seen=seen, treatment=treatment, found=found, outliers=empty, clean=False
         ):
             pieces.add(
@@ -339,20 +341,20 @@ def fit_outlier_model(
             "use {estimator}", estimator=Option("estimator", "wls"),
         )  # fmt: skip
     values = _fit_reference(reference, pieces.kept)
-    return replace(empty, values=values, limits=_find_limits(reference, values, pieces.kept, reach), tally=none)
+    return replace(empty, values=values, limits=_residual_limits(reference, values, pieces.kept, reach), tally=none)
 
 
 @dataclass(eq=False)
-class _Pieces:
+class _PieceCollector:
     """Stretches spread over the logs; every other one goes when they become too many."""
 
-    kept: list[Piece] = field(default_factory=list)
+    kept: list[LogPiece] = field(default_factory=list)
     every: int = 1
     seen: int = 0
 
     def add(
-        self, window: Window, prepared: Prepared, *, log: int, stops: Array, equation: Equation, treatment: Treatment,
-        interval: tuple[float, float],
+        self, window: Window, prepared: PreparedWindow, *, log: int, stops: Array, equation: Equation,
+        treatment: Treatment, interval: tuple[float, float],
     ) -> None:  # fmt: skip
         """Cut the core of a window into stretches."""
         x, motion = window.samples, prepared.motion
@@ -369,12 +371,12 @@ class _Pieces:
             t = motion.t[part]
             raw = _instants_between(x.t - treatment.delay, t)
             wide = equation.write(motion[part], stops[part], None)
-            self.kept.append(Piece(log, t, motion.v[part], wide, x.t[raw] - treatment.delay, x.tau[raw].copy()))
+            self.kept.append(LogPiece(log, t, motion.v[part], wide, x.t[raw] - treatment.delay, x.tau[raw].copy()))
             while len(self.kept) > 8 and sum(p.wide.nbytes for p in self.kept) > KEPT_BYTES:
                 self.kept, self.every = self.kept[::2], 2 * self.every
 
 
-def _fit_reference(equation: Equation, pieces: list[Piece]) -> tuple[Array, ...]:
+def _fit_reference(equation: Equation, pieces: list[LogPiece]) -> tuple[Array, ...]:
     """Values of every channel's columns: Huber's M-estimate on raw samples, then without those beyond 4 deviations."""
     unknowns = Unknowns.of(equation, equation.friction, 1)
     count, channels = len(unknowns), equation.torque_channels
@@ -408,23 +410,24 @@ def _instants_between(t: Array, others: Array) -> slice:
     return slice(int(np.searchsorted(t, others[0])), int(np.searchsorted(t, others[-1])) + 1)
 
 
-def _raw_samples_at_rows(piece: Piece) -> Array:
+def _raw_samples_at_rows(piece: LogPiece) -> Array:
     """Raw samples at the instants of the rows."""
     after = np.clip(np.searchsorted(piece.raw_t, piece.t), 0, len(piece.raw_t) - 1)
     before = np.maximum(after - 1, 0)
     return np.asarray(np.where(piece.t - piece.raw_t[before] < piece.raw_t[after] - piece.t, before, after))
 
 
-def _find_limits(
-    equation: Equation, values: tuple[Array, ...], pieces: list[Piece], reach: tuple[int, ...]
-) -> tuple[Limits, ...]:
+def _residual_limits(
+    equation: Equation, values: tuple[Array, ...], pieces: list[LogPiece], reach: tuple[int, ...]
+) -> tuple[ResidualLimits, ...]:
+    """Limits of good residuals for every torque channel."""
     limits = []
     for c, channel in enumerate(equation.torque_channels):
         own = [(channel.row(p.wide), p) for p in pieces]
         left = [p.raw[:, channel.joint] - np.interp(p.raw_t, p.t, W[:, :-1] @ values[c] - W[:, -1]) for W, p in own]
         speeds = [np.abs(np.interp(p.raw_t, p.t, p.v[:, channel.joint])) for p in pieces]
         size = robust_scale(np.concatenate([p.raw[:, channel.joint] for p in pieces]))
-        limits.append(Limits.of(left, speeds, [reach[p.log] for p in pieces], size))
+        limits.append(ResidualLimits.of(left, speeds, [reach[p.log] for p in pieces], size))
     return tuple(limits)
 
 

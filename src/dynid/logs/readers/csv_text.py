@@ -21,7 +21,7 @@ import numpy as np
 
 from dynid.concurrency import polars_lost_its_threads
 from dynid.errors import LogError
-from dynid.logs.read import content_hint
+from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
 from dynid.messages import Message
 
@@ -37,7 +37,7 @@ _BUFFER = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
 
 
-class _Inflated(io.RawIOBase):
+class _GzipStream(io.RawIOBase):
     """The content of a gzip file of one or several members; no more is inflated than is asked for."""
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +83,7 @@ class _Inflated(io.RawIOBase):
 def open_gzip(path: Path) -> BinaryIO:
     """Open a gzip file for reading."""
     make = cast(Callable[[io.RawIOBase, int], BinaryIO], io.BufferedReader)
-    return make(_Inflated(path), _BUFFER)
+    return make(_GzipStream(path), _BUFFER)
 
 
 # The beginning of a CSV file: comments, delimiter, header, and how its numbers are written.
@@ -97,7 +97,7 @@ _STAMP = re.compile(rb"^[+-]?\d{17,19}$")
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class TextHeader:
     """The columns of a text file; `delimiter` ' ' is any white space. `lines` come before the first sample.
 
     `stamps` are the columns most of whose first numbers are integers too long for a float.
@@ -124,7 +124,7 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
-def read_header(log: str, file: BinaryIO, hint: str) -> Header:
+def read_header(log: str, file: BinaryIO, hint: str) -> TextHeader:
     """Read the header and look at the first sample; leaves the file somewhere after them."""
     head = file.read(HEAD)
     if not head:
@@ -146,16 +146,16 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
         skipped += 1
     if skipped == len(lines):
         raise LogError(log, "no_samples", "there is no header and no sample in it")
-    skipped = _after_preamble(lines, skipped)
-    first = _decode(log, lines[skipped])
+    skipped = _header_line_after_preamble(lines, skipped)
+    first = _decode_line(log, lines[skipped])
     delimiter = find_delimiter(first)
     columns = split_line(first, delimiter)
     used, notes = skipped + 1, list[Message]()
     if all(is_number(name) for name in columns):
-        columns = _commented_header(log, lines[:skipped], len(columns))
+        columns = _header_from_comments(log, lines[:skipped], len(columns))
         used = skipped
         notes.append(Message("header_in_comment", "the header is the last line of comment before the numbers"))
-    _check_unique(log, columns)
+    _check_unique_names(log, columns)
     sample = next((line for line in lines[used:] if line.strip() and not line.startswith(b"#")), b"")
     comma = delimiter == ";" and b"," in sample and b"." not in sample
     if comma:
@@ -165,10 +165,10 @@ def read_header(log: str, file: BinaryIO, hint: str) -> Header:
     whole = [cells for cells in samples if len(cells) == len(columns)]
     long = [sum(bool(_STAMP.match(cells[k].strip())) for cells in whole) for k in range(len(columns))]
     stamps = frozenset(k for k, count in enumerate(long) if count and 2 * count >= len(whole))
-    return Header(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
+    return TextHeader(tuple(columns), delimiter, used, comma, b'"' in sample, stamps, tuple(notes))
 
 
-def _after_preamble(lines: list[bytes], first: int) -> int:
+def _header_line_after_preamble(lines: list[bytes], first: int) -> int:
     """Return the line of the header: the first one, or the last before the numbers where lines of text come before it.
 
     These are told from a header by their number of cells, which is not that of the numbers.
@@ -187,7 +187,7 @@ def _after_preamble(lines: list[bytes], first: int) -> int:
     return first
 
 
-def _decode(log: str, line: bytes) -> str:
+def _decode_line(log: str, line: bytes) -> str:
     for encoding in ("utf-8", "latin-1"):
         try:
             text = line.decode(encoding).strip("\r\n ")
@@ -211,10 +211,11 @@ def split_line(line: str, delimiter: str) -> list[str]:
     return [cell.strip().strip('"').strip() for cell in cells]
 
 
-def _commented_header(log: str, comments: list[bytes], count: int) -> list[str]:
+def _header_from_comments(log: str, comments: list[bytes], count: int) -> list[str]:
+    """Column names from the last comment line, where the first line is all numbers."""
     for line in reversed(comments):
         if line.strip():
-            text = _decode(log, line).lstrip("# ")
+            text = _decode_line(log, line).lstrip("# ")
             names = split_line(text, find_delimiter(text))
             if len(names) == count and not any(is_number(name) for name in names):
                 return names
@@ -225,7 +226,7 @@ def _commented_header(log: str, comments: list[bytes], count: int) -> list[str]:
     )  # fmt: skip
 
 
-def _check_unique(log: str, columns: list[str]) -> None:
+def _check_unique_names(log: str, columns: list[str]) -> None:
     seen: set[str] = set()
     for name in columns:
         if name in seen and name:
@@ -246,7 +247,7 @@ class TextTable:
     """A CSV file; its header was read, its samples are read again for every call of `batches`."""
 
     path: Path
-    header: Header
+    header: TextHeader
     left_out: list[Message] = field(default_factory=list, compare=False)
 
     @property
@@ -267,25 +268,25 @@ class TextTable:
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Parse the file block by block: at most four blocks of 8 MiB are in memory."""
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
-        parser = _parse_without_polars if polars_lost_its_threads() else _parse
+        parser = _parse_without_polars if polars_lost_its_threads() else _parse_block
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
         waiting: deque[Future[pl.DataFrame | Batch]] = deque()
         with _open_binary(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:
-            for number, (block, is_last) in enumerate(_blocks(self.name, file, self.header, size)):
+            for number, (block, is_last) in enumerate(_blocks_of_whole_lines(self.name, file, self.header, size)):
                 if is_last:
                     block = self._drop_truncated_line(block, size, number)
                 if not block:
                     continue
                 waiting.append(pool.submit(parse, number, block))
                 if len(waiting) > _WORKERS:
-                    yield from _slice_frame(waiting.popleft().result(), rows)
+                    yield from _batch_from_frame(waiting.popleft().result(), rows)
             while waiting:
-                yield from _slice_frame(waiting.popleft().result(), rows)
+                yield from _batch_from_frame(waiting.popleft().result(), rows)
 
     def first_line(self, size: int, number: int) -> int:
         """Return the line that a block begins with, counting from 1; only errors need it."""
         with _open_binary(self.path) as file:
-            before = islice(_blocks(self.name, file, self.header, size), number)
+            before = islice(_blocks_of_whole_lines(self.name, file, self.header, size), number)
             return self.header.lines + 1 + sum(block.count(NEWLINE) for block, _ in before)
 
     def lines(self, rows: Sequence[int]) -> str:
@@ -324,9 +325,9 @@ def open_text(path: Path) -> TextTable:
     """Open a CSV file and read its header."""
     with _open_binary(path) as file:
         try:
-            return TextTable(path, read_header(str(path), file, content_hint(path)))
+            return TextTable(path, read_header(str(path), file, format_hint_from_content(path)))
         except (OSError, EOFError, zlib.error) as error:
-            raise _damage_error(str(path), error, content_hint(path)) from error
+            raise _damage_error(str(path), error, format_hint_from_content(path)) from error
 
 
 def _open_binary(path: Path) -> BinaryIO:
@@ -339,6 +340,7 @@ def _open_binary(path: Path) -> BinaryIO:
 
 
 def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
+    """The error of a file that cannot be read or inflated."""
     if isinstance(error, gzip.BadGzipFile):
         return LogError(log, "not_gzip", "this is no gzip file, or a damaged one{hint}", hint=hint)
     if isinstance(error, (EOFError, zlib.error)):
@@ -346,7 +348,7 @@ def _damage_error(log: str, error: Exception, hint: str = "") -> LogError:
     return LogError(log, "file_unreadable", "cannot be read: {reason}", reason=str(error))
 
 
-def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tuple[bytes, bool]]:
+def _blocks_of_whole_lines(log: str, file: BinaryIO, header: TextHeader, size: int) -> Iterator[tuple[bytes, bool]]:
     """Yield blocks of whole lines, and whether a block is the last one."""
     try:
         for _ in range(header.lines):
@@ -365,7 +367,7 @@ def _blocks(log: str, file: BinaryIO, header: Header, size: int) -> Iterator[tup
         raise _damage_error(log, error) from error
 
 
-def _slice_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
+def _batch_from_frame(frame: pl.DataFrame | Batch, rows: int) -> Iterator[Batch]:
     """Stamps that are missing become one that is none, as integers know no NaN."""
     if isinstance(frame, Mapping):
         for start in range(0, len(next(iter(frame.values()))), rows):
@@ -390,7 +392,7 @@ def _strip_cells(block: bytes, delimiter: str) -> bytes:
     return re.sub(rb" +(?=[\r\n" + mark + rb"])|(?<=[\n" + mark + rb"]) +", b"", block).strip(b" ")
 
 
-def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> pl.DataFrame:
+def _parse_block(table: TextTable, names: tuple[str, ...], size: int, number: int, block: bytes) -> pl.DataFrame:
     """Parse a block to the named columns; a cell that is no number is an error with its line.
 
     A block is taken to be clean first. Where it does not parse, or the last column has holes, as it does for short
@@ -409,22 +411,22 @@ def _parse(table: TextTable, names: tuple[str, ...], size: int, number: int, blo
         whole = False
     if not whole:
         try:
-            frame = _with_stamps(header, places, _drop_blank_lines(spaced))
+            frame = _cells_with_missing_stamps(header, places, _drop_blank_lines(spaced))
             doubtful = bool(frame[last].null_count())
         except pl.exceptions.PolarsError as error:
             line = table.first_line(size, number)
-            _find_fault(table.name, header, places, line, block)
+            _raise_first_fault(table.name, header, places, line, block)
             reason = str(error).partition("\n")[0]
             raise LogError(
                 table.name, "line_unreadable", "a line after line {line} cannot be read: {reason}", line=line - 1,
                 reason=reason,
             ) from error  # fmt: skip
         if doubtful:
-            _find_fault(table.name, header, [], table.first_line(size, number), block)
+            _raise_first_fault(table.name, header, [], table.first_line(size, number), block)
     return frame.select(pl.col(f"column_{k + 1}").alias(header.columns[k]) for k in places)
 
 
-def _with_stamps(header: Header, places: list[int], block: bytes) -> pl.DataFrame:
+def _cells_with_missing_stamps(header: TextHeader, places: list[int], block: bytes) -> pl.DataFrame:
     """Cells of a block in which some are missing; a stamp may be a number that is no integer."""
     import polars as pl
 
@@ -441,7 +443,7 @@ def _with_stamps(header: Header, places: list[int], block: bytes) -> pl.DataFram
 
 
 def _parse_cells(
-    header: Header,
+    header: TextHeader,
     places: list[int],
     block: bytes,
     missing: tuple[str, ...],
@@ -477,14 +479,14 @@ def _parse_without_polars(table: TextTable, names: tuple[str, ...], size: int, n
         return {header.columns[k]: _parse_words([row[k] for row in cells], header, k in header.stamps) for k in places}
     except (ValueError, OverflowError) as error:
         line = table.first_line(size, number)
-        _find_fault(table.name, header, places, line, block)
+        _raise_first_fault(table.name, header, places, line, block)
         raise LogError(
             table.name, "line_unreadable", "a line after line {line} cannot be read: {reason}", line=line - 1,
             reason=str(error),
         ) from error  # fmt: skip
 
 
-def _parse_words(words: list[str], header: Header, is_stamp: bool) -> Numbers:
+def _parse_words(words: list[str], header: TextHeader, is_stamp: bool) -> Numbers:
     if header.decimal_comma:
         words = [word.replace(",", ".") for word in words]
     if not all(map(is_number, words)):
@@ -506,18 +508,18 @@ def _parse_stamp(word: str) -> int:
     return value if -(2**63) <= value < 2**63 else NO_STAMP
 
 
-def _split_cells(line: bytes, header: Header) -> list[str]:
+def _split_cells(line: bytes, header: TextHeader) -> list[str]:
     text = line.decode("utf-8", "replace").strip("\r" if header.delimiter == "\t" else "\r ")
     if header.quoted:
         return split_line(text, header.delimiter)
     return text.split() if header.delimiter == " " else text.split(header.delimiter)
 
 
-def _is_number_cell(cell: str, header: Header) -> bool:
+def _is_number_cell(cell: str, header: TextHeader) -> bool:
     return is_number(cell.replace(",", ".") if header.decimal_comma else cell)
 
 
-def _find_fault(log: str, header: Header, places: list[int], line: int, block: bytes) -> None:
+def _raise_first_fault(log: str, header: TextHeader, places: list[int], line: int, block: bytes) -> None:
     """Raise for the first line with too few or too many cells, or a cell of the given columns that is no number."""
     count = len(header.columns)
     for number, raw in enumerate(block.split(NEWLINE), start=line):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import LogError
-from dynid.logs.read import content_hint
+from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Table, Wanted, squeeze_shape, why_not_numbers
 from dynid.messages import Message
 
@@ -19,7 +19,7 @@ _MOST_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredDataset:
     """A data set, or one member of a data set of records."""
 
     path: str
@@ -33,7 +33,7 @@ class Hdf5Table:
 
     path: Path
     fields: tuple[Field, ...]
-    stored: dict[str, Stored]
+    stored: dict[str, StoredDataset]
     notes: tuple[Message, ...] = ()
 
     @property
@@ -54,17 +54,18 @@ class Hdf5Table:
                 yield {name: reader(start, stop) for name, reader in readers.items()}
 
 
-def _slice_reader(file: Any, stored: Stored, turned: bool) -> Callable[[int, int], Numbers]:
+def _slice_reader(file: Any, stored: StoredDataset, turned: bool) -> Callable[[int, int], Numbers]:
+    """Return what reads samples from start to stop of a data set."""
     data = file[stored.path]
     source = data if stored.member is None else data.fields(stored.member)
     shape = stored.shape
     along = 1 if turned or (len(shape) == 2 and shape[0] == 1 and shape[1] != 1) else 0
 
-    def read(start: int, stop: int) -> Numbers:
+    def read_slice(start: int, stop: int) -> Numbers:
         part = np.asarray(source[:, start:stop].T if along else source[start:stop])
         return part.reshape(-1) if len(squeeze_shape(shape)) == 1 else part
 
-    return read
+    return read_slice
 
 
 @contextmanager
@@ -84,39 +85,41 @@ def _open_hdf5_file(path: Path) -> Iterator[Any]:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_hdf5", "this is no HDF5 file, or a damaged one ({reason}){content_hint}", reason=reason,
-            content_hint=content_hint(path),
+            content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
 
 def open_hdf5(path: Path) -> Hdf5Table:
     """Open an HDF5 file and list its data sets; links to other files are not followed."""
     fields: list[Field] = []
-    stored: dict[str, Stored] = {}
+    stored: dict[str, StoredDataset] = {}
 
-    def add(name: str, where: Stored, problem: str, words: tuple[str, ...] = ()) -> None:
+    def add_field(name: str, where: StoredDataset, problem: str, words: tuple[str, ...] = ()) -> None:
+        """List a field and where it is stored."""
         shape = squeeze_shape(where.shape)
         problem = problem or ("" if 1 <= len(shape) <= 2 else f"has {len(shape)} dimensions")
         fields.append(Field(name, shape, problem=problem, words=words))
         stored[name] = where
 
-    def visit(place: str, item: Any) -> None:
+    def add_dataset(place: str, item: Any) -> None:
+        """List a data set, or each member of one of records."""
         if not hasattr(item, "dtype") or not item.shape or place.startswith("#"):
             return
         name = place.replace("/", ".")
         outside = "lies in another file, which is not read" if item.is_virtual or item.external else ""
         for member in item.dtype.names or ():
             kind = item.dtype[member]
-            add(
+            add_field(
                 f"{name}.{member}",
-                Stored(place, member, item.shape + kind.shape),
+                StoredDataset(place, member, item.shape + kind.shape),
                 outside or why_not_numbers(kind.base),
             )
         if not item.dtype.names:
             words = () if outside else _read_text_list(item)
-            add(name, Stored(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
+            add_field(name, StoredDataset(place, None, item.shape), outside or why_not_numbers(item.dtype), words)
 
     with _open_hdf5_file(path) as file:
-        file.visititems(visit)
+        file.visititems(add_dataset)
     return Hdf5Table(path, tuple(fields), stored)
 
 
@@ -188,7 +191,7 @@ def open_mat(path: Path) -> Table:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_mat", "this is no MAT file, or a damaged one ({reason}){content_hint}", reason=reason,
-            content_hint=content_hint(path),
+            content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
     arrays: dict[str, Numbers] = {}
     for key, value in content.items():

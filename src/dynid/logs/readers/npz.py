@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from dynid.errors import LogError
-from dynid.logs.read import content_hint
+from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import MOST_WORDS, Batch, Field, Numbers, Wanted, squeeze_shape, why_not_numbers
 from dynid.messages import Message
 
@@ -23,7 +23,7 @@ _SKIP = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ArchiveMember:
     """An array of the archive, as its header tells."""
 
     file: str
@@ -38,7 +38,7 @@ class NpzTable:
     """An NPZ file; the headers of its arrays were read."""
 
     path: Path
-    members: dict[str, Member]
+    members: dict[str, ArchiveMember]
     words: dict[str, tuple[str, ...]]
     notes: tuple[Message, ...] = ()
 
@@ -78,13 +78,13 @@ def _describe_dimensions(shape: tuple[int, ...]) -> str:
     return "" if 1 <= len(squeeze_shape(shape)) <= 2 else f"has {len(shape)} dimensions"
 
 
-def _member_width(member: Member, turned: bool) -> int:
+def _member_width(member: ArchiveMember, turned: bool) -> int:
     shape = squeeze_shape(member.shape)
     return 1 if len(shape) == 1 else shape[0 if turned else 1]
 
 
 def _sample_reader(
-    archive: zipfile.ZipFile, member: Member, turned: bool, stack: ExitStack
+    archive: zipfile.ZipFile, member: ArchiveMember, turned: bool, stack: ExitStack
 ) -> Callable[[int], Numbers]:
     """Return what reads the next samples: one stream where they lie together, else one stream per column."""
     shape = squeeze_shape(member.shape)
@@ -93,21 +93,23 @@ def _sample_reader(
     if len(shape) == 1 or turned == member.fortran:
         stream = _open_at_offset(archive, member, member.offset, stack)
 
-        def together(count: int) -> Numbers:
+        def read_interleaved(count: int) -> Numbers:
+            """Next samples of an array stored sample by sample."""
             values = np.frombuffer(_read_exactly(stream, count * width * size), member.dtype)
             return values if len(shape) == 1 else values.reshape(count, width)
 
-        return together
+        return read_interleaved
     length = shape[1] if turned else shape[0]
     streams = [_open_at_offset(archive, member, member.offset + k * length * size, stack) for k in range(width)]
 
-    def apart(count: int) -> Numbers:
+    def read_column_by_column(count: int) -> Numbers:
+        """Next samples of an array stored column by column."""
         return np.stack([np.frombuffer(_read_exactly(one, count * size), member.dtype) for one in streams], axis=1)
 
-    return apart
+    return read_column_by_column
 
 
-def _open_at_offset(archive: zipfile.ZipFile, member: Member, offset: int, stack: ExitStack) -> IO[bytes]:
+def _open_at_offset(archive: zipfile.ZipFile, member: ArchiveMember, offset: int, stack: ExitStack) -> IO[bytes]:
     stream = stack.enter_context(archive.open(member.file))
     while offset > 0:
         offset -= len(_read_exactly(stream, min(offset, _SKIP)))
@@ -129,7 +131,7 @@ def _npz_errors(path: Path) -> Iterator[None]:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_npz", "this is no NPZ file, or a damaged one ({reason}){content_hint}", reason=reason,
-            content_hint=content_hint(path),
+            content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
 
@@ -141,7 +143,7 @@ def open_npz(path: Path) -> NpzTable:
         return NpzTable(path, members, {name: _read_text_list(archive, member) for name, member in members.items()})
 
 
-def _read_text_list(archive: zipfile.ZipFile, member: Member) -> tuple[str, ...]:
+def _read_text_list(archive: zipfile.ZipFile, member: ArchiveMember) -> tuple[str, ...]:
     """Entries of a short list of texts."""
     shape = squeeze_shape(member.shape)
     if member.dtype.kind not in "US" or len(shape) != 1 or shape[0] > MOST_WORDS or member.dtype.itemsize > _SKIP:
@@ -152,7 +154,7 @@ def _read_text_list(archive: zipfile.ZipFile, member: Member) -> tuple[str, ...]
     return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else text for text in texts)
 
 
-def _read_member_header(archive: zipfile.ZipFile, file: str) -> Member:
+def _read_member_header(archive: zipfile.ZipFile, file: str) -> ArchiveMember:
     if archive.getinfo(file).compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise ValueError(f"'{file}' is packed in a way that NPZ files are not")
     with archive.open(file) as stream:
@@ -162,4 +164,4 @@ def _read_member_header(archive: zipfile.ZipFile, file: str) -> Member:
             shape, fortran, dtype = read(stream)
         except Exception as error:  # numpy parses the header as Python text, which fails in many ways
             raise ValueError(f"the header of '{file}' is no array's") from error
-        return Member(file, shape, fortran, dtype, stream.tell())
+        return ArchiveMember(file, shape, fortran, dtype, stream.tell())

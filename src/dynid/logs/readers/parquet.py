@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
 from dynid.errors import LogError
-from dynid.logs.read import content_hint
+from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
 from dynid.messages import Message
 
@@ -63,7 +63,7 @@ def _parquet_errors(path: Path) -> Iterator[None]:
         reason = str(error).partition("\n")[0][:120]
         raise LogError(
             str(path), "not_parquet", "this is no Parquet file, or a damaged one ({reason}){content_hint}",
-            reason=reason, content_hint=content_hint(path),
+            reason=reason, content_hint=format_hint_from_content(path),
         ) from error  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynid.errors import LogError
 from dynid.logs.column_names import REACTION
-from dynid.logs.read import content_hint
+from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
 from dynid.messages import Message, Option
 from dynid.robot.transform import Array
@@ -35,7 +35,7 @@ def read_messages(bag: Any, topic: str, kind: str) -> Iterator[tuple[int, Any]]:
         yield recorded, store.deserialize_cdr(data, kind)
 
 
-def stamp_of(message: Any) -> int:
+def header_stamp(message: Any) -> int:
     """The stamp in a message's header, in ns."""
     stamp = message.header.stamp
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
@@ -66,7 +66,7 @@ class JointBlock:
     def __len__(self) -> int:
         return len(self._stamps)
 
-    def add(self, recorded: int, message: Any) -> bool:
+    def add_message(self, recorded: int, message: Any) -> bool:
         """Add a message unless it lacks a wanted joint; returns whether the block is full."""
         names = joint_names(message)
         if names not in self._complete:
@@ -76,11 +76,11 @@ class JointBlock:
         for kind, values in self._values.items():
             value = getattr(message, kind)
             values.append(value if len(value) == len(names) else np.full(len(names), np.nan))
-        self._stamps.append(stamp_of(message) if self._by_header else recorded)
+        self._stamps.append(header_stamp(message) if self._by_header else recorded)
         self._names.append(names)
         return len(self._stamps) >= self._rows
 
-    def take(self) -> tuple[Numbers, dict[str, Numbers]]:
+    def take_rows(self) -> tuple[Numbers, dict[str, Numbers]]:
         """Return stamps in ns and columns, and begin again."""
         block = np.empty((len(self._columns), len(self)))
         start = 0
@@ -113,7 +113,7 @@ class WrenchTrack:
             if message is None:
                 break
             force, torque = message.wrench.force, message.wrench.torque
-            self._stamps.append(stamp_of(message) if self._by_header else recorded)
+            self._stamps.append(header_stamp(message) if self._by_header else recorded)
             self._values.append([force.x, force.y, force.z, torque.x, torque.y, torque.z])
         if not self._stamps:
             return np.full((len(stamps), 6), np.nan)
@@ -158,14 +158,15 @@ class BagTable:
                 other = stack.enter_context(_open_bag_reader(self.path))
                 track = WrenchTrack(read_messages(other, self.wrench, WRENCH), self.by_header)
             for recorded, message in read_messages(bag, self.topic, JOINT_STATE):
-                if block.add(recorded, message):
+                if block.add_message(recorded, message):
                     yield _take_batch(block, track)
             if len(block):
                 yield _take_batch(block, track)
 
 
 def _take_batch(block: JointBlock, track: WrenchTrack | None) -> Batch:
-    stamps, columns = block.take()
+    """Columns of the joint states read so far, with the wrenches at their stamps."""
+    stamps, columns = block.take_rows()
     batch = {_TIME: stamps, **columns}
     if track is not None:
         batch |= dict(zip(REACTION, track.wrenches_at(stamps).T, strict=True))
@@ -203,23 +204,23 @@ def _damage_error(path: Path, error: Exception) -> LogError:
     reason = str(error).partition("\n")[0][:160]
     return LogError(
         str(path), "not_rosbag", "this is no bag, or a damaged one ({reason}){content_hint}", reason=reason,
-        content_hint=content_hint(path) if path.is_file() else '',
+        content_hint=format_hint_from_content(path) if path.is_file() else '',
     )  # fmt: skip
 
 
 def open_bag(path: Path, topic: str | None = None) -> BagTable:
     """Open a bag, pick its JointState topic and look at the first messages."""
     with _open_bag_reader(path) as bag:
-        chosen = _pick_topic(str(path), bag.connections, topic)
+        chosen = _pick_joint_state_topic(str(path), bag.connections, topic)
         wrenches = list(dict.fromkeys(one.topic for one in bag.connections if one.msgtype == WRENCH and one.msgcount))
         wrench = wrenches[0] if len(wrenches) == 1 else None
         first = list(islice(read_messages(bag, chosen, JOINT_STATE), _PROBE))
         if not first:
             raise LogError(str(path), "topic_without_messages", "there are no messages on {topic}", topic=chosen)
-        by_header = _usable_stamps(stamp_of(message) for _, message in first)
+        by_header = _usable_stamps(header_stamp(message) for _, message in first)
         if by_header and wrench is not None:
             by_header = _usable_stamps(
-                stamp_of(message) for _, message in islice(read_messages(bag, wrench, WRENCH), _PROBE)
+                header_stamp(message) for _, message in islice(read_messages(bag, wrench, WRENCH), _PROBE)
             )
     notes = [
         Message("joint_state_topic", "joint states are those of {topic}", topic=chosen),
@@ -240,7 +241,8 @@ def open_bag(path: Path, topic: str | None = None) -> BagTable:
     return BagTable(path, chosen, wrench, by_header, fields, tuple(notes))
 
 
-def _pick_topic(log: str, connections: list[Any], topic: str | None) -> str:
+def _pick_joint_state_topic(log: str, connections: list[Any], topic: str | None) -> str:
+    """The topic asked for, or the only one of joint states."""
     kinds = {one.topic: one.msgtype for one in connections}
     states = [name for name, kind in kinds.items() if kind == JOINT_STATE]
     listed = [f"{name} ({kind})" for name, kind in kinds.items()]
