@@ -25,7 +25,7 @@ from dynid.robot.transform import Array
 
 
 @compiled
-def run_stops(q: Array, width: Array, state: Array, out: Array) -> None:
+def run_stop_operators(q: Array, width: Array, state: Array, out: Array) -> None:
     """Write z <- clip(z + dq / width, -1, 1) along positions q (N, n) for widths (w, n), from state (w, n).
 
     state is the value at the first sample; out (N, w, n) receives the value at every sample.
@@ -172,7 +172,7 @@ class FrictionShapes:
             return state
         before = np.ascontiguousarray(2.0 * some[0] - some[::-1])
         out = np.zeros((len(before), len(widths), n))
-        run_stops(before, widths, state, out)
+        run_stop_operators(before, widths, state, out)
         return np.asarray(out[-1])
 
     def stops_along(self, q: Array, state: Array) -> Array:
@@ -180,7 +180,7 @@ class FrictionShapes:
         widths = self.widths
         out = np.zeros((len(q), len(widths), q.shape[1]))
         if len(widths):
-            run_stops(np.ascontiguousarray(q), widths, np.ascontiguousarray(state), out)
+            run_stop_operators(np.ascontiguousarray(q), widths, np.ascontiguousarray(state), out)
         return out
 
     def values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:

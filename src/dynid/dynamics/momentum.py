@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dynid.dynamics.kernels.adjoints import lagrangian_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient
 from dynid.dynamics.kernels.rows import MOMENTUM, write_lagrangian_rows
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.dynamics.model import gradient_by_active, joint_channels, joint_support, project_to_active, weights_on_tree
 from dynid.dynamics.scene import ColumnSet, Scene
 from dynid.dynamics.torque import JointRows, tree_rows_adjoint, write_tree_rows
@@ -47,10 +47,10 @@ class LagrangianGradient:
         layout, gradient = scene.layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
         def run_range(start: int, stop: int) -> None:
-            samples, part = scene.samples(start, stop), gradient.part(start, stop)
+            samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
             lagrangian_rows_adjoint(scene.geometry, layout, samples, weights_tree[start:stop], part)
 
-        share_samples(len(scene), run_range)
+        run_on_sample_ranges(len(scene), run_range)
         if scene.tree is None or not scene.robot.closures:
             return gradient_by_active(scene, gradient)
         joint_weights = weights[:, scene.base_rows :]
@@ -75,7 +75,7 @@ def _write_rows(scene: Scene) -> Array:
     def run_range(start: int, stop: int) -> None:
         write_lagrangian_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    share_samples(len(scene), run_range)
+    run_on_sample_ranges(len(scene), run_range)
     return out
 
 

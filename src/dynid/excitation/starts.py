@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.kernels.threads import is_only_caller, own_threads, thread_count
+from dynid.dynamics.kernels.threads import is_only_caller, thread_count, threads_inside_block
 from dynid.errors import ExcitationError
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -144,7 +144,7 @@ def _search_results(search: Search[P, R], problem: P, seeds: list[int], deadline
 
 def _run_start(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
     """One start, on one thread: the matrices are too small for more."""
-    with own_threads(1):
+    with threads_inside_block(1):
         return search(problem, seed, lambda: deadline - time.monotonic())
 
 

@@ -73,7 +73,7 @@ def _refuse_unused_arguments(method: str | None, rows: int | None, scaling: tupl
 
 
 @lru_cache(maxsize=32)
-def remembered_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
+def cached_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
     """Base parameters by the default method; asked again for the same robot, the answer is there."""
     return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
 
@@ -115,7 +115,7 @@ def exact_applies(question: Question) -> bool:
     return question.sees_plain_directions and not question.friction
 
 
-def _check_exact(question: Question, method: str) -> None:
+def _check_exact_method_applies(question: Question, method: str) -> None:
     if question.friction:
         raise ModelError(
             "method_without_friction", "method '{method}' knows inertial and rotor columns",
@@ -135,7 +135,7 @@ def _find_exactly(question: Question, seed: int) -> BaseParameters:
     robot = question.robot
     if not (robot.couplings or robot.closures):
         return _find_by_nullspace(question)
-    _check_exact(question, "exact")
+    _check_exact_method_applies(question, "exact")
     if robot.floating and "reaction" in question.model:
         raise ModelError(
             "floating_base", "'{robot}' has a floating base and no reactions", "use the torque model", robot=robot.name,
@@ -148,7 +148,7 @@ def _find_exactly(question: Question, seed: int) -> BaseParameters:
 def _find_by_nullspace(question: Question) -> BaseParameters:
     from dynid.identifiability.nullspace import find_by_nullspace
 
-    _check_exact(question, "nullspace")
+    _check_exact_method_applies(question, "nullspace")
     found = find_by_nullspace(
         question.robot,
         model=question.model,
@@ -215,16 +215,16 @@ def compare_methods(
 ) -> MethodComparison:
     """Run every method that applies; the exact one is the certificate for the others."""
 
-    def run(method: str | None) -> BaseParameters:
+    def run_method(method: str | None) -> BaseParameters:
         return base_parameters(
             robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
         )  # fmt: skip
 
-    default = run(None)
+    default = run_method(None)
     results, refused = {default.method: default}, dict[str, Message]()
     for method in METHODS:
         try:
-            found = run(method)
+            found = run_method(method)
         except DynidError as error:
             refused[method] = error.message
         else:

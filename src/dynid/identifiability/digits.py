@@ -93,12 +93,12 @@ def dot(x: Sequence[Decimal], y: Sequence[Decimal]) -> Decimal:
     return total
 
 
-def sparse(values: Iterable[Decimal]) -> Row:
+def sparse_row(values: Iterable[Decimal]) -> Row:
     """Sparse row without the entries below ZERO."""
     return {k: x for k, x in enumerate(values) if x and abs(x) >= ZERO}
 
 
-def combine(row: Row, rows: Sequence[Row] | dict[int, Row]) -> Row:
+def combine_rows(row: Row, rows: Sequence[Row] | dict[int, Row]) -> Row:
     """Sum of row[k] * rows[k]."""
     total: Row = {}
     for k, x in row.items():
@@ -137,7 +137,7 @@ class EchelonForm:
         self.rows[lead] = fresh
         return True
 
-    def in_order(self) -> list[tuple[int, Row]]:
+    def rows_in_order(self) -> list[tuple[int, Row]]:
         """Pivots and their rows from left to right."""
         return sorted(self.rows.items())
 

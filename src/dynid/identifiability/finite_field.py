@@ -94,7 +94,9 @@ def find_over_finite_field(
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     found = []
     for p in PRIMES:
-        writer = _Writer(robot, columns, Field.of(robot, p, random.Random(f"{seed} {p}")), model, channels, tared)
+        writer = _RegressorWriter(
+            robot, columns, Field.of(robot, p, random.Random(f"{seed} {p}")), model, channels, tared
+        )
         found.append(_find_pivots(writer))
     best = max(found, key=len)
     return FiniteFieldResult(best, len(best), PRIMES, found[0] == found[1])
@@ -117,7 +119,7 @@ def _check_supported(robot: Robot, model: str) -> None:
         )  # fmt: skip
 
 
-def _find_pivots(writer: _Writer) -> tuple[int, ...]:
+def _find_pivots(writer: _RegressorWriter) -> tuple[int, ...]:
     """Left-to-right pivots; points are added until two of them bring no new rank."""
     from flint import nmod_mat
 
@@ -138,7 +140,7 @@ def _find_pivots(writer: _Writer) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drive:
+class _JointMotion:
     """Motion of a joint at N points: its position as a number q and as a point z of the circle, v and a."""
 
     q: Numbers
@@ -148,7 +150,7 @@ class _Drive:
 
 
 @dataclass(slots=True)
-class _State:
+class _LinkMotion:
     """Angular velocity and acceleration, acceleration less gravity (N, 3), and channels' twists (N, m, 3)."""
 
     w: Numbers
@@ -159,7 +161,7 @@ class _State:
     linear: Numbers
 
 
-class _Writer:
+class _RegressorWriter:
     """Rows of the regressor at random points of the field."""
 
     def __init__(
@@ -196,26 +198,26 @@ class _Writer:
             if link.kind == "floating":
                 states[k] = self._free_base(N)
             else:
-                states[k] = self._link_state(k, states[link.parent], drives.get(link.joint))
+                states[k] = self._link_motion(k, states[link.parent], drives.get(link.joint))
                 if k in joints:
                     self._add_channel(k, states[k], joints[k])
             first = self.columns.first_of_link[k]
             out[:, states[k].seen, first : first + 10] = _link_rows(states[k], self.field.p)
-        active = self._to_active(out, joints)
+        active = self._project_to_active(out, joints)
         for k, column in self.columns.rotor_of_link.items():
             if joints:
                 active[:, base + self.robot.active_links.index(k), column] = drives[self.robot.links[k].joint].a
         return self._with_offsets(active)
 
-    def _joint_motions(self, N: int) -> dict[str, _Drive]:
+    def _joint_motions(self, N: int) -> dict[str, _JointMotion]:
         """Motion of every moving joint, from random motions of the active ones."""
         p, names = self.field.p, self.robot.joint_names
-        active = {name: _Drive(*(self.field.random(N) for _ in range(4))) for name in names}
+        active = {name: _JointMotion(*(self.field.random(N) for _ in range(4))) for name in names}
         common = {
             name: math.lcm(*(g.factors[name].denominator for g in self.gears.values() if name in g.factors))
             for name in names
         }
-        drives: dict[str, _Drive] = {}
+        drives: dict[str, _JointMotion] = {}
         for joint, gear in self.gears.items():
             q, v, a = (np.zeros(N, dtype=object) for _ in range(3))
             z = np.ones(N, dtype=object)
@@ -226,27 +228,27 @@ class _Writer:
             for k, offset in gear.offsets:
                 q = q + self.field.number(k * Fraction(read_length(offset)))
                 z = z * self._offset_point(joint, k, offset) % p
-            drives[joint] = _Drive(q % p, z, v % p, a % p)
+            drives[joint] = _JointMotion(q % p, z, v % p, a % p)
         return drives
 
     def _offset_point(self, joint: str, factor: Fraction, offset: float) -> int:
         """Point of the circle at a coupling's offset, 1 for a joint that does not turn."""
         turns = any(link.joint == joint and link.kind == "revolute" for link in self.robot.links)
-        return self.field.circle(read_angle(offset), factor) if turns else 1
+        return self.field.circle_point(read_angle(offset), factor) if turns else 1
 
-    def _resting_base(self, N: int) -> _State:
+    def _resting_base(self, N: int) -> _LinkMotion:
         """The base at rest, with six twists where its reactions are measured."""
         p = self.field.p
         g = np.array([-self.field.number(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
         still = np.zeros((N, 3), dtype=object)
-        return _State(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
+        return _LinkMotion(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
 
-    def _free_base(self, N: int) -> _State:
+    def _free_base(self, N: int) -> _LinkMotion:
         """A floating base: any motion; its acceleration takes gravity in."""
         w, wd, a = (self.field.random(N, 3) for _ in range(3))
-        return _State(w, wd, a, *_base_twists(N, 6))
+        return _LinkMotion(w, wd, a, *_base_twists(N, 6))
 
-    def _link_state(self, k: int, parent: _State, drive: _Drive | None) -> _State:
+    def _link_motion(self, k: int, parent: _LinkMotion, drive: _JointMotion | None) -> _LinkMotion:
         """State of link k from its parent's (Luh, Walker & Paul), with the channels that its parent has."""
         p = self.field.p
         revolute = self.robot.links[k].kind == "revolute"
@@ -267,9 +269,9 @@ class _Writer:
             else:
                 a = (a + 2 * _cross(w, v, p) + push) % p
         linear = (parent.linear + _cross(parent.angular, t[:, None], p)) @ R % p
-        return _State(w, wd, a, parent.seen, parent.angular @ R % p, linear)
+        return _LinkMotion(w, wd, a, parent.seen, parent.angular @ R % p, linear)
 
-    def _add_channel(self, k: int, state: _State, row: int) -> None:
+    def _add_channel(self, k: int, state: _LinkMotion, row: int) -> None:
         """Add the channel of joint k: its unit twist."""
         own = np.tile(self.poses[k][2][:, 2], (len(state.w), 1, 1))
         nothing = np.zeros_like(own)
@@ -278,7 +280,7 @@ class _Writer:
         state.angular = np.concatenate([state.angular, angular], axis=1)
         state.linear = np.concatenate([state.linear, linear], axis=1)
 
-    def _to_active(self, out: Numbers, joints: dict[int, int]) -> Numbers:
+    def _project_to_active(self, out: Numbers, joints: dict[int, int]) -> Numbers:
         """Project the tree's rows to the active joints: Gamma_a = (dq/dq_a)' Gamma."""
         if not self.robot.couplings or not joints:
             return out
@@ -337,7 +339,7 @@ def _inertia_times(x: Numbers) -> Numbers:
     return out
 
 
-def _link_rows(state: _State, p: int) -> Numbers:
+def _link_rows(state: _LinkMotion, p: int) -> Numbers:
     """Rows (N, m, 10): the link's Newton-Euler wrench along the channels' twists.
 
     f = M a + (wd x + w x w x) MS; n = J wd + w x J w + MS x a.

@@ -140,26 +140,26 @@ class Mechanism:
         chain: dict[int, set[int]] = {}
         for k in robot.topological_order:
             up = robot.links[k].parent
-            R[k], p[k] = (R[up] @ Rs[k], p[up] + apply(R[up], ts[k])) if up >= 0 else (Rs[k], ts[k])
+            R[k], p[k] = (R[up] @ Rs[k], p[up] + rotate_vectors(R[up], ts[k])) if up >= 0 else (Rs[k], ts[k])
             chain[k] = {*chain.get(up, ()), k}
         index = {link.joint: k for k, link in enumerate(robot.links)}
         values, slopes = [], []
         for closure, (point1, point2) in zip(robot.closures, self.points, strict=True):
             one, two = (index[name] for name in closure.links)
             back = R[one].swapaxes(1, 2)
-            tip = p[two] + apply(R[two], point2)
+            tip = p[two] + rotate_vectors(R[two], point2)
             E = back @ R[two]
-            value = [apply(back, tip - p[one]) - point1, _half_skew(E)]
+            value = [rotate_vectors(back, tip - p[one]) - point1, _half_skew(E)]
             slope = zeros((len(y), 6, len(robot.tree_joints)), y)
             for j, k in enumerate(robot.tree_joints):
                 side = (k in chain[two]) - (k in chain[one])
                 if not side:
                     continue
-                w = apply(back, apply(R[k], self.axis[k]))
+                w = rotate_vectors(back, rotate_vectors(R[k], self.axis[k]))
                 if robot.links[k].kind == "prismatic":
                     slope[:, :3, j] = side * w
                     continue
-                slope[:, :3, j] = side * cross(w, apply(back, tip - p[k]))
+                slope[:, :3, j] = side * cross(w, rotate_vectors(back, tip - p[k]))
                 slope[:, 3:, j] = side * _half_skew(cross(w[:, None], E.swapaxes(1, 2)).swapaxes(1, 2))
             picks = [DIRECTIONS.index(name) for name in closure.keep]
             values.append(np.concatenate(value, axis=1)[:, picks])
@@ -245,7 +245,7 @@ def _rotations_about(axis: Numbers, angle: Numbers) -> Numbers:
     return np.asarray(unit + s[:, None, None] * K + (1 - c)[:, None, None] * (K @ K))
 
 
-def apply(R: Numbers, x: Numbers) -> Numbers:
+def rotate_vectors(R: Numbers, x: Numbers) -> Numbers:
     """R x for every position."""
     return np.asarray((R @ x[..., None])[..., 0])
 
@@ -276,7 +276,7 @@ def solve(A: Numbers, b: Numbers) -> Numbers:
     return np.array(x, dtype=object)
 
 
-def middle(x: Numbers) -> Numbers:
+def midpoints(x: Numbers) -> Numbers:
     """Midpoints of balls."""
     return np.array([v.mid() for v in x.ravel()], dtype=object).reshape(x.shape)
 
@@ -369,13 +369,13 @@ class Paths:
         self.sign = float(np.sign(np.linalg.det(J))[0])
         self.least = min(0.02, 0.3 * float(_regularity(J)[0]))
 
-    def take_positions(self, count: int) -> Array:
+    def random_positions(self, count: int) -> Array:
         """Return so many positions y; the neighbourhood shrinks where few paths get through."""
         n, robot = self.mechanism.n, self.mechanism.robot
         while self.radius > 1e-3:
             if len(self.pool) < count:
                 away = self.radius * self.rng.uniform(-1.0, 1.0, (2 * count + 5, n)) * self.mechanism.units[:n]
-                self.pool = np.concatenate([self.pool, self._follow(away)])
+                self.pool = np.concatenate([self.pool, self._follow_lines(away)])
             if len(self.pool) >= count:
                 taken, self.pool = self.pool[:count], self.pool[count:]
                 return taken
@@ -386,7 +386,7 @@ class Paths:
             "assembly", "give start and at of a position farther from it", robot=robot.name, frames=frames,
         )  # fmt: skip
 
-    def _follow(self, away: Array) -> Array:
+    def _follow_lines(self, away: Array) -> Array:
         """Positions at the ends of those straight lines of active positions along which the loops stay regular."""
         mechanism, n, units = self.mechanism, self.mechanism.n, self.mechanism.units
         closed = 1e-10 * max(1.0, mechanism.size)
@@ -395,7 +395,9 @@ class Paths:
         J = mechanism.closures(y)[1]
         for _ in range(steps):
             part = away / steps
-            y = np.concatenate([y[:, :n] + part, y[:, n:] - _follower_step(J, apply(J[:, :, :n], part), n)], axis=1)
+            y = np.concatenate(
+                [y[:, :n] + part, y[:, n:] - _follower_step(J, rotate_vectors(J[:, :, :n], part), n)], axis=1
+            )
             begin = y
             for _ in range(6):
                 value, J = mechanism.closures(y)
@@ -443,16 +445,16 @@ def enclose_positions(mechanism: Mechanism, y: Array) -> Numbers:
         return balls
     for _ in range(math.ceil(math.log2(ctx.dps / 12))):
         value, J = mechanism.closures(balls)
-        balls[:, n:] = middle(balls[:, n:] - solve(J[:, :, n:], value[..., None])[..., 0])
+        balls[:, n:] = midpoints(balls[:, n:] - solve(J[:, :, n:], value[..., None])[..., 0])
     value, J = mechanism.closures(balls)
     unit = np.broadcast_to(np.eye(J.shape[1], dtype=int), (len(y), J.shape[1], J.shape[1]))
-    inverse = middle(solve(J[:, :, n:], unit))
-    shift = apply(inverse, value)
+    inverse = midpoints(solve(J[:, :, n:], unit))
+    shift = rotate_vectors(inverse, value)
     size = max(float(x.abs_upper()) for x in shift.ravel())
     box = np.full(shift.shape, arb(0, 4.0 * max(size, 10.0 ** (5 - ctx.dps))), dtype=object)
     wide = balls.copy()
     wide[:, n:] = balls[:, n:] + box
-    rest = apply(unit - inverse @ mechanism.closures(wide)[1][:, :, n:], box) - shift
+    rest = rotate_vectors(unit - inverse @ mechanism.closures(wide)[1][:, :, n:], box) - shift
     if not all(b.contains_interior(x) for b, x in zip(box.ravel(), rest.ravel(), strict=True)):
         raise UndecidedError(
             "loop_positions_unverified", "'{robot}': the positions of its loops could not be verified", "use {qr}",

@@ -48,12 +48,12 @@ class Field:
         unit = Fraction(math.gcd(*(int(x * denominator) for x in values)) or 1, denominator)
         return Field(p, chance, _root_of_unity(p, chance), chance.randrange(2, p), unit)
 
-    def circle(self, angle: Angle, factor: Fraction) -> int:
+    def circle_point(self, angle: Angle, factor: Fraction) -> int:
         """Point of the circle at factor * angle."""
         if angle.millidegrees is not None:
             steps = angle.millidegrees * factor
             if steps.denominator > 1:
-                return self.circle(read_angle(float(steps) * math.pi / (FULL_TURN / 2)), Fraction(1))
+                return self.circle_point(read_angle(float(steps) * math.pi / (FULL_TURN / 2)), Fraction(1))
             return pow(self.root, int(steps), self.p)
         steps = Fraction(angle.radians) * factor / self.unit
         if steps.denominator > 1:
@@ -95,7 +95,7 @@ class Field:
         R, t = np.array(np.eye(3, dtype=int), dtype=object), np.zeros(3, dtype=object)
         for motion in motions:
             if isinstance(motion, Turn):
-                z = np.array([self.circle(motion.angle, Fraction(1))], dtype=object)
+                z = np.array([self.circle_point(motion.angle, Fraction(1))], dtype=object)
                 R = R @ self.turn(motion.axis, z)[0] % self.p
             else:
                 t = (t + R @ np.array([self.number(x) for x in motion.by], dtype=object)) % self.p

@@ -69,7 +69,7 @@ def symbols_of(tree: ast.expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)))
 
 
-def evaluate(text: str, symbols: Mapping[str, float]) -> float:
+def evaluate_expression(text: str, symbols: Mapping[str, float]) -> float:
     """Value of an expression, with the symbols' values given."""
     tree = parse_expression(text)
     unknown = [name for name in symbols_of(tree) if name not in symbols]

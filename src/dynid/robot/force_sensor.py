@@ -148,7 +148,7 @@ class ForceSensor:
     @property
     def offset_parameters(self) -> tuple[Parameter, ...]:
         """The unknown constant of every channel."""
-        units = ("N" if is_force(name) else "N m" for name in self.channels)
+        units = ("N" if is_force_channel(name) else "N m" for name in self.channels)
         names = ((f"O{name}", unit) for name, unit in zip(self.channels, units, strict=True))
         return tuple(Parameter(name, symbol=name, kind="offset", unit=unit) for name, unit in names)
 
@@ -181,7 +181,7 @@ class ForceSensor:
         return np.asarray(weight if self.offset is None else weight + self.offset)
 
 
-def is_force(channel: str) -> bool:
+def is_force_channel(channel: str) -> bool:
     """Whether a channel is a force; the others are moments."""
     return CHANNELS.index(channel) < 3
 

@@ -107,7 +107,7 @@ def evaluate_in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
     """B over a finite field in which the known angles are points of the circle."""
     points: list[int] = []
     for angle in form.shape.known_angles:
-        c, s = field.cos_sin(np.array([field.circle(angle, Fraction(1))], dtype=object))
+        c, s = field.cos_sin(np.array([field.circle_point(angle, Fraction(1))], dtype=object))
         points += [int(c[0]), int(s[0])]
 
     @cache

@@ -242,7 +242,7 @@ class _Evaluation:
         return np.asarray(T[0])
 
     def _circle_point(self, angle: PartlyKnownAngle, angles: dict[str, int]) -> int:
-        z = self.field.circle(angle.known, Fraction(1))
+        z = self.field.circle_point(angle.known, Fraction(1))
         for name, k in angle.unknown:
             z = z * pow(angles[name], k, self.p) % self.p
         return z

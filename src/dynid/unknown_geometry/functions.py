@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.compiled import compiled, inlined, sine_cosine
 from dynid.dynamics.kernels.geometry import Integers
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.errors import ModelError
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -219,7 +219,7 @@ class FunctionTables:
                 expected=shape, shape=out.shape, dtype=out.dtype,
             )  # fmt: skip
         mode, q, v, a = _MODES[kind], motion.q, motion.v, motion.a
-        share_samples(
+        run_on_sample_ranges(
             len(motion),
             lambda i, k: write_monomial_rows(self.tables, mode, q[i:k], v[i:k], a[i:k], out[i:k]),
         )

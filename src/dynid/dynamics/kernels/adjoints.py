@@ -109,7 +109,7 @@ def workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
 
 
 @inlined
-def place_motions(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
+def write_motions_in_base_frame(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
     """Fill links and world; S of the channels, and v and a of the links, in the base frame."""
     links, world, S, channels = work.links, work.world, work.S, work.channels
     v, a = work.v, work.a
@@ -138,7 +138,7 @@ def bias_gradient(diagonal: Vector, mixed: Vector, w: Vector) -> Vector:
 
 
 @inlined
-def pass_on(x: Array, i: int, parent: int) -> None:
+def add_to_parent(x: Array, i: int, parent: int) -> None:
     """Add row i of spatial vectors to row parent."""
     for c in range(SPATIAL):
         x[parent * SPATIAL + c] += x[i * SPATIAL + c]
@@ -171,7 +171,7 @@ def joint_rows_adjoint(
     links, world, S, v, width = work.links, work.world, work.S, work.v, work.width
     by_v, by_a, swept, f = work.by_v, work.by_a, work.swept, work.f
     for n in range(gq.shape[0]):
-        place_motions(geometry, samples, n, work)
+        write_motions_in_base_frame(geometry, samples, n, work)
         by_v[:] = 0.0
         by_a[:] = 0.0
         swept[:] = 0.0
@@ -220,12 +220,12 @@ def joint_rows_adjoint(
                         gv[n, j] += weight
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(by_v, i, parent)
-                pass_on(by_a, i, parent)
-                pass_on(swept, i, parent)
+                add_to_parent(by_v, i, parent)
+                add_to_parent(by_a, i, parent)
+                add_to_parent(swept, i, parent)
                 for position in range(channel_count(geometry, parent, layout)):
                     k = channel_of(geometry, parent, position, channels)
-                    pass_on(f, i * width + k, parent * width + k)
+                    add_to_parent(f, i * width + k, parent * width + k)
 
 
 @compiled
@@ -246,9 +246,9 @@ def lagrangian_rows_adjoint(
     links, world, S, Sdot, v, width = work.links, work.world, work.S, work.Sdot, work.v, work.width
     by_v, by_g, swept, f, weight = work.by_v, work.by_g, work.swept, work.f, work.weight
     for n in range(gq.shape[0]):
-        place_motions(geometry, samples, n, work)
+        write_motions_in_base_frame(geometry, samples, n, work)
         gravity = load_row(samples.base_frame, base_row(samples, n), GRAVITY)
-        place_rates(geometry, samples, n, work)
+        write_channel_rates(geometry, samples, n, work)
         by_v[:] = 0.0
         by_g[:] = 0.0
         swept[:] = 0.0
@@ -288,17 +288,17 @@ def lagrangian_rows_adjoint(
                 accumulate_spatial(swept, here, cross_force(S_j, own))
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(by_v, i, parent)
-                pass_on(by_g, i, parent)
-                pass_on(swept, i, parent)
+                add_to_parent(by_v, i, parent)
+                add_to_parent(by_g, i, parent)
+                add_to_parent(swept, i, parent)
                 for position in range(channel_count(geometry, parent, layout)):
                     k = channel_of(geometry, parent, position, channels)
-                    pass_on(f, i * width + k, parent * width + k)
-                    pass_on(weight, i * width + k, parent * width + k)
+                    add_to_parent(f, i * width + k, parent * width + k)
+                    add_to_parent(weight, i * width + k, parent * width + k)
 
 
 @inlined
-def place_rates(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
+def write_channel_rates(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
     """Sdot = v x S of every channel, in the base frame."""
     S, Sdot, v, channels = work.S, work.Sdot, work.v, work.channels
     v_base, _ = base_motion(samples, n)
@@ -324,7 +324,7 @@ def scalar_rows_adjoint(
     links, world, S, v = work.links, work.world, work.S, work.v
     by_v, by_a, by_g, swept = work.by_v, work.by_a, work.by_g, work.swept
     for n in range(gq.shape[0]):
-        place_motions(geometry, samples, n, work)
+        write_motions_in_base_frame(geometry, samples, n, work)
         gravity = load_row(base_frame, base_row(samples, n), GRAVITY)
         by_v[:] = 0.0
         by_a[:] = 0.0
@@ -362,7 +362,7 @@ def scalar_rows_adjoint(
                         gv[n, j] += weight * qd[n, j]
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(by_v, i, parent)
-                pass_on(by_a, i, parent)
-                pass_on(swept, i, parent)
-                pass_on(by_g, i, parent)
+                add_to_parent(by_v, i, parent)
+                add_to_parent(by_a, i, parent)
+                add_to_parent(swept, i, parent)
+                add_to_parent(by_g, i, parent)

@@ -46,15 +46,15 @@ hold_across_forks(global_compiler_lock)  # a child forked while a kernel is comp
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a kernel: cached on disk, without the GIL, multiply-adds fused."""
-    return _stamped(numba.njit(**_OPTIONS)(function), function)
+    return _with_cache_stamp(numba.njit(**_OPTIONS)(function), function)
 
 
 def inlined(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a small function into its callers."""
-    return _stamped(numba.njit(forceinline=True, **_OPTIONS)(function), function)
+    return _with_cache_stamp(numba.njit(forceinline=True, **_OPTIONS)(function), function)
 
 
-def _stamped(dispatcher: Callable[P, T], function: Callable[P, T]) -> Callable[P, T]:
+def _with_cache_stamp(dispatcher: Callable[P, T], function: Callable[P, T]) -> Callable[P, T]:
     """Tie the cache on disk to all kernel sources: numba looks at the caller's file alone, not at its callees'."""
     file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if file is not None and hasattr(file, "_source_stamp"):

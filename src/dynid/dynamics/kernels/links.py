@@ -74,7 +74,7 @@ def move_links(geometry: Geometry, samples: Samples, n: int, links: Array) -> No
         if kind == PRISMATIC:
             p = add(p, scale(q, turn(R, e)))
         store(links, at + POSITION, p)
-        (w, v), (wd, acc) = motion_before(geometry, samples, n, links, i)
+        (w, v), (wd, acc) = parent_motion(geometry, samples, n, links, i)
         wp = cross(w, p)
         acc = turn_back(R, add(acc, add(cross(wd, p), cross(w, wp))))
         v = turn_back(R, add(v, wp))
@@ -91,7 +91,7 @@ def move_links(geometry: Geometry, samples: Samples, n: int, links: Array) -> No
 
 
 @inlined
-def motion_before(geometry: Geometry, samples: Samples, n: int, links: Array, i: int) -> tuple[Spatial, Spatial]:
+def parent_motion(geometry: Geometry, samples: Samples, n: int, links: Array, i: int) -> tuple[Spatial, Spatial]:
     """Return v and a of link i's parent, in the parent's frame."""
     if geometry.parent[i] < 0:
         return base_motion(samples, n)
@@ -175,7 +175,7 @@ def write_row(body: Body, S: Spatial, out: Array, at: int) -> None:
 
 
 @inlined
-def add_row_of_weight(g: Vector, S: Spatial, out: Array, at: int) -> None:
+def add_gravity_row(g: Vector, S: Spatial, out: Array, at: int) -> None:
     """Add the coefficients of S.f, f the force that acc = g alone takes, at out[at:at + 10]."""
     moment = cross(g, S[0])
     out[at + MX] += moment[0]

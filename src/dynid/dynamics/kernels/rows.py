@@ -40,7 +40,7 @@ from dynid.dynamics.kernels.links import (
     A,
     M,
     V,
-    add_row_of_weight,
+    add_gravity_row,
     base_motion,
     base_row,
     body_of,
@@ -205,7 +205,7 @@ def write_lagrangian_rows(geometry: Geometry, layout: RowLayout, samples: Sample
                 store_spatial(work.Sdot, at, Sdot)
                 row = (n * rows + k) * p + layout.inertial[i]
                 write_row(body, Sdot, flat, row)
-                add_row_of_weight(g, S, flat, row)
+                add_gravity_row(g, S, flat, row)
 
 
 @inlined

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import SYMBOLS
-from dynid.robot.io.force_sensor import sensor_lines
+from dynid.robot.io.force_sensor import sensor_toml_lines
 from dynid.robot.mdh import to_mdh
 from dynid.robot.robot import JointLimits, Link, Robot
 
@@ -33,7 +33,7 @@ def table_text(robot: Robot) -> str:
     for k in table:
         lines += _joint_lines(robot.links[k], number)
     lines += _loop_lines(robot)
-    lines += [] if robot.sensor is None else sensor_lines(robot.sensor)
+    lines += [] if robot.sensor is None else sensor_toml_lines(robot.sensor)
     for k in table:
         lines += _link_lines(robot.links[k])
     return "\n".join(lines) + "\n"
