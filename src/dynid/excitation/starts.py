@@ -63,7 +63,7 @@ class Box:
         return f"the least room has joint '{robot.joint_names[j]}', held to +-{size} by its {limit} limit"
 
     @property
-    def moving(self) -> bool:
+    def has_motion(self) -> bool:
         """Whether any joint has an acceleration limit, so that there is a motion through the points."""
         return bool(np.isfinite(self.acceleration).any())
 
@@ -83,7 +83,7 @@ def random_points(limits: Limits, points: int, rng: np.random.Generator) -> tupl
     return q, rng.uniform(-limits.velocity, limits.velocity, q.shape)
 
 
-def slow_walk(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+def bounded_random_walk(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     """A random walk in [-1, 1] that turns back at the walls, `shape` (points, joints)."""
     x = rng.uniform(-1.0, 1.0, (1, shape[1])) + np.cumsum(rng.normal(0.0, STEP, shape), axis=0)
     return np.asarray(np.abs((x + 1.0) % 4.0 - 2.0) - 1.0)

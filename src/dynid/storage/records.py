@@ -238,7 +238,7 @@ def dump(kind: Any, value: object) -> Any:
     return _type_adapter(kind).dump_python((value,), warnings=False)[0]
 
 
-def pick(kind: Any, source: object) -> Data:
+def pick_fields(kind: Any, source: object) -> Data:
     """Fields of a dataclass, taken from an object that has them too."""
     return {item.name: getattr(source, item.name) for item in fields(kind)}
 
@@ -251,10 +251,10 @@ def build(kind: Any, data: object) -> Any:
 def json_text(data: object, indent: int | None = 1) -> str:
     """JSON without numbers that it does not have; sets become sorted lists, numpy's numbers plain ones."""
 
-    def plain(x: Any) -> object:
+    def to_json_type(x: Any) -> object:
         return x.item() if isinstance(x, np.generic) else sorted(x)
 
-    return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
+    return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=to_json_type) + "\n"
 
 
 def load(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> Any:

@@ -50,7 +50,7 @@ class BilinearForm:
     entries: tuple[dict[int, Entry], ...]
 
     @property
-    def rational(self) -> bool:
+    def is_rational(self) -> bool:
         """Whether every entry is a rational number: all known angles are multiples of 90 degrees."""
         return not self.generators.known
 
@@ -252,7 +252,7 @@ def _solve_functions(
     """Coefficients K of all rows by the chosen ones, from B[:, columns] = K B[pivots, columns]."""
     place = {c: i for i, c in enumerate(columns)}
     chosen = [[values[k].get(c, Fraction(0)) for c in columns] for k in pivots]
-    back = _inverse(chosen) if form.rational else _inverse_to_many_digits(chosen)
+    back = _inverse(chosen) if form.is_rational else _inverse_to_many_digits(chosen)
     parts = [[(place[c], x) for c, x in row.items() if c in place] for row in values]
     return [
         {k: sum((x * back[c][r] for c, x in parts[k]), Fraction(0)) for k in where} for r, where in enumerate(pattern)

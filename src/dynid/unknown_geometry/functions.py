@@ -235,7 +235,7 @@ def function_tables(
     support = np.zeros((n, len(functions)), dtype=np.bool_)
     for r, function in enumerate(functions):
         for k, coefficient in function.items():
-            rates, spelled = _split(names, motions[k], joints)
+            rates, spelled = _split_product(names, motions[k], joints)
             word = tuple(letters.setdefault(letter, len(letters)) for letter in spelled)
             a, b = rates if rates else (-1, -1)
             products.setdefault(word, []).append((r, a, b, float(coefficient)))
@@ -254,7 +254,7 @@ def function_tables(
     return FunctionTables(n, len(functions), tables, support)
 
 
-def _split(
+def _split_product(
     names: Generators, motion: Exponents, joints: Sequence[int]
 ) -> tuple[tuple[int, ...], list[tuple[int, int, int, int]]]:
     """Joints of a product's two velocities (or none), and its letters: joint, whether it turns, exponents."""

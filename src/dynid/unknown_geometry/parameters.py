@@ -44,10 +44,10 @@ def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[UnknownProdu
 def function_text(function: Mapping[int, Fraction], motions: Sequence[Exponents], names: Generators) -> str:
     """Sum of products of the motion."""
     words = [_variable_text(name) for name in names.motion]
-    return _sum_text((c, sorted(_product_text(motions[k], words), key=_is_rate)) for k, c in function.items())
+    return _sum_text((c, sorted(_product_text(motions[k], words), key=_is_joint_velocity)) for k, c in function.items())
 
 
-def _is_rate(word: str) -> bool:
+def _is_joint_velocity(word: str) -> bool:
     return word.startswith("qd")
 
 
@@ -174,7 +174,7 @@ class ModelParameters:
         check_motion(self.robot, motion)
         rows = np.empty((len(motion), self.robot.n, self.count))
         self.write(motion, rows, model=model)
-        return self._regressor(rows)
+        return self._regressor_of_rows(rows)
 
     def chunks(self, motion: Motion, *, model: str = "torque", size: int = 8192) -> Iterator[Regressor]:
         """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
@@ -192,9 +192,9 @@ class ModelParameters:
 
         `robot`: another robot with the same table but for its unknowns and inertias; this one where missing.
         """
-        shape = self._nominal(robot)
+        shape = self._nominal_geometry(robot)
         V = shape.robot.parameters
-        M = self._matrix(shape)
+        M = self._parameter_matrix(shape)
         missing = np.isnan(V)
         X = M @ np.where(missing, 0.0, V)
         X[(M[:, missing] != 0.0).any(axis=1)] = np.nan
@@ -205,9 +205,9 @@ class ModelParameters:
 
         Upper block triangular: parameters of level i hold links i to n (the paper's remark after eq. 2.23).
         """
-        return self._matrix(self._nominal(robot))
+        return self._parameter_matrix(self._nominal_geometry(robot))
 
-    def _nominal(self, robot: Robot | None) -> PartlyKnownRobot:
+    def _nominal_geometry(self, robot: Robot | None) -> PartlyKnownRobot:
         if robot is None:
             return self.form.shape
         mine = self.form.shape
@@ -222,7 +222,7 @@ class ModelParameters:
             )  # fmt: skip
         return shape
 
-    def _matrix(self, shape: PartlyKnownRobot) -> Array:
+    def _parameter_matrix(self, shape: PartlyKnownRobot) -> Array:
         place = {name: k for k, name in enumerate(shape.robot.parameter_names)}
         values = [
             *shape.lengths.values(), *(f(x) for x in shape.angles.values() for f in (np.cos, np.sin))
@@ -235,7 +235,7 @@ class ModelParameters:
                 M[r, place[unknown.parameter]] += float(c) * factor
         return M
 
-    def _regressor(self, rows: Array) -> Regressor:
+    def _regressor_of_rows(self, rows: Array) -> Regressor:
         return Regressor(
             rows.reshape(len(rows) * self.robot.n, self.count), self.names, self.robot.joint_names, self.tables.support
         )
