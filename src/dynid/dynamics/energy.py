@@ -55,10 +55,10 @@ def power_or_energy_rows(scene: Scene, mode: int) -> Array:
     """Rows (N, columns) of power or energy."""
     layout, out = scene.layout(mode), np.zeros((len(scene), len(scene.columns)))
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_scalar_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    run_on_sample_ranges(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
     return out
 
 
@@ -67,11 +67,11 @@ def power_or_energy_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Ar
     layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
     weights = np.ascontiguousarray(weights)
 
-    def run_range(start: int, stop: int) -> None:
+    def differentiate_sample_range(start: int, stop: int) -> None:
         samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
         scalar_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-    run_on_sample_ranges(len(scene), run_range)
+    run_on_sample_ranges(len(scene), differentiate_sample_range)
     return gradient
 
 

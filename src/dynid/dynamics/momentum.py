@@ -46,11 +46,11 @@ class LagrangianGradient:
         weights_tree = weights_on_tree(scene, weights)
         layout, gradient = scene.layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
-        def run_range(start: int, stop: int) -> None:
+        def differentiate_sample_range(start: int, stop: int) -> None:
             samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
             lagrangian_rows_adjoint(scene.geometry, layout, samples, weights_tree[start:stop], part)
 
-        run_on_sample_ranges(len(scene), run_range)
+        run_on_sample_ranges(len(scene), differentiate_sample_range)
         if scene.tree is None or not scene.robot.closures:
             return gradient_by_active(scene, gradient)
         joint_weights = weights[:, scene.base_rows :]
@@ -72,10 +72,10 @@ def _write_rows(scene: Scene) -> Array:
     layout = scene.layout(MOMENTUM)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_lagrangian_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    run_on_sample_ranges(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
     return out
 
 

@@ -46,10 +46,10 @@ class Reaction:
         """Reactions per unit of each parameter."""
         layout, out = _base_rows_layout(scene), np.zeros((len(scene), 6, len(scene.columns)))
 
-        def run_range(start: int, stop: int) -> None:
+        def write_sample_range(start: int, stop: int) -> None:
             write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-        run_on_sample_ranges(len(scene), run_range)
+        run_on_sample_ranges(len(scene), write_sample_range)
         sensor = scene.robot.sensor
         return out if sensor is None else np.asarray(np.einsum("cw,Nwp->Ncp", sensor.map, out, optimize=True))
 
@@ -60,11 +60,11 @@ class Reaction:
         if sensor is not None:
             weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
 
-        def run_range(start: int, stop: int) -> None:
+        def differentiate_sample_range(start: int, stop: int) -> None:
             samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
             joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-        run_on_sample_ranges(len(scene), run_range)
+        run_on_sample_ranges(len(scene), differentiate_sample_range)
         return gradient_by_active(scene, gradient)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:

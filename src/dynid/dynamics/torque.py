@@ -64,10 +64,10 @@ def write_picked_torques(scene: Scene, pick: Integers, place: Integers, out: Arr
 
     layout = scene.layout(TORQUE)
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_picked_rows(scene.geometry, layout, scene.samples(start, stop), pick, place, out[start:stop])
 
-    run_on_sample_ranges(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
 
 
 def write_tree_rows(scene: Scene, mode: int) -> Array:
@@ -75,10 +75,10 @@ def write_tree_rows(scene: Scene, mode: int) -> Array:
     layout = scene.layout(mode)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    run_on_sample_ranges(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
     return out
 
 
@@ -86,11 +86,11 @@ def tree_rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, A
     """Gradient of sum(weights * tree rows) by the tree's q, v, a."""
     layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
-    def run_range(start: int, stop: int) -> None:
+    def differentiate_sample_range(start: int, stop: int) -> None:
         samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
         joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-    run_on_sample_ranges(len(scene), run_range)
+    run_on_sample_ranges(len(scene), differentiate_sample_range)
     return gradient
 
 

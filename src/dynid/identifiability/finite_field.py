@@ -126,7 +126,7 @@ def _find_pivots(writer: _RegressorWriter) -> tuple[int, ...]:
     p, offsets = writer.field.p, 6 if writer.tared else 0
     width = offsets + len(writer.columns)
     rows: list[int] = []
-    rank, points = -1, 4 + 3 * width // (2 * writer.height)
+    rank, points = -1, 4 + 3 * width // (2 * writer.rows_per_point)
     while True:
         fresh = writer.rows(points).reshape(-1, width)
         rows += fresh.ravel().tolist()
@@ -182,7 +182,7 @@ class _RegressorWriter:
         return 6 if self.robot.floating or self.reactions else 0
 
     @property
-    def height(self) -> int:
+    def rows_per_point(self) -> int:
         """Rows per point."""
         return self.base_rows + (self.robot.n if self.torques else 0)
 
@@ -212,7 +212,7 @@ class _RegressorWriter:
     def _joint_motions(self, N: int) -> dict[str, _JointMotion]:
         """Motion of every moving joint, from random motions of the active ones."""
         p, names = self.field.p, self.robot.joint_names
-        active = {name: _JointMotion(*(self.field.random(N) for _ in range(4))) for name in names}
+        active = {name: _JointMotion(*(self.field.random_elements(N) for _ in range(4))) for name in names}
         common = {
             name: math.lcm(*(g.factors[name].denominator for g in self.gears.values() if name in g.factors))
             for name in names
@@ -222,11 +222,11 @@ class _RegressorWriter:
             q, v, a = (np.zeros(N, dtype=object) for _ in range(3))
             z = np.ones(N, dtype=object)
             for name, k in gear.factors.items():
-                x, factor, steps = active[name], self.field.number(k), int(k * common[name])
+                x, factor, steps = active[name], self.field.element_of(k), int(k * common[name])
                 q, v, a = q + factor * x.q, v + factor * x.v, a + factor * x.a
                 z = z * np.array([pow(int(y), steps, p) for y in x.z], dtype=object) % p
             for k, offset in gear.offsets:
-                q = q + self.field.number(k * Fraction(read_length(offset)))
+                q = q + self.field.element_of(k * Fraction(read_length(offset)))
                 z = z * self._offset_point(joint, k, offset) % p
             drives[joint] = _JointMotion(q % p, z, v % p, a % p)
         return drives
@@ -239,13 +239,13 @@ class _RegressorWriter:
     def _resting_base(self, N: int) -> _LinkMotion:
         """The base at rest, with six twists where its reactions are measured."""
         p = self.field.p
-        g = np.array([-self.field.number(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
+        g = np.array([-self.field.element_of(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
         still = np.zeros((N, 3), dtype=object)
         return _LinkMotion(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
 
     def _free_base(self, N: int) -> _LinkMotion:
         """A floating base: any motion; its acceleration takes gravity in."""
-        w, wd, a = (self.field.random(N, 3) for _ in range(3))
+        w, wd, a = (self.field.random_elements(N, 3) for _ in range(3))
         return _LinkMotion(w, wd, a, *_base_twists(N, 6))
 
     def _link_motion(self, k: int, parent: _LinkMotion, drive: _JointMotion | None) -> _LinkMotion:
@@ -256,7 +256,7 @@ class _RegressorWriter:
         axis = Q[:, 2]
         R, t = R0[None], t0[None]
         if drive is not None and revolute:
-            R = R0 @ (Q @ self.field.turn(2, drive.z) % p @ Q.T % p) % p
+            R = R0 @ (Q @ self.field.rotations_about(2, drive.z) % p @ Q.T % p) % p
         elif drive is not None:
             t = (t0 + drive.q[:, None] * (R0 @ axis % p)) % p
         w, wd = _turn_back(R, parent.w, p), _turn_back(R, parent.wd, p)
@@ -289,7 +289,7 @@ class _RegressorWriter:
         G[range(base), range(base)] = 1
         for k, row in joints.items():
             for name, factor in self.gears[self.robot.links[k].joint].factors.items():
-                G[row, base + self.robot.joint_names.index(name)] = self.field.number(factor)
+                G[row, base + self.robot.joint_names.index(name)] = self.field.element_of(factor)
         return np.asarray(G.T @ out % self.field.p)
 
     def _with_offsets(self, rows: Numbers) -> Numbers:

@@ -86,16 +86,18 @@ class Mechanism:
         """Return a mechanism with every length, angle, coupling and the vertical changed by about this share."""
         rng = np.random.default_rng(1)
 
-        def by(shape: tuple[int, ...], size: float) -> Numbers:
+        def random_change(shape: tuple[int, ...], size: float) -> Numbers:
             return balls_of(share * size * rng.uniform(-1.0, 1.0, shape), shape)
 
         size = self.size
-        R = np.array([A @ _rotation_xyz(by((3,), 1.0)) for A in self.R])
+        R = np.array([A @ _rotation_xyz(random_change((3,), 1.0)) for A in self.R])
         passive = {c.passive for c in self.robot.couplings}
         coupled = np.array([[self.robot.links[k].joint in passive] for k in self.robot.tree_joints])
         return replace(
-            self, R=R, t=self.t + by(self.t.shape, size), points=self.points + by(self.points.shape, size),
-            C=np.where(coupled, self.C * (1 + by(self.C.shape, 1.0)), self.C), gravity=self.gravity + by((3,), 1.0),
+            self, R=R, t=self.t + random_change(self.t.shape, size),
+            points=self.points + random_change(self.points.shape, size),
+            C=np.where(coupled, self.C * (1 + random_change(self.C.shape, 1.0)), self.C),
+            gravity=self.gravity + random_change((3,), 1.0),
         )  # fmt: skip
 
     @property
@@ -150,7 +152,7 @@ class Mechanism:
             tip = p[two] + rotate_vectors(R[two], point2)
             E = back @ R[two]
             value = [rotate_vectors(back, tip - p[one]) - point1, _half_skew(E)]
-            slope = zeros((len(y), 6, len(robot.tree_joints)), y)
+            slope = zeros_of_kind((len(y), 6, len(robot.tree_joints)), y)
             for j, k in enumerate(robot.tree_joints):
                 side = (k in chain[two]) - (k in chain[one])
                 if not side:
@@ -190,7 +192,7 @@ def balls_of(values: Any, shape: tuple[int, ...]) -> Numbers:
     return out.reshape(shape)
 
 
-def zeros(shape: tuple[int, ...], like: Numbers) -> Numbers:
+def zeros_of_kind(shape: tuple[int, ...], like: Numbers) -> Numbers:
     """Zeros of the same kind."""
     return np.full(shape, ball(0) if like.dtype == object else 0.0)
 
@@ -238,7 +240,7 @@ def _rotations_about(axis: Numbers, angle: Numbers) -> Numbers:
         s, c = np.array([x.sin_cos() for x in angle], dtype=object).reshape(-1, 2).T
     else:
         s, c = np.sin(angle), np.cos(angle)
-    K = zeros((3, 3), axis)
+    K = zeros_of_kind((3, 3), axis)
     for i in range(3):
         K[(i + 2) % 3, (i + 1) % 3], K[(i + 1) % 3, (i + 2) % 3] = axis[i], -axis[i]
     unit = np.eye(3, dtype=int if axis.dtype == object else float)

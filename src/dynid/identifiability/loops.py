@@ -33,7 +33,7 @@ from dynid.identifiability.loop_geometry import (
     cross,
     enclose_positions,
     find_assembly,
-    zeros,
+    zeros_of_kind,
 )
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import Question
@@ -195,7 +195,7 @@ class _RegressorWriter:
         self.written = np.empty((0, self.offsets + len(self.columns)), dtype=object)
 
     @property
-    def height(self) -> int:
+    def rows_per_position(self) -> int:
         """Rows per position."""
         return len(self.pairs) + len(self.weighed)
 
@@ -216,9 +216,9 @@ class _RegressorWriter:
         G = mechanism.tangent(balls)
         Rs, ts = mechanism.local_poses(balls)
         N, robot, base = len(y), self.robot, self.base
-        out = zeros((N, self.height, self.offsets + len(self.columns)), G)
+        out = zeros_of_kind((N, self.rows_per_position, self.offsets + len(self.columns)), G)
         directions = base + robot.n
-        still = zeros((N, directions, 3), G)
+        still = zeros_of_kind((N, directions, 3), G)
         w, v, g = {-1: still.copy()}, {-1: still.copy()}, {-1: np.broadcast_to(mechanism.gravity, (N, 3))}
         for i in range(base // 2):
             v[-1][:, i, i] = w[-1][:, 3 + i, i] = ball(1)
@@ -291,7 +291,7 @@ class _Echelon:
 def _eliminate_growing(writer: _RegressorWriter) -> _Echelon:
     """Echelon form of enough rows: positions are added until two of them bring no rank."""
     width = writer.offsets + len(writer.columns)
-    count = 2 + width // (2 * max(writer.height, 1))
+    count = 2 + width // (2 * max(writer.rows_per_position, 1))
     found: _Echelon | None = None
     while True:
         new = writer.rows_at_new_positions(count)

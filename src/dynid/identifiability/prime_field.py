@@ -63,12 +63,12 @@ class Field:
             )  # fmt: skip
         return pow(self.generic, int(steps), self.p)
 
-    def number(self, value: Fraction | Decimal) -> int:
+    def element_of(self, value: Fraction | Decimal) -> int:
         """A rational number as an element."""
         exact = Fraction(value)
         return exact.numerator * pow(exact.denominator, -1, self.p) % self.p
 
-    def random(self, *shape: int) -> Numbers:
+    def random_elements(self, *shape: int) -> Numbers:
         """Random nonzero elements."""
         values = [self.chance.randrange(1, self.p) for _ in range(math.prod(shape))]
         return np.array(values, dtype=object).reshape(shape)
@@ -80,7 +80,7 @@ class Field:
         inverse = np.array([pow(int(x), -1, p) for x in z], dtype=object)
         return (z + inverse) * half % p, (z - inverse) * half % p * pow(i, -1, p) % p
 
-    def turn(self, axis: int, z: Numbers) -> Numbers:
+    def rotations_about(self, axis: int, z: Numbers) -> Numbers:
         """Rotations (N, 3, 3) about x, y or z."""
         c, s = self.cos_sin(z)
         R = np.zeros((len(z), 3, 3), dtype=object)
@@ -96,9 +96,9 @@ class Field:
         for motion in motions:
             if isinstance(motion, Turn):
                 z = np.array([self.circle_point(motion.angle, Fraction(1))], dtype=object)
-                R = R @ self.turn(motion.axis, z)[0] % self.p
+                R = R @ self.rotations_about(motion.axis, z)[0] % self.p
             else:
-                t = (t + R @ np.array([self.number(x) for x in motion.by], dtype=object)) % self.p
+                t = (t + R @ np.array([self.element_of(x) for x in motion.by], dtype=object)) % self.p
         return R, t
 
 

@@ -114,7 +114,7 @@ def evaluate_in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
     def product(powers: Exponents) -> int:
         return math.prod(pow(x, n, field.p) for x, n in zip(points, powers, strict=True)) % field.p
 
-    number = cache(field.number)
+    number = cache(field.element_of)
 
     def value(entry: Entry) -> int:
         return sum(number(c) * product(powers) for powers, c in entry.items()) % field.p

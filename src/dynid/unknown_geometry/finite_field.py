@@ -113,7 +113,7 @@ class _Evaluation:
         self.robot = shape.robot
         self.joints = self.robot.tree_joints
         self.rotors = [i for i, k in enumerate(self.joints) if rotor_inertia and ROTOR not in self.robot.links[k].zero]
-        self.gravity = np.array([field.number(x) for x in read_gravity(self.robot.gravity)], dtype=np.int64)
+        self.gravity = np.array([field.element_of(x) for x in read_gravity(self.robot.gravity)], dtype=np.int64)
         self.free = [
             np.array([k for k, symbol in enumerate(SYMBOLS) if symbol not in link.zero], dtype=np.int64)
             for link in self.robot.links
@@ -250,7 +250,7 @@ class _Evaluation:
     def _evaluate_length(self, length: PartlyKnownLength, lengths: dict[str, int]) -> int:
         total = 0
         for powers, c in length.terms:
-            term = self.field.number(c)
+            term = self.field.element_of(c)
             for name, n in powers:
                 term = term * pow(lengths[name], n, self.p) % self.p
             total += term
@@ -266,7 +266,7 @@ class _Evaluation:
         return np.asarray(product.view(np.int64))
 
     def _random_elements(self, N: int) -> Numbers:
-        return self.field.random(N).astype(np.int64)
+        return self.field.random_elements(N).astype(np.int64)
 
 
 def _hold_joints(sample: _Sample, first: int) -> _Sample:

@@ -18,10 +18,10 @@ from dynid.dynamics.kernels.compiled import (
     load_pose,
     load_rotation,
     load_row,
+    rotate,
+    rotate_back,
     scale,
-    store,
-    turn,
-    turn_back,
+    store_vector,
 )
 from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, geometry_of
 from dynid.dynamics.kernels.links import store_rotation
@@ -444,14 +444,14 @@ def _place_links(geometry: Geometry, q: Array, pose: Array) -> None:
         store_rotation(geometry, i, q[j] if j >= 0 else 0.0, pose, at)
         p = load_row(geometry.translation, i, 0)
         if geometry.kind[i] == PRISMATIC:
-            p = add(p, scale(q[j], turn(load_rotation(pose, at), load_row(geometry.axis, i, 0))))
+            p = add(p, scale(q[j], rotate(load_rotation(pose, at), load_row(geometry.axis, i, 0))))
         before = geometry.parent[i] * POSE
         if before >= 0:
             R, origin = load_pose(pose, before)
-            p = add(origin, turn(R, p))
+            p = add(origin, rotate(R, p))
             for c in range(at, at + 3):  # column by column
-                pose[c], pose[c + 3], pose[c + 6] = turn(R, (pose[c], pose[c + 3], pose[c + 6]))
-        store(pose, at + POSITION, p)
+                pose[c], pose[c + 3], pose[c + 6] = rotate(R, (pose[c], pose[c + 3], pose[c + 6]))
+        store_vector(pose, at + POSITION, p)
 
 
 @compiled
@@ -466,12 +466,12 @@ def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array
         k, direction = closings.keep[r, 0], closings.keep[r, 1]
         R1, p1 = load_pose(pose, closings.frames[k, 0] * POSE)
         R2, p2 = load_pose(pose, closings.frames[k, 1] * POSE)
-        tip1 = add(p1, turn(R1, load_row(closings.points, k, 0)))
-        tip2 = add(p2, turn(R2, load_row(closings.points, k, 3)))
-        x = turn_back(R1, (R2[0], R2[3], R2[6]))
-        y = turn_back(R1, (R2[1], R2[4], R2[7]))
-        z = turn_back(R1, (R2[2], R2[5], R2[8]))
-        between = turn_back(R1, add(tip2, scale(-1.0, tip1)))
+        tip1 = add(p1, rotate(R1, load_row(closings.points, k, 0)))
+        tip2 = add(p2, rotate(R2, load_row(closings.points, k, 3)))
+        x = rotate_back(R1, (R2[0], R2[3], R2[6]))
+        y = rotate_back(R1, (R2[1], R2[4], R2[7]))
+        z = rotate_back(R1, (R2[2], R2[5], R2[8]))
+        between = rotate_back(R1, add(tip2, scale(-1.0, tip1)))
         A[r, m] = _closure_equation(between, x, y, z, direction)
         for j in range(J.shape[1]):
             J[r, j] = 0.0
@@ -479,13 +479,13 @@ def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array
                 continue
             i = closings.row[j]
             R, p = load_pose(pose, i * POSE)
-            w = turn(R, load_row(geometry.axis, i, 0))
+            w = rotate(R, load_row(geometry.axis, i, 0))
             if geometry.kind[i] == PRISMATIC:
                 zero = (0.0, 0.0, 0.0)
-                J[r, j] = closings.side[k, j] * _closure_equation(turn_back(R1, w), zero, zero, zero, direction)
+                J[r, j] = closings.side[k, j] * _closure_equation(rotate_back(R1, w), zero, zero, zero, direction)
                 continue
-            moved = turn_back(R1, cross(w, add(tip2, scale(-1.0, p))))
-            w1 = turn_back(R1, w)
+            moved = rotate_back(R1, cross(w, add(tip2, scale(-1.0, p))))
+            w1 = rotate_back(R1, w)
             J[r, j] = closings.side[k, j] * _closure_equation(
                 moved, cross(w1, x), cross(w1, y), cross(w1, z), direction
             )
