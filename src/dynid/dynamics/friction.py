@@ -68,19 +68,24 @@ STILL = 1e-8
 """Velocity (rad/s) that is rounding of a filter at standstill: no direction can be read from it."""
 
 
-def _sign(v: Array) -> Array:
+def _signs(v: Array) -> Array:
+    """Sign of velocities, 0 at standstill."""
     return np.where(np.abs(v) < STILL, 0.0, np.sign(v))
 
 
 FRICTION = {
     "viscous": FrictionBlock(("Fv",), "N m s", "N s/m", lambda q, v: (v,), "v"),
-    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_sign(v),), "sign(v)"),
+    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_signs(v),), "sign(v)"),
     "offset": FrictionBlock(("Fo",), "N m", "N", lambda q, v: (np.ones_like(v),), "1"),
     "tanh": FrictionBlock(("Ft",), "N m", "N", lambda q, v: (np.tanh(v / 0.1),), "tanh(v / 0.1 rad/s)"),
     "quadratic": FrictionBlock(("Fq",), "N m s^2", "N s^2/m^2", lambda q, v: (v * np.abs(v),), "v |v|"),
     "asymmetry": FrictionBlock(("Fa",), "N m s", "N s/m", lambda q, v: (np.abs(v),), "|v|"),
     "stribeck": FrictionBlock(
-        ("Fx",), "N m", "N", lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _sign(v),), "exp(-(v / 0.5 rad/s)^2) sign(v)"
+        ("Fx",),
+        "N m",
+        "N",
+        lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _signs(v),),
+        "exp(-(v / 0.5 rad/s)^2) sign(v)",
     ),
     "lag": FrictionBlock(("Fd",), "N m s", "N s", None, "d sign(v) / dt: friction that follows or leads the velocity"),
     "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
@@ -161,7 +166,7 @@ class FrictionShapes:
 
     def signs(self, v: Array) -> Array:
         """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""
-        return _sign(v / self.scale)
+        return _signs(v / self.scale)
 
     def initial_stops(self, q: Array, lead: int) -> Array:
         """State (w, n) of the stops at the first sample, as if the motion had come from its odd reflection."""
@@ -202,7 +207,7 @@ class FrictionShapes:
                     )  # fmt: skip
                 out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
             elif name == "lag":
-                out[:, c] = np.gradient(_sign(turned_v), t, axis=0) if len(t) > 1 else 0.0
+                out[:, c] = np.gradient(_signs(turned_v), t, axis=0) if len(t) > 1 else 0.0
             elif block.value is None:
                 out[:, c] = stops[:, place[stop_width(name)]]
             else:

@@ -65,6 +65,7 @@ def joint_support(robot: Robot, columns: ColumnSet, *, rotor: bool) -> NDArray[n
 
 
 def _links_beyond(robot: Robot) -> dict[int, set[int]]:
+    """Of every link: itself and all its descendants."""
     beyond: dict[int, set[int]] = {k: {k} for k in range(len(robot.links))}
     for k in reversed(robot.topological_order):
         parent = robot.links[k].parent

@@ -35,7 +35,7 @@ class LagrangianGradient:
 
     def rows(self, scene: Scene) -> Array:
         """Slope of the Lagrangian per unit of each parameter."""
-        rows = project_to_active(scene, _write_rows(scene))
+        rows = project_to_active(scene, _lagrangian_tree_rows(scene))
         if scene.tree is not None and scene.robot.closures:
             momentum = write_tree_rows(scene, MOMENTUM)[:, scene.base_rows :]
             rows[:, scene.base_rows :] += np.einsum("Nij,Nip->Njp", scene.tree.Gdot, momentum, optimize=True)
@@ -59,7 +59,7 @@ class LagrangianGradient:
         mq, mv, _ = tree_rows_adjoint(scene, MOMENTUM, bent)
         by_G, by_Gdot = (
             np.einsum("Nip,Njp->Nij", rows[:, scene.base_rows :], joint_weights, optimize=True)
-            for rows in (_write_rows(scene), write_tree_rows(scene, MOMENTUM))
+            for rows in (_lagrangian_tree_rows(scene), write_tree_rows(scene, MOMENTUM))
         )
         return gradient_by_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
 
@@ -68,7 +68,8 @@ class LagrangianGradient:
         return joint_support(robot, columns, rotor=bool(robot.closures))
 
 
-def _write_rows(scene: Scene) -> Array:
+def _lagrangian_tree_rows(scene: Scene) -> Array:
+    """Rows of dL/dq of the base and all joints of the tree."""
     layout = scene.layout(MOMENTUM)
     out = np.zeros((len(scene), layout.rows, layout.p))
 

@@ -140,7 +140,7 @@ class Stage:
         return self if self.loop is None else replace(self, loop=replace(self.loop, gap=gap))
 
     def scene(self, motion: Motion) -> Scene:
-        """Put the robot into motion."""
+        """Scene of the robot along a motion."""
         check_motion(self.robot, motion)
         tree = None
         q, v, a = motion.q, motion.v, motion.a

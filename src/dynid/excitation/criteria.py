@@ -79,6 +79,7 @@ class SpectralCriterion:
         return SmoothValue(value, by_A if self.noise is None else by_A / self.noise[:, None], figure)
 
     def _rows_over_noise(self, W: Array) -> Array:
+        """Rows divided by their deviation."""
         return W if self.noise is None else W / self.noise[:, None]
 
 
@@ -165,22 +166,27 @@ def _smooth_scaling(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float,
 
 
 def _true_condition(sigma: Array) -> float:
+    """Largest over smallest singular value."""
     return float(sigma[0] / sigma[-1]) if sigma[-1] > 0.0 else np.inf
 
 
 def _true_frobenius(sigma: Array) -> float:
+    """Product |W'W|_F |(W'W)^-1|_F."""
     return float(np.linalg.norm(sigma**2) * np.linalg.norm(sigma**-2.0))
 
 
 def _true_trace(sigma: Array) -> float:
+    """Trace of the covariance."""
     return float((sigma**-2.0).sum())
 
 
 def _true_determinant(sigma: Array) -> float:
+    """Logarithm of the covariance's determinant."""
     return float(-2.0 * np.log(sigma).sum())
 
 
 def _true_largest_variance(sigma: Array) -> float:
+    """Largest eigenvalue of the covariance."""
     return float(sigma[-1] ** -2.0)
 
 

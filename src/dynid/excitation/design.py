@@ -105,7 +105,7 @@ def design_excitation(
     sigma = None if noise is None else check_noise(noise, rows.channels)
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _rest_pose(rest, bounds, robot),
+        _checked_rest_pose(rest, bounds, robot),
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -118,7 +118,7 @@ def design_excitation(
             raise ExcitationError(
                 "limits_cross_singularity", "the position limits allow what a closed loop does not",
                 "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
-                limits=_limit_option("position"), reason=error.message.what,
+                limits=_wording_of_limit("position"), reason=error.message.what,
             ) from None  # fmt: skip
     if time_budget is None or prepared < NOTABLE:
         return found
@@ -146,7 +146,8 @@ class _Search:
     rest: Array | None
 
 
-def _limit_option(kind: str) -> Wording:
+def _wording_of_limit(kind: str) -> Wording:
+    """How Python and the command line name the option of a limit."""
     return Wording(f"limits={{'{kind}': ...}}", f"--{kind}")
 
 
@@ -160,6 +161,7 @@ def _check_request(
     time_budget: float | None,
     periods: int,
 ) -> None:
+    """Refuse arguments without sense before any work."""
     if shape not in ("fourier", "points"):
         raise ExcitationError(
             "unknown_shape", "there is no shape '{shape}'", "shapes are fourier and points", shape=shape,
@@ -225,11 +227,12 @@ def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[f
         if given:
             raise ExcitationError(
                 "missing_acceleration_limits", "{option} needs a motion through the points:",
-                "give {limits} too", option=name, limits=_limit_option("acceleration"),
+                "give {limits} too", option=name, limits=_wording_of_limit("acceleration"),
             )  # fmt: skip
 
 
-def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
+def _checked_rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
+    """The rest pose as an array inside the limits; None where it is free."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -255,7 +258,7 @@ def _check_room_to_move(limits: Limits, period: float, names: tuple[str, ...]) -
         if np.isinf(swing):
             raise ExcitationError(
                 "missing_motion_limits", "joint '{joint}' has neither a velocity nor an acceleration limit",
-                "give {limits}, or put them into the robot file", joint=name, limits=_limit_option("velocity"),
+                "give {limits}, or put them into the robot file", joint=name, limits=_wording_of_limit("velocity"),
             )  # fmt: skip
         swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
         if swing < SMALLEST_SWING:
@@ -266,6 +269,7 @@ def _check_room_to_move(limits: Limits, period: float, names: tuple[str, ...]) -
 
 
 def _design_fourier(search: _Search, period: float, harmonics: int, periods: int) -> Excitation:
+    """Search a Fourier series with entry and exit."""
     rows, limits, effort, criterion, starts = search.rows, search.limits, search.effort, search.criterion, search.starts
     names = rows.robot.joint_names
     _check_room_to_move(limits, period, names)
@@ -345,6 +349,7 @@ def _motion_from_rest_to_rest(
         )  # fmt: skip
 
     def torques_fit(entry: Quintics) -> bool:
+        """Whether the torques of an entry keep their limits."""
         if effort is None:
             return True
         t = np.linspace(0.0, entry.duration, max(20, round(torque_check_rate(problem) * entry.duration)))
@@ -358,6 +363,7 @@ def _motion_from_rest_to_rest(
 
 
 def _design_by_points(search: _Search, points: int | None) -> Excitation:
+    """Search points and the motion through them."""
     rows, limits, criterion, weights, noise = search.rows, search.limits, search.criterion, search.weights, search.noise
     r = points or 2 * len(rows.names)
     if r < len(rows.names):

@@ -140,6 +140,7 @@ class CollisionChecker:
                 self.geometry.removeCollisionPair(pair)
 
     def _too_near_pairs(self, q: Array) -> list[bool]:
+        """Of every pair of links: whether it is nearer than the safety distance."""
         import pinocchio as pin
 
         data, geometry_data = self.model.createData(), pin.GeometryData(self.geometry)

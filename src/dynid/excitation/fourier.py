@@ -219,6 +219,7 @@ class FourierShape:
 
 
 def _sample_series(x: Array, period: float, t: Array) -> tuple[Array, Array, Array]:
+    """Positions, velocities and accelerations of the series at instants t."""
     basis = Basis.at(t, period, (x.shape[1] - 1) // 2)
     return basis.q @ x.T, basis.v @ x.T, basis.a @ x.T
 

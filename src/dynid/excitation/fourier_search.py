@@ -152,6 +152,7 @@ def search_fourier_start(
     recorder = Recorder()
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
+        """Smooth criterion with the torque penalty, and its slope by x."""
         if time_left() <= 0.0:
             raise _OutOfTimeError
         x = flat.reshape(shape)
@@ -169,6 +170,7 @@ def search_fourier_start(
         return value, bounded.pull_back(x, tight, np.asarray(by_y)).ravel()
 
     def keep_iterate(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        """Keep the iterate, so that a search out of time ends there."""
         nonlocal x
         x = np.array(intermediate_result.x).reshape(shape)
         recorder.end_iteration()

@@ -70,6 +70,7 @@ class PointsShape:
         )
 
     def _require_path(self) -> Quintics:
+        """The path; ExcitationError where points have none."""
         if self.path is None:
             raise ExcitationError(
                 "missing_acceleration_limits", "a motion through the points needs acceleration limits",

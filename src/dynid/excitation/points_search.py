@@ -212,6 +212,7 @@ class PointsSearch:
         """L-BFGS until the stage's iterations or the time are over; `keep` sees each iterate."""
 
         def record_iteration(intermediate_result: OptimizeResult) -> None:
+            """Hand an iterate on, and stop when the time is over."""
             keep(intermediate_result.x)
             recorder.end_iteration()
             if time_left() <= 0.0:
@@ -408,6 +409,7 @@ def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> 
 
 
 def _reveals_all_parameters(rows: BaseRows, shape: PointsShape) -> bool:
+    """Whether the points' condition number is not hopeless."""
     try:
         return condition_number(rows.matrix(shape.exciting_motion())) < HOPELESS
     except (LoopError, DeadPointError):

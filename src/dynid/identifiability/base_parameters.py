@@ -79,6 +79,7 @@ def cached_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tar
 
 
 def _with_geometry_warnings(found: BaseParameters) -> BaseParameters:
+    """The same, with warnings on a geometry that is almost special."""
     doubts = find_geometry_warnings(found.question)
     return replace(found, warnings=(*found.warnings, *doubts)) if doubts else found
 
@@ -116,6 +117,7 @@ def exact_applies(question: Question) -> bool:
 
 
 def _check_exact_method_applies(question: Question, method: str) -> None:
+    """Refuse columns and directions that the exact methods do not know."""
     if question.friction:
         raise ModelError(
             "method_without_friction", "method '{method}' knows inertial and rotor columns",
@@ -146,6 +148,7 @@ def _find_exactly(question: Question, seed: int) -> BaseParameters:
 
 
 def _find_by_nullspace(question: Question) -> BaseParameters:
+    """By the exact recursion over the links of an open tree."""
     from dynid.identifiability.nullspace import find_by_nullspace
 
     _check_exact_method_applies(question, "nullspace")
@@ -160,6 +163,7 @@ def _find_by_nullspace(question: Question) -> BaseParameters:
 
 
 def _find_by_rules(question: Question) -> BaseParameters:
+    """By the rules of Khalil and Bennis."""
     from dynid.identifiability.rules import find_by_rules
 
     if not rules_apply(question):
@@ -179,6 +183,7 @@ def _find_by_rules(question: Question) -> BaseParameters:
 def _find_by_samples(
     question: Question, method: str, seed: int, rows: int | None, scaling: tuple[float, float] | None
 ) -> BaseParameters:
+    """By QR or SVD of the model's matrix at random or scaled samples."""
     columns = question.columns
     offsets = question.offsets
     scaled = None
@@ -197,6 +202,7 @@ def _find_by_samples(
 def _numeric_base_parameters(
     question: Question, method: str, result: NumericResult, warnings: tuple[Message, ...]
 ) -> BaseParameters:
+    """Base parameters of a numerical result."""
     return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
 
 
@@ -233,6 +239,7 @@ def compare_methods(
 
 
 def _comparison_verdict(results: dict[str, BaseParameters]) -> str:
+    """Sentence on which methods agree and which differ."""
     reference = results.get("exact") or results.get("nullspace") or next(iter(results.values()))
     others = {name: set(found.names) for name, found in results.items()}
     differing = [name for name, names in others.items() if names != set(reference.names)]

@@ -150,6 +150,7 @@ def relate_sensors(robot: Robot, *, tared: bool = True) -> SensorRelation:
 
 
 def _relation_of_sensors(torque: BaseParameters, robot: Robot, tared: bool) -> SensorRelation:
+    """Relation of the torques' base parameters to those of the robot's sensor."""
     reaction = base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
     M_d, M_r = torque.regrouping.matrix, reaction.regrouping.matrix
     S = M_d[:, list(reaction.kept)]  # M_r is the identity there
@@ -178,4 +179,5 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
 
 
 def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
+    """The sensor with these channels alone, each with a free offset."""
     return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, sensitivity_sigma=None)

@@ -122,7 +122,7 @@ def read_axis(axis: Array) -> Motions:
     """Turns that take z to a unit axis: Rz(azimuth) Ry(inclination)."""
     x, y, z = (float(u) for u in axis)
     across = math.hypot(x, y)
-    return _turns((Z, math.atan2(y, x) if across > _ROUNDING else 0.0), (Y, math.atan2(across, z)))
+    return _nonzero_turns((Z, math.atan2(y, x) if across > _ROUNDING else 0.0), (Y, math.atan2(across, z)))
 
 
 def _read_mdh_row(row: MdhRow) -> Motions:
@@ -139,15 +139,17 @@ def _read_rotation(R: Array) -> Motions:
     pitch = math.atan2(-R[2, 0], across)
     c, s = cos_sin(roll)
     yaw = math.atan2(s * R[0, 2] - c * R[0, 1], c * R[1, 1] - s * R[1, 2])
-    return _turns((Z, yaw), (Y, pitch), (X, roll))
+    return _nonzero_turns((Z, yaw), (Y, pitch), (X, roll))
 
 
-def _turns(*pairs: tuple[int, float]) -> tuple[Turn, ...]:
+def _nonzero_turns(*pairs: tuple[int, float]) -> tuple[Turn, ...]:
+    """Exact turns of axes and angles, those by zero left out."""
     turns = (Turn(axis, read_angle(angle, tolerance=_ROUNDING)) for axis, angle in pairs)
     return tuple(turn for turn in turns if turn.angle.millidegrees != 0)
 
 
 def _read_translation(p: Array) -> Slide:
+    """Exact slide of a translation."""
     x, y, z = (clean_length(float(value)) for value in p)
     return Slide((x, y, z))
 

@@ -103,6 +103,7 @@ def find_over_finite_field(
 
 
 def _check_supported(robot: Robot, model: str) -> None:
+    """Refuse robots and models without points in a finite field."""
     if robot.closures:
         raise ModelError(
             "implicit_closures", "'{robot}' has implicit closures, which have no points in a finite field", "use "
@@ -314,6 +315,7 @@ def _base_twists(N: int, m: int) -> tuple[list[int], Numbers, Numbers]:
 
 
 def _cross(x: Numbers, y: Numbers, p: int) -> Numbers:
+    """Cross products over the field."""
     out = [x[..., (i + 1) % 3] * y[..., (i + 2) % 3] - x[..., (i + 2) % 3] * y[..., (i + 1) % 3] for i in range(3)]
     return np.asarray(np.stack(np.broadcast_arrays(*out), axis=-1) % p)
 
@@ -324,6 +326,7 @@ def _turn_back(R: Numbers, x: Numbers, p: int) -> Numbers:
 
 
 def _skew(x: Numbers) -> Numbers:
+    """Matrices of the cross product."""
     out = np.zeros((len(x), 3, 3), dtype=object)
     for i in range(3):
         out[:, (i + 2) % 3, (i + 1) % 3], out[:, (i + 1) % 3, (i + 2) % 3] = x[:, i], -x[:, i]

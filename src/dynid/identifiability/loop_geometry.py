@@ -65,7 +65,7 @@ class Mechanism:
             for name, factor in gear.factors.items():
                 C[row, place[name]] = ball(factor)
             for factor, value in gear.offsets:
-                exact = _radians(read_angle(value)) if turns else ball(Fraction(read_length(value)))
+                exact = _angle_as_ball(read_angle(value)) if turns else ball(Fraction(read_length(value)))
                 offset[row] += ball(factor) * exact
         poses = [_pose(() if x.kind == "floating" else read_placement(x)) for x in robot.links]
         axes = [_pose(read_axis(x.axis) if x.moves else ())[0][:, 2] for x in robot.links]
@@ -87,6 +87,7 @@ class Mechanism:
         rng = np.random.default_rng(1)
 
         def random_change(shape: tuple[int, ...], size: float) -> Numbers:
+            """Random balls of this shape, up to the share of a size."""
             return balls_of(share * size * rng.uniform(-1.0, 1.0, shape), shape)
 
         size = self.size
@@ -197,7 +198,8 @@ def zeros_of_kind(shape: tuple[int, ...], like: Numbers) -> Numbers:
     return np.full(shape, ball(0) if like.dtype == object else 0.0)
 
 
-def _radians(angle: Angle) -> arb:
+def _angle_as_ball(angle: Angle) -> arb:
+    """Ball around an exact angle in rad."""
     from flint import arb
 
     if angle.millidegrees is None:
@@ -214,7 +216,7 @@ def _pose(motions: Motions) -> tuple[Numbers, Numbers]:
         if isinstance(motion, Turn):
             angle = motion.angle
             if angle.millidegrees is None:
-                s, c = _radians(angle).sin_cos()
+                s, c = _angle_as_ball(angle).sin_cos()
             else:
                 s, c = arb.sin_cos_pi_fmpq(fmpq(angle.millidegrees, FULL_TURN // 2))
             b, d = (motion.axis + 1) % 3, (motion.axis + 2) % 3
@@ -357,6 +359,7 @@ def _close_loops(mechanism: Mechanism, y: Array, damping: float) -> Array:
 
 
 def _is_closed(mechanism: Mechanism, y: Array) -> bool:
+    """Whether the closures hold at y."""
     return float(np.abs(mechanism.closures(y[None])[0]).max()) <= 1e-9 * max(1.0, mechanism.size)
 
 
@@ -429,6 +432,7 @@ def _follower_step(J: Array, right: Array, n: int) -> Array:
 
 
 def _regularity(J: Array) -> Array:
+    """Smallest over largest singular value of the followers' derivatives."""
     sigma = np.linalg.svd(J, compute_uv=False)
     return np.asarray(sigma[:, -1] / sigma[:, 0])
 

@@ -118,6 +118,7 @@ def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, se
 def _result_with_certificate(
     question: Question, writer: _RegressorWriter, found: _Echelon, digits: int, warnings: tuple[Message, ...]
 ) -> ExactResult:
+    """Regrouping of an echelon form, with the certificate of its bounds."""
     robot, offsets = question.robot, writer.offsets
     kept = tuple(k - offsets for k in found.pivots if k >= offsets)
     matrix = np.zeros((len(kept), len(question.columns)))

@@ -166,6 +166,7 @@ def _turned_element(R: Matrix, i: int, k: int) -> Row:
 
 
 def _put(row: Row, column: int, value: Decimal) -> None:
+    """Set an entry unless it is zero."""
     if abs(value) >= ZERO:
         row[column] = value
 
@@ -210,6 +211,7 @@ def _twists(V: list[Row], R: Matrix, p: Vector) -> list[Row]:
 
 
 def _rows(K: list[Row], A: Sequence[Row]) -> list[Row]:
+    """Rows K after a change of frame A."""
     return _ALL_ROWS if len(K) == 10 else [combine_rows(f, A) for f in K]
 
 
@@ -326,6 +328,7 @@ def find_by_nullspace(
 
 
 def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
+    """What a model measures; refused where the method does not apply."""
     if robot.couplings or robot.closures:
         raise ModelError(
             "closed_loops_or_couplings", "'{robot}' has couplings or closed loops, to which the method nullspace does "
@@ -434,11 +437,13 @@ def _places(columns: ColumnSet, link: int) -> dict[int, int]:
 
 
 def _accumulate(total: Row, row: Row) -> None:
+    """Add a row to a total, in place."""
     for k, x in row.items():
         total[k] = total.get(k, Decimal(0)) + x
 
 
 def _regrouping(rows: dict[int, Row], size: int) -> Regrouping:
+    """Regrouping matrix of rows by kept column."""
     kept = tuple(sorted(rows))
     matrix = np.zeros((len(kept), size))
     for i, pivot in enumerate(kept):

@@ -150,6 +150,7 @@ class _ScaledColumns:
 
 
 def _split_columns(W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | None) -> _ScaledColumns:
+    """Project offsets out, drop columns without effect and scale the others."""
     total = W.shape[1] - offsets
     if offsets:
         Q, _ = np.linalg.qr(W[:, total:])
@@ -213,6 +214,7 @@ def _accept_columns(A: Array, noise: Array | None, tolerance: float = TOLERANCE)
 def _result_of_columns(
     split: _ScaledColumns, found: _AcceptedColumns, accepted: NDArray[np.bool_], beta: Array
 ) -> NumericResult:
+    """Regrouping of the accepted columns; beta gives the others in terms of them."""
     columns = np.array(split.columns, dtype=np.int64)
     kept, others = columns[accepted], columns[~accepted]
     matrix = np.zeros((len(kept), split.total))

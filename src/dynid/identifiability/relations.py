@@ -184,5 +184,6 @@ def relations_latex(kept: Sequence[int], coefficients: Coefficients, names: Sequ
 def _all_relations(
     kept: Sequence[int], coefficients: Coefficients, names: Sequence[Parameter], notation: _Notation
 ) -> tuple[str, ...]:
+    """Relations of the kept parameters that absorb others, in a notation."""
     absorbing = [k for k in kept if any(c != k for c in coefficients.get(k, {}))]
     return tuple(_relation(k, coefficients[k], names, notation) for k in absorbing)

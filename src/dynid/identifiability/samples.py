@@ -167,7 +167,7 @@ class RandomRows:
 
 def draw_rows(question: Question, rows: int, seed: int) -> RandomRows:
     """At least `rows` random rows."""
-    channels = _channels(question)
+    channels = _rows_per_sample(question)
     samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
     motion = random_samples(question.robot, max(samples, 2), seed)
     W = model_matrix(question, motion)
@@ -182,7 +182,8 @@ def independent_draws(question: Question, rows: int, seed: int) -> list[RandomRo
     return [draw_rows(question, rows, s) for s in seeds]
 
 
-def _channels(question: Question) -> int:
+def _rows_per_sample(question: Question) -> int:
+    """Rows per sample of the model in question."""
     if question.model == "reaction":
         return len(Reaction().channels(question.robot))
     if question.model in ("energy", "power"):
@@ -260,6 +261,7 @@ class _ModelRows:
         return model.rows(stage.scene(model.observed_motion(motion)))
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * rows) by q, v, a."""
         q = self.question
         if q.model == "energy":
             scene = self.stage.scene(motion)
@@ -283,6 +285,7 @@ def _optimise_scaling(model: _ModelRows, mask: Array, start: Motion, weights: tu
     x = np.stack([start.q, start.v, start.a])
 
     def objective(flat: Array, p: float) -> tuple[float, Array]:
+        """Criterion and its slope at samples (q, v, a), one after the other."""
         q, v, a = flat.reshape(3, *shape)
         motion = Motion(start.t, q, v, a)
         try:

@@ -116,6 +116,7 @@ class Ring:
         return c, s if sign > 0 else -s
 
     def _form_of_node(self, node: ast.expr) -> Form:
+        """Form of a syntax tree."""
         match node:
             case ast.Constant(value=int() | float() as value):
                 return self.constant(Fraction(repr(value)))
@@ -140,6 +141,7 @@ class Ring:
         raise TypeError(type(node).__name__)
 
     def _form_of_power(self, base: Form, power: int) -> Form:
+        """Form of a whole power, negative ones too."""
         result = self.constant(1)
         for _ in range(abs(power)):
             result = result * base

@@ -52,6 +52,7 @@ def parse_expression(text: str) -> ast.expr:
 
 
 def _check_node(text: str, node: ast.AST) -> None:
+    """Raise ExpressionError for anything but numbers, names, signs and the allowed operators."""
     match node:
         case ast.Constant(value=value) if type(value) in (int, float):
             return
@@ -88,6 +89,7 @@ def evaluate_expression(text: str, symbols: Mapping[str, float]) -> float:
 
 
 def _evaluate_node(node: ast.expr, symbols: Mapping[str, float]) -> float:
+    """Value of a checked syntax tree."""
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value)

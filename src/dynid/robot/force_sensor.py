@@ -118,6 +118,7 @@ class ForceSensor:
             raise DynidError("rotor_named_twice", "the force sensor names the rotor of a joint twice")
 
     def _check_per_channel(self) -> None:
+        """Offsets, noise and sensitivities have a number per channel."""
         for name, lowest in (("offset", -np.inf), ("noise", 1e-300), ("sensitivity_sigma", 0.0)):
             given = getattr(self, name)
             if given is None:
@@ -204,6 +205,7 @@ def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_numbers(values: object, count: int, name: str) -> Array:
+    """So many finite numbers as an array, or an error with their name."""
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

@@ -91,6 +91,7 @@ def _restore_column(data: Data) -> Data:
     """Data of a column; where it was a function, using it is an error that says so."""
 
     def refuse_missing_function(q: object, v: object) -> object:
+        """Stand in for a function that was not stored."""
         raise DynidError(
             "column_function_not_stored", "column '{data}' was a Python function, which no file holds",
             "pass it again with columns=[...]", data=data['name'],

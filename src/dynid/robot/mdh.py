@@ -119,6 +119,7 @@ def transform_known_zeros(A: Array, zero: frozenset[str]) -> tuple[frozenset[str
 
 
 def _closure_in_mdh_frames(robot: Robot, closure: Closure, T_link_mdh: dict[int, Transform]) -> Closure:
+    """The closure with its points in the new link frames."""
     index = {link.joint: k for k, link in enumerate(robot.links)}
     points = []
     for joint, point in zip(closure.links, closure.points, strict=True):
@@ -200,6 +201,7 @@ def _normal_to_child(axis: _Axis, target: _Axis, foot: Array, x: Array) -> tuple
 
 
 def _clean_angle(angle: float) -> float:
+    """Angle without what rounding left beside a multiple of 90 degrees."""
     quarter = round(angle / (math.pi / 2))
     exact = quarter * (math.pi / 2)
     angle = exact if abs(angle - exact) <= _ROUNDING else angle
@@ -207,6 +209,7 @@ def _clean_angle(angle: float) -> float:
 
 
 def _clean_length(length: float) -> float:
+    """Length without what rounding left beside twelve decimals."""
     nearest = round(length, 12)
     return nearest if abs(length - nearest) <= 4e-15 * max(1.0, abs(length)) else length
 

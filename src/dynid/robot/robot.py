@@ -243,6 +243,7 @@ class Robot:
 
     @cached_property
     def _in_mdh_frames(self) -> Robot:
+        """The robot in modified Denavit-Hartenberg frames, found once."""
         from dynid.robot.mdh import to_mdh
 
         return to_mdh(self)

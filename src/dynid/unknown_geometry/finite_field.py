@@ -170,6 +170,7 @@ class _Evaluation:
         return np.concatenate(parts, axis=1)
 
     def _mix_columns(self, values: Numbers, mix: Numbers) -> Numbers:
+        """Random sums of the columns, over the field."""
         total = np.zeros((len(values), mix.shape[1]), dtype=np.int64)
         for k in range(len(mix)):
             if mix[k].any():
@@ -227,6 +228,7 @@ class _Evaluation:
         return [self._row_matrix(row, lengths, angles) for row in self.shape.rows]
 
     def _row_matrix(self, row: PartlyKnownRow, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
+        """Matrix (1, 4, 4) of a row, with these values of the unknowns."""
         T = _identity(1)
         for letter, axis in (("gamma", 2), ("b", 2), ("alpha", 0), ("d", 0), ("theta", 2), ("r", 2)):
             step = _identity(1)
@@ -242,12 +244,14 @@ class _Evaluation:
         return np.asarray(T[0])
 
     def _circle_point(self, angle: PartlyKnownAngle, angles: dict[str, int]) -> int:
+        """Point of the circle at a partly known angle."""
         z = self.field.circle_point(angle.known, Fraction(1))
         for name, k in angle.unknown:
             z = z * pow(angles[name], k, self.p) % self.p
         return z
 
     def _evaluate_length(self, length: PartlyKnownLength, lengths: dict[str, int]) -> int:
+        """Value of a partly known length."""
         total = 0
         for powers, c in length.terms:
             term = self.field.element_of(c)
@@ -273,6 +277,7 @@ def _hold_joints(sample: _Sample, first: int) -> _Sample:
     """Return the same motions with the joints from `first` on at rest in one pose, that of the last motion."""
 
     def hold_from_first(x: Numbers) -> Numbers:
+        """The last sample in place of every one."""
         return np.broadcast_to(x[-1:], x.shape)
 
     parts = [

@@ -107,6 +107,7 @@ def with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]
 def _read_length(
     name: str, value: Expression, entries: frozenset[str], symbols: frozenset[str], values: Mapping[str, float]
 ) -> PartlyKnownLength:
+    """Length of an entry, as a polynomial in the unknowns."""
     if name in entries:
         return PartlyKnownLength(((((name, 1),), Fraction(1)),))
     tree = _syntax_tree_with_unknowns(value, symbols)
@@ -120,6 +121,7 @@ def _read_length(
 def _read_angle(
     name: str, value: Expression, entries: frozenset[str], symbols: frozenset[str], values: Mapping[str, float]
 ) -> PartlyKnownAngle:
+    """Angle of an entry, as a known one plus multiples of unknown ones."""
     if name in entries:
         return PartlyKnownAngle(Angle(0), ((name, 1),))
     tree = _syntax_tree_with_unknowns(value, symbols)
@@ -186,6 +188,7 @@ def _expand_polynomial(node: ast.expr, place: _ExpressionPlace) -> dict[Powers, 
 def _combine_polynomials(
     x: dict[Powers, Fraction], op: ast.operator, y: dict[Powers, Fraction], place: _ExpressionPlace
 ) -> dict[Powers, Fraction]:
+    """Result of an operator on two polynomials."""
     if isinstance(op, ast.Add | ast.Sub):
         sign = 1 if isinstance(op, ast.Add) else -1
         return {k: x.get(k, Fraction(0)) + sign * y.get(k, Fraction(0)) for k in {**x, **y}}

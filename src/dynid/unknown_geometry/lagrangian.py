@@ -90,6 +90,8 @@ class _LinkState:
 
 
 class _LagrangianRecursion:
+    """Twists and coefficients of the links, from the base outwards."""
+
     def __init__(self, shape: PartlyKnownRobot) -> None:
         from flint import Ordering, fmpq_mpoly_ctx
 
@@ -101,6 +103,7 @@ class _LagrangianRecursion:
         self.known = {angle: i for i, angle in enumerate(shape.known_angles)}
 
     def run(self, rotor_inertia: bool) -> Lagrangian:
+        """The Lagrangian's coefficients of all links."""
         robot = self.shape.robot
         joint = {k: i for i, k in enumerate(robot.tree_joints, 1)}
         states = {-1: self._base_state()}
@@ -122,6 +125,7 @@ class _LagrangianRecursion:
         return Lagrangian(self.shape, self.generators, ordered)
 
     def _base_state(self) -> _LinkState:
+        """The base at rest, under gravity."""
         nought = [self._constant_polynomial(Fraction(0)) for _ in range(10)]
         for i, g in enumerate(read_gravity(self.shape.robot.gravity)):
             nought[_MX + i] = self._constant_polynomial(Fraction(g))

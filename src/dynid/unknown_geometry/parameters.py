@@ -58,10 +58,12 @@ def _variable_text(name: str) -> str:
 
 
 def _product_text(powers: Exponents, names: Sequence[str]) -> list[str]:
+    """Factors of a product of powers."""
     return [name if n == 1 else f"{name}**{n}" for name, n in zip(names, powers, strict=True) if n]
 
 
 def _sum_text(parts: Iterable[tuple[Fraction, list[str]]]) -> str:
+    """Text of a sum of products with their coefficients."""
     text = ""
     for c, factors in parts:
         size = [] if abs(c) == 1 and factors else [number_text(abs(c))]
@@ -208,6 +210,7 @@ class ModelParameters:
         return self._parameter_matrix(self._nominal_geometry(robot))
 
     def _nominal_geometry(self, robot: Robot | None) -> PartlyKnownRobot:
+        """Rows and nominal unknowns of this robot, or of the one the parameters were found for."""
         if robot is None:
             return self.form.shape
         mine = self.form.shape
@@ -223,6 +226,7 @@ class ModelParameters:
         return shape
 
     def _parameter_matrix(self, shape: PartlyKnownRobot) -> Array:
+        """M (m, standard parameters) at the nominal values of the unknowns."""
         place = {name: k for k, name in enumerate(shape.robot.parameter_names)}
         values = [
             *shape.lengths.values(), *(f(x) for x in shape.angles.values() for f in (np.cos, np.sin))
@@ -236,6 +240,7 @@ class ModelParameters:
         return M
 
     def _regressor_of_rows(self, rows: Array) -> Regressor:
+        """Regressor of rows (N, n, m)."""
         return Regressor(
             rows.reshape(len(rows) * self.robot.n, self.count), self.names, self.robot.joint_names, self.tables.support
         )

@@ -198,6 +198,7 @@ def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, 
     regularity = np.empty(max(1, N))
 
     def follow_samples(first: int, last: int) -> None:
+        """Follow the paths to a range of samples."""
         part = paths._replace(y=paths.y[first:last], left=paths.left[first:last], end=paths.end[first:last])
         regularity[first] = _follow_paths(loops, start, q[first:last], least, part)
 
@@ -217,6 +218,7 @@ def closure_derivatives(robot: Robot, C: Array, tree: Array) -> Array:
 
 @compiled
 def _write_closure_derivatives(geometry: Geometry, closings: Closings, C: Array, tree: Array, out: Array) -> None:
+    """Derivatives of the closure equations at every position of the tree's joints."""
     m = closings.keep.shape[0]
     q, pose, J, A = _allocate_workspace(geometry, closings)
     for s in range(tree.shape[0]):
@@ -232,6 +234,7 @@ def _write_closure_derivatives(geometry: Geometry, closings: Closings, C: Array,
 
 @inlined
 def _allocate_workspace(geometry: Geometry, closings: Closings) -> Workspace:
+    """Memory of one position."""
     m, joints = closings.keep.shape[0], closings.row.shape[0]
     pose = np.empty(geometry.parent.shape[0] * POSE)
     return Workspace(np.empty(joints), pose, np.empty((m, joints)), np.empty((m, m + 1)))
@@ -239,6 +242,7 @@ def _allocate_workspace(geometry: Geometry, closings: Closings) -> Workspace:
 
 @inlined
 def _allocate_jacobian(m: int, n: int) -> Jacobian:
+    """Memory of the equations' scaled derivatives, m passive and n active joints."""
     return Jacobian(np.empty((m, m)), np.empty((m, m)), np.empty((m, n)))
 
 

@@ -64,6 +64,7 @@ def _with_cache_stamp(dispatcher: Callable[P, T], function: Callable[P, T]) -> C
 
 @cache
 def _hash_of_sources(own: Path) -> str:
+    """Hash of a function's own file and of all kernel sources."""
     files = sorted({own, *Path(__file__).parent.glob("*.py")})
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 

@@ -120,7 +120,7 @@ class LoopMap:
         paths = self.follow_paths(q)
         if (paths.end != REACHED).any():
             sample = int(np.argmax(paths.end != REACHED))
-            frames, time = self._frames(), None if t is None else float(t[sample])
+            frames, time = self._closed_link_names(), None if t is None else float(t[sample])
             if paths.end[sample] == DEAD:
                 raise DeadPointError(sample, frames, time)
             if paths.end[sample] == BEYOND:
@@ -128,7 +128,8 @@ class LoopMap:
             raise LoopError(sample, float(paths.left[sample]), frames, time)
         return paths
 
-    def _frames(self) -> str:
+    def _closed_link_names(self) -> str:
+        """Text that names the links of all closures."""
         return " and ".join("-".join(c.links) for c in self.robot.closures)
 
     @property
@@ -229,6 +230,7 @@ class _PoseSeries:
         return self._link_pose_series(self.index[joint])
 
     def _link_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
+        """Pose of link k in the base's frame, as Taylor coefficients."""
         if k in self.known:
             return self.known[k]
         link = self.robot.links[k]
@@ -241,6 +243,7 @@ class _PoseSeries:
         return R, p
 
     def _local_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
+        """Pose of link k in its parent, as Taylor coefficients."""
         link = self.robot.links[k]
         N = len(self.q)
         R0 = np.broadcast_to(link.placement.rotation, (N, 3, 3))

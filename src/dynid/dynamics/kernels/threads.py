@@ -105,6 +105,7 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _enter_one_blas_thread(me: int) -> None:
+    """Count a caller in; the first one sets BLAS to one thread."""
     from threadpoolctl import ThreadpoolController
 
     libraries = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
@@ -116,6 +117,7 @@ def _enter_one_blas_thread(me: int) -> None:
 
 
 def _leave_one_blas_thread(me: int) -> None:
+    """Count a caller out; the last one restores the number of BLAS threads."""
     with _lock:
         _inside.discard(me)
         if not _inside:

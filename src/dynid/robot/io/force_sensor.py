@@ -95,6 +95,7 @@ def _rotation_from_rpy(rpy: Array) -> Array:
 
 
 def _rpy_from_rotation(R: Array) -> list[float]:
+    """Roll, pitch and yaw about fixed axes of a rotation."""
     from scipy.spatial.transform import Rotation
 
     return [float(x) for x in Rotation.from_matrix(R).as_euler("xyz")]

@@ -49,6 +49,7 @@ class MeshFolders:
             raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name[:80]) from error
 
     def _resolve_filename(self, name: str) -> Path:
+        """File of a mesh by its path, file:// or package:// address; MeshRefusedError where it may not be opened."""
         scheme = urlsplit(name).scheme if "://" in name else ""
         if scheme == "package":
             return self._find_in_package(name.removeprefix("package://"))

@@ -95,6 +95,7 @@ def _read_tendon_coupling(path: Path, root: Element, part: Element, zeros: Mappi
 
 
 def _read_polynomial(path: Path, part: Element, where: str) -> list[float]:
+    """Five coefficients of a joint equality, missing ones as MuJoCo's defaults."""
     default = (0.0, 1.0, 0.0, 0.0, 0.0)
     count = min(max(len(part.get("polycoef", "").split()), 1), 5)
     try:
@@ -145,6 +146,7 @@ def check_numbers(path: Path, root: Element) -> None:
 
 
 def _check_inertial(inertial: Element, where: str, problems: list[Message]) -> None:
+    """Add what is missing or wrong in an <inertial> to the problems."""
     missing = [key for key in ("pos", "mass") if key not in inertial.attrib]
     if missing:
         problems.append(Message(
@@ -159,6 +161,7 @@ def _check_inertial(inertial: Element, where: str, problems: list[Message]) -> N
 
 
 def _check_attributes(element: Element, where: str, counts: dict[str, int], problems: list[Message]) -> None:
+    """Add attributes that are not so many finite numbers to the problems."""
     for key, count in counts.items():
         if key in element.attrib:
             size = count or max(1, len(element.attrib[key].split()))
@@ -226,6 +229,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
 
 
 def _snap_link(link: Link, snapped: list[SnappedAngle]) -> Link:
+    """The link with a placement near multiples of 90 degrees set to them."""
     R = link.placement.rotation
     nearest = np.round(R)
     off = float(np.abs(R - nearest).max())
@@ -278,6 +282,7 @@ def _has_free_joint(body: Element) -> bool:
 
 
 def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
+    """Refuse joints and bodies that cannot be read, all at once."""
     problems: list[Message] = []
     names: list[str] = []
     for body in (b for top in bodies for b in top.iter("body")):

@@ -65,6 +65,7 @@ def expand_joint_defaults(root: Element) -> None:
     classes: dict[str, dict[str, str]] = {}
 
     def collect_class_defaults(default: Element, inherited: dict[str, str]) -> None:
+        """Joint attributes of a default class and those nested in it."""
         own = dict(inherited)
         for joint in default.findall("joint"):
             own |= joint.attrib
@@ -73,6 +74,7 @@ def expand_joint_defaults(root: Element) -> None:
             collect_class_defaults(nested, own)
 
     def write_joint_attributes(body: Element, of_body: str) -> None:
+        """Write the defaults into the joints of a body and of those it carries."""
         of_body = body.get("childclass", of_body)
         for joint in body.findall("joint"):
             for key, value in classes.get(joint.get("class", of_body), {}).items():
@@ -122,6 +124,7 @@ def name_bodies_and_joints(root: Element) -> None:
     taken = {part.get("name") for part in root.iter()}
 
     def unused_name(wanted: str) -> str:
+        """The wanted name, numbered where it is taken."""
         names = (wanted if k == 1 else f"{wanted}_{k}" for k in count(1))
         name = next(name for name in names if name not in taken)
         taken.add(name)
@@ -291,6 +294,7 @@ def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
 
 
 def _set_inertial(body: Element, values: tuple[Any, ...]) -> None:
+    """Replace the <inertial> of a body."""
     for old in body.findall("inertial"):
         body.remove(old)
     mass, centre, orientation, moments = values

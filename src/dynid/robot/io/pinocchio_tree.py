@@ -123,6 +123,7 @@ def links_of_model(
 
 
 def _simple_joints(joint: Any, name: str, names: Mapping[str, Sequence[str]]) -> list[tuple[str, Any, Transform]]:
+    """Name, model and placement of a joint, or of each joint inside a composite one."""
     if joint.shortname() != "JointModelComposite":
         return [(name, joint, Transform.identity())]
     composite = joint.extract()

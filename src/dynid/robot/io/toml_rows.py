@@ -262,12 +262,14 @@ def read_unknown_geometry(
 
 
 def _entries_of_letter(table: RobotTable, letter: str, parents: Sequence[int]) -> list[str]:
+    """Entries of the modified table that a letter of the file's table stands for."""
     if table.convention == "modified":
         return [letter]
     return [entry for j in range(len(parents)) for entry in _entries_in_mdh(table, letter, j, parents)]
 
 
 def _entries_in_mdh(table: RobotTable, letter: str, j: int, parents: Sequence[int]) -> list[str]:
+    """Entries of the modified table that a letter in row j of the file's table becomes."""
     if table.convention == "modified":
         return [f"{letter}{j + 1}"]
     if letter in ("theta", "d"):
@@ -313,6 +315,7 @@ def modified_rows(sheet: ParsedTable, raw: Sequence[RawRow], parents: Sequence[i
 
 
 def _read_row(sheet: ParsedTable, j: int, joint: JointTable) -> RawRow:
+    """Row j in the letters of its convention; other letters are added to problems."""
     letters = LETTERS[sheet.table.convention]
     for key in sorted({"gamma", "b", "r", "a"} & joint.model_fields_set - set(letters)):
         sheet.problems.append(Message(

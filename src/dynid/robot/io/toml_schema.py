@@ -16,6 +16,8 @@ Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
 
 
 class _TableWithoutUnknownKeys(BaseModel):
+    """A table that refuses keys it does not know."""
+
     model_config = ConfigDict(extra="forbid")
 
 
@@ -131,6 +133,7 @@ class SensorTable(_TableWithoutUnknownKeys):
     @model_validator(mode="before")
     @classmethod
     def _rename_old_keys(cls, data: Any) -> Any:
+        """Accept the former names of keys, with a warning."""
         if not isinstance(data, dict):
             return data
         given = dict(data)
@@ -184,7 +187,7 @@ def check_table(data: object) -> tuple[RobotTable | None, list[Message]]:
 def describe_validation_error(error: ValidationError, under: tuple[str, ...] = ()) -> list[Message]:
     """All that is wrong, each with place and remedy; under: the table in which the places lie."""
     items: list[dict[str, Any]] = [dict(item) for item in error.errors(include_url=False, include_context=False)]
-    return list(dict.fromkeys(_describe_mistake(item | {"loc": (*under, *item["loc"])}) for item in items))
+    return list(dict.fromkeys(_describe_one_mistake(item | {"loc": (*under, *item["loc"])}) for item in items))
 
 
 def describe_location(loc: tuple[str | int, ...]) -> str:
@@ -203,7 +206,8 @@ def describe_location(loc: tuple[str | int, ...]) -> str:
     return ", ".join(words) or "the file"
 
 
-def _describe_mistake(item: dict[str, Any]) -> Message:
+def _describe_one_mistake(item: dict[str, Any]) -> Message:
+    """Message on one mistake that pydantic found."""
     loc = tuple(item["loc"])
     if item["type"] == "extra_forbidden":
         return _describe_unknown_key(loc)
@@ -217,6 +221,7 @@ def _describe_mistake(item: dict[str, Any]) -> Message:
 
 
 def _describe_unknown_key(loc: tuple[str | int, ...]) -> Message:
+    """Message on an unknown key, with the nearest allowed one."""
     key = str(loc[-1])
     table = next((str(p) for p in reversed(loc[:-1]) if isinstance(p, str) and p in _KEYS), "")
     allowed = list(_KEYS[table].model_fields)

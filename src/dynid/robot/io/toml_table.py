@@ -112,6 +112,7 @@ def check_passive_joints(sheet: ParsedTable, couplings: Sequence[Coupling], clos
 
 
 def _check_joint_moves(sheet: ParsedTable, where: str, name: str) -> None:
+    """Add a name that is no joint, or a fixed one, to the problems."""
     if name not in sheet.names:
         sheet.problems.append(Message(
             "unknown_joint", "{where}: there is no joint '{joint}'", "joints are {joints}", where=where, joint=name,
@@ -138,6 +139,7 @@ def robot_from_rows(rows: Any, *, gravity: Any, symbols: Mapping[str, float], na
 
 
 def _to_python_number(value: Any) -> Any:
+    """Plain number of a numpy scalar."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -156,6 +158,7 @@ class _RobotBuilder(ParsedTable):
     """Turns a checked table into a Robot, collecting the mistakes that only the whole table shows."""
 
     def build(self, name: str) -> Robot | list[Message]:
+        """The robot, or all problems."""
         table = self.table
         self._check_names()
         parents = [self._find_parent(j, joint) for j, joint in enumerate(table.joint)]
@@ -262,12 +265,14 @@ class _RobotBuilder(ParsedTable):
             return None
 
     def _check_names(self) -> None:
+        """No two joints have the same name."""
         for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):
             self.problems.append(Message(
                 "joint_name_twice", "joint: two joints are named '{joint}'", "give each its own name", joint=name,
             ))  # fmt: skip
 
     def _check_symbol(self, symbol: str) -> None:
+        """A symbol is a name that expressions can use."""
         try:
             valid = symbols_of(parse_expression(symbol)) == (symbol,)
         except ExpressionError:
@@ -302,6 +307,7 @@ class _RobotBuilder(ParsedTable):
         return parent
 
     def _check_cycles(self, parents: Sequence[int]) -> None:
+        """No link is its own ancestor."""
         for j in range(len(parents)):
             seen, k = [j], parents[j]
             while k != -1 and k not in seen:

@@ -40,6 +40,7 @@ def table_text(robot: Robot) -> str:
 
 
 def _joint_lines(link: Link, number: dict[int, int]) -> list[str]:
+    """Lines of a [[joint]]; number: the file's joint number of each link."""
     assert link.mdh is not None
     lines = ["", "[[joint]]", f"name = {_quoted(link.joint)}", f"parent = {number[link.parent]}"]
     lines.append(f'type = "{link.kind}"')
@@ -54,6 +55,7 @@ def _joint_lines(link: Link, number: dict[int, int]) -> list[str]:
 
 
 def _limit_lines(limits: JointLimits) -> list[str]:
+    """Lines of the finite limits of a joint."""
     parts = []
     if math.isfinite(limits.lower) and math.isfinite(limits.upper):
         parts.append(f"position = [{limits.lower!r}, {limits.upper!r}]")
@@ -64,6 +66,7 @@ def _limit_lines(limits: JointLimits) -> list[str]:
 
 
 def _loop_lines(robot: Robot) -> list[str]:
+    """Lines of all [[coupling]] and [[closure]] tables."""
     lines: list[str] = []
     for coupling in robot.couplings:
         factors = ", ".join(f"{_quoted(name)} = {factor!r}" for name, factor in coupling.factors)
@@ -88,7 +91,7 @@ def _loop_lines(robot: Robot) -> list[str]:
 
 
 def _link_lines(link: Link) -> list[str]:
-
+    """Lines of the nominal values of a link."""
     lines = [
         f"{s} = {float(x)!r}"
         for s, x in zip(SYMBOLS, link.inertia, strict=True)

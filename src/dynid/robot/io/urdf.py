@@ -126,15 +126,18 @@ def link_inertia(link: Element, *, snap: bool = False) -> Array:
 
 
 def _joint_elements(root: Element) -> list[Element]:
+    """All <joint> elements of the robot."""
     return root.findall("joint")
 
 
 def _linked_name(joint: Element, tag: str) -> str:
+    """Name of the link in a joint's <parent> or <child>."""
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 
 
 def _root_link(root: Element) -> str:
+    """Name of the link that is no joint's child."""
     children = {_linked_name(joint, "child") for joint in _joint_elements(root)}
     return next(link.get("name", "") for link in root.findall("link") if link.get("name") not in children)
 
@@ -218,6 +221,7 @@ def _check_numbers(owner: Element) -> list[Message]:
 
 
 def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[Message]:
+    """What keeps links and joints from being one tree."""
     roots = [link for link in links if link not in parent_of]
     if len(roots) == 1 and all(_reaches_root(link, roots[0], parent_of) for link in links):
         return [] if parent_of else [Message("no_moving_joint", "there is no <joint>; nothing can move")]
@@ -229,6 +233,7 @@ def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[Message]:
 
 
 def _reaches_root(link: str, root: str, parent_of: dict[str, str]) -> bool:
+    """Whether a link's ancestors lead to the root."""
     seen: set[str] = set()
     while link != root and link in parent_of and link not in seen:
         seen.add(link)
@@ -303,7 +308,8 @@ def _simplify_for_pinocchio(root: Element) -> str:
     """The robot as pinocchio shall read it: the open tree and its bodies, numbers as they were read here."""
     from xml.etree.ElementTree import Element, SubElement, tostring
 
-    def copy(into: Element, element: Element | None, counts: Mapping[str, int]) -> None:
+    def copy_with_numbers(into: Element, element: Element | None, counts: Mapping[str, int]) -> None:
+        """Copy an element with these attributes as the numbers that were read."""
         if element is not None:
             words = {
                 k: " ".join(map(repr, read_numbers(element, k, (0.0,) * n)))
@@ -319,15 +325,15 @@ def _simplify_for_pinocchio(root: Element) -> str:
         if inertial is not None and len(inertial):
             made = SubElement(made, "inertial")
             for tag in ("origin", "mass", "inertia"):
-                copy(made, inertial.find(tag), _NUMBERS["link"][f"inertial/{tag}"])
+                copy_with_numbers(made, inertial.find(tag), _NUMBERS["link"][f"inertial/{tag}"])
     for joint in _joint_elements(root):
         kind = joint.get("type", "")
         made = SubElement(plain, "joint", {"name": joint.get("name", ""), "type": kind})
         for tag in ("parent", "child"):
             SubElement(made, tag, {"link": _linked_name(joint, tag)})
-        copy(made, joint.find("origin"), _NUMBERS["joint"]["origin"])
+        copy_with_numbers(made, joint.find("origin"), _NUMBERS["joint"]["origin"])
         if kind != "fixed":
-            copy(made, joint.find("axis"), _NUMBERS["joint"]["axis"])
+            copy_with_numbers(made, joint.find("axis"), _NUMBERS["joint"]["axis"])
         if kind in ("revolute", "prismatic"):
             SubElement(made, "limit", {"lower": "0", "upper": "0", "effort": "0", "velocity": "0"})
     return tostring(plain, encoding="unicode")
@@ -361,6 +367,7 @@ def _read_bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, 
 
 
 def _read_joint_properties(path: Path, root: Element) -> dict[str, JointProperties]:
+    """Child link, limits and friction of every joint that moves."""
     facts: dict[str, JointProperties] = {}
     for joint in (j for j in _joint_elements(root) if j.get("type") != "fixed"):
         name = joint.get("name", "")

@@ -33,6 +33,7 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     from defusedxml.ElementTree import DefusedXMLParser, parse
 
     def create_element(tag: str, attributes: dict[str, str]) -> _ElementWithLine:
+        """Element that remembers its file and line."""
         made = _ElementWithLine(tag, attributes)
         made.place = f"{f'{path.name} ' * bool(also)}line {parser.parser.CurrentLineNumber}"
         return made
