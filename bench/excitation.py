@@ -35,7 +35,7 @@ from dynid.excitation.fourier_search import (
     FourierProblem,
     random_coefficients,
     scale_to_limits,
-    search_from,
+    search_fourier_start,
 )
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.robot.inertia import from_pinocchio
@@ -264,7 +264,7 @@ def search_by_dynid(problem: FourierProblem) -> Course:
     recorded = RecordedProblem.of(problem)
     start = time.process_time()
     with on_one_core():
-        search_from(recorded, SEED, lambda: np.inf)
+        search_fourier_start(recorded, SEED, lambda: np.inf)
     # The first motion, of zeros, only sizes the matrix. An evaluation is over when the next begins.
     tried = recorded.visited[1:]
     over = [seconds for seconds, _ in tried[1:]] + [time.process_time()]

@@ -246,7 +246,7 @@ def test_the_child_has_its_own_threads_and_blas_setting() -> None:
         def work(start: int, stop: int) -> None:
             out[start:stop] = 1.0
 
-        threads.share_samples(len(out), work)
+        threads.run_on_sample_ranges(len(out), work)
         return blas_threads(), float(out.sum())
 
     with thread_count(2):

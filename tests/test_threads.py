@@ -284,8 +284,8 @@ def test_pools_of_several_sizes_at_once() -> None:
                 def work(start: int, stop: int, out: Any = out) -> None:
                     out[start:stop] = np.arange(start, stop)
 
-                with threads.own_threads(count):
-                    threads.share_samples(len(out), work)
+                with threads.threads_inside_block(count):
+                    threads.run_on_sample_ranges(len(out), work)
                 assert_array_equal(out, np.arange(4000))
 
         return run

@@ -14,7 +14,7 @@ import dynid
 from bodies import with_bodies
 from dynid.exports.subject import roll_pitch_yaw
 from dynid.exports.urdf_update import find_parts
-from dynid.robot.io.urdf import rotation_of
+from dynid.robot.io.urdf import rotation_from_rpy
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import freeze
@@ -51,9 +51,11 @@ def identified(template: Path, scale: float, **options: object) -> Robot:
 @pytest.mark.parametrize("seed", range(50))
 def test_angles_give_the_rotation_back(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    near = rotation_of(*random_rpy(rng)) @ rotation_of(*(10.0 ** rng.uniform(-17, -3) * rng.standard_normal(3)))
-    for R in (random_rotation(rng), rotation_of(*random_rpy(rng)), near):
-        assert_allclose(rotation_of(*roll_pitch_yaw(R)), R, atol=2e-15)
+    near = rotation_from_rpy(*random_rpy(rng)) @ rotation_from_rpy(
+        *(10.0 ** rng.uniform(-17, -3) * rng.standard_normal(3))
+    )
+    for R in (random_rotation(rng), rotation_from_rpy(*random_rpy(rng)), near):
+        assert_allclose(rotation_from_rpy(*roll_pitch_yaw(R)), R, atol=2e-15)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynid.errors import ExpressionError
-from dynid.robot.expression import evaluate
+from dynid.robot.expression import evaluate_expression
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from dynid.robot.expression import evaluate
     [("D3", 0.5), ("-D3", -0.5), ("2*(D3 + R3)/4", 0.35), ("D3**2 - 1", -0.75), (" 1.5e-1 ", 0.15), ("+D3", 0.5)],
 )
 def test_values(text: str, value: float) -> None:
-    assert evaluate(text, {"D3": 0.5, "R3": 0.2}) == pytest.approx(value, rel=1e-15)
+    assert evaluate_expression(text, {"D3": 0.5, "R3": 0.2}) == pytest.approx(value, rel=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -50,4 +50,4 @@ def test_values(text: str, value: float) -> None:
 )
 def test_what_is_refused(text: str) -> None:
     with pytest.raises(ExpressionError):
-        evaluate(text, {"D3": 0.5})
+        evaluate_expression(text, {"D3": 0.5})

@@ -14,7 +14,7 @@ import pytest
 from command_line import make_full_device
 from dynid.errors import DynidError
 from dynid.storage import files
-from dynid.storage.files import find_descriptor, write_text, written_beside
+from dynid.storage.files import find_descriptor, write_text, write_then_replace
 
 
 def alone(folder: Path) -> set[str]:
@@ -159,6 +159,6 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
 def test_the_longest_names_are_written(tmp_path: Path) -> None:
     for name in ("x" * 250 + ".json", "x." + "y" * 250):
         write_text(tmp_path / name, "x")
-    with pytest.raises(DynidError, match="No such file"), written_beside(tmp_path / "z.csv") as beside:
+    with pytest.raises(DynidError, match="No such file"), write_then_replace(tmp_path / "z.csv") as beside:
         beside.with_name("nowhere").unlink()
     assert len(alone(tmp_path)) == 2

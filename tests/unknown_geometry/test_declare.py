@@ -113,7 +113,7 @@ def test_degrees_in_a_table(load: Callable[[str], Robot]) -> None:
     head = 'angles = "deg"\nunknown = ["A"]\n[symbols]\nA = 25.0\n'
     robot = with_values(load(head + '[[joint]]\nalpha = 90\n[[joint]]\nalpha = "A + 90"\nd = 0.2\n'))
     found = model_parameters(robot)
-    assert found.form.rational, "90 degrees are exact"
+    assert found.form.is_rational, "90 degrees are exact"
     check_torques(found, robot)
 
 

@@ -24,9 +24,9 @@ def with_force_plate(robot: Robot, sensor: Path | None) -> Robot:
     """The robot on the force plate that a file describes, or as it is."""
     if sensor is None:
         return robot
-    from dynid.robot.io.force_sensor import put_on_plate
+    from dynid.robot.io.force_sensor import with_sensor_from_file
 
-    return put_on_plate(robot, sensor)
+    return with_sensor_from_file(robot, sensor)
 
 
 def load_configured_robot(robot: str, gravity: str | None, lock: Sequence[str], snap: bool) -> Robot:

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from dynid.errors import DynidError
 from dynid.messages import Message, for_command_line_text, messages_in
-from dynid.storage.files import find_descriptor, find_target, write_text
+from dynid.storage.files import find_descriptor, resolve_write_target, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -337,7 +337,7 @@ def check_output_path(
             suffixes=" or ".join(suffixes),
         )  # fmt: skip
     try:
-        target, found = find_target(path)
+        target, found = resolve_write_target(path)
     except OSError as error:
         raise DynidError(
             "file_unwritable", "{option} {path}: {reason}", option=option, path=path,

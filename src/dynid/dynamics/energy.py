@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dynid.dynamics.kernels.adjoints import scalar_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient
 from dynid.dynamics.kernels.rows import ENERGY, POWER, write_scalar_rows
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.dynamics.model import gradient_by_active
 from dynid.dynamics.scene import ColumnSet, Scene
 from dynid.errors import MotionError
@@ -40,38 +40,38 @@ class Power:
 
     def rows(self, scene: Scene) -> Array:
         """Power per unit of each parameter."""
-        return write_rows(scene, POWER)[:, None, :]
+        return power_or_energy_rows(scene, POWER)[:, None, :]
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
-        return gradient_by_active(scene, rows_adjoint(scene, POWER, weights[:, 0]))
+        return gradient_by_active(scene, power_or_energy_adjoint(scene, POWER, weights[:, 0]))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """Everything may move."""
         return np.ones((1, len(columns)), dtype=np.bool_)
 
 
-def write_rows(scene: Scene, mode: int) -> Array:
+def power_or_energy_rows(scene: Scene, mode: int) -> Array:
     """Rows (N, columns) of power or energy."""
     layout, out = scene.layout(mode), np.zeros((len(scene), len(scene.columns)))
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_scalar_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    share_samples(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
     return out
 
 
-def rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array, Array]:
+def power_or_energy_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, Array, Array]:
     """Gradient of sum(weights * rows) by the tree's q, v, a; weights (N, columns)."""
     layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
     weights = np.ascontiguousarray(weights)
 
-    def run_range(start: int, stop: int) -> None:
-        samples, part = scene.samples(start, stop), gradient.part(start, stop)
+    def differentiate_sample_range(start: int, stop: int) -> None:
+        samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
         scalar_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-    share_samples(len(scene), run_range)
+    run_on_sample_ranges(len(scene), differentiate_sample_range)
     return gradient
 
 
@@ -95,14 +95,14 @@ class Energy:
 
     def rows(self, scene: Scene) -> Array:
         """Energy gained per unit of each parameter."""
-        return np.diff(write_rows(scene, ENERGY), axis=0)[:, None, :]
+        return np.diff(power_or_energy_rows(scene, ENERGY), axis=0)[:, None, :]
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows)."""
         h = np.zeros((len(scene), len(scene.columns)))
         h[1:] += weights[:, 0]
         h[:-1] -= weights[:, 0]
-        return gradient_by_active(scene, rows_adjoint(scene, ENERGY, h))
+        return gradient_by_active(scene, power_or_energy_adjoint(scene, ENERGY, h))
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """Everything may move."""

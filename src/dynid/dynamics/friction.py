@@ -25,7 +25,7 @@ from dynid.robot.transform import Array
 
 
 @compiled
-def run_stops(q: Array, width: Array, state: Array, out: Array) -> None:
+def run_stop_operators(q: Array, width: Array, state: Array, out: Array) -> None:
     """Write z <- clip(z + dq / width, -1, 1) along positions q (N, n) for widths (w, n), from state (w, n).
 
     state is the value at the first sample; out (N, w, n) receives the value at every sample.
@@ -68,19 +68,24 @@ STILL = 1e-8
 """Velocity (rad/s) that is rounding of a filter at standstill: no direction can be read from it."""
 
 
-def _sign(v: Array) -> Array:
+def _signs(v: Array) -> Array:
+    """Sign of velocities, 0 at standstill."""
     return np.where(np.abs(v) < STILL, 0.0, np.sign(v))
 
 
 FRICTION = {
     "viscous": FrictionBlock(("Fv",), "N m s", "N s/m", lambda q, v: (v,), "v"),
-    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_sign(v),), "sign(v)"),
+    "coulomb": FrictionBlock(("Fc",), "N m", "N", lambda q, v: (_signs(v),), "sign(v)"),
     "offset": FrictionBlock(("Fo",), "N m", "N", lambda q, v: (np.ones_like(v),), "1"),
     "tanh": FrictionBlock(("Ft",), "N m", "N", lambda q, v: (np.tanh(v / 0.1),), "tanh(v / 0.1 rad/s)"),
     "quadratic": FrictionBlock(("Fq",), "N m s^2", "N s^2/m^2", lambda q, v: (v * np.abs(v),), "v |v|"),
     "asymmetry": FrictionBlock(("Fa",), "N m s", "N s/m", lambda q, v: (np.abs(v),), "|v|"),
     "stribeck": FrictionBlock(
-        ("Fx",), "N m", "N", lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _sign(v),), "exp(-(v / 0.5 rad/s)^2) sign(v)"
+        ("Fx",),
+        "N m",
+        "N",
+        lambda q, v: (np.exp(-((v / 0.5) ** 2)) * _signs(v),),
+        "exp(-(v / 0.5 rad/s)^2) sign(v)",
     ),
     "lag": FrictionBlock(("Fd",), "N m s", "N s", None, "d sign(v) / dt: friction that follows or leads the velocity"),
     "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
@@ -161,7 +166,7 @@ class FrictionShapes:
 
     def signs(self, v: Array) -> Array:
         """Signs (N, n) of velocities (N, n), as Coulomb friction sees them: 0 at standstill."""
-        return _sign(v / self.scale)
+        return _signs(v / self.scale)
 
     def initial_stops(self, q: Array, lead: int) -> Array:
         """State (w, n) of the stops at the first sample, as if the motion had come from its odd reflection."""
@@ -172,7 +177,7 @@ class FrictionShapes:
             return state
         before = np.ascontiguousarray(2.0 * some[0] - some[::-1])
         out = np.zeros((len(before), len(widths), n))
-        run_stops(before, widths, state, out)
+        run_stop_operators(before, widths, state, out)
         return np.asarray(out[-1])
 
     def stops_along(self, q: Array, state: Array) -> Array:
@@ -180,7 +185,7 @@ class FrictionShapes:
         widths = self.widths
         out = np.zeros((len(q), len(widths), q.shape[1]))
         if len(widths):
-            run_stops(np.ascontiguousarray(q), widths, np.ascontiguousarray(state), out)
+            run_stop_operators(np.ascontiguousarray(q), widths, np.ascontiguousarray(state), out)
         return out
 
     def values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
@@ -202,7 +207,7 @@ class FrictionShapes:
                     )  # fmt: skip
                 out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
             elif name == "lag":
-                out[:, c] = np.gradient(_sign(turned_v), t, axis=0) if len(t) > 1 else 0.0
+                out[:, c] = np.gradient(_signs(turned_v), t, axis=0) if len(t) > 1 else 0.0
             elif block.value is None:
                 out[:, c] = stops[:, place[stop_width(name)]]
             else:

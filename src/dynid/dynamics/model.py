@@ -53,11 +53,11 @@ def joint_channels(robot: Robot) -> tuple[str, ...]:
 def joint_support(robot: Robot, columns: ColumnSet, *, rotor: bool) -> NDArray[np.bool_]:
     """Rows of a joint see the links beyond it: zeros above the chain; loops join the chains of their joints."""
     beyond = _links_beyond(robot)
-    masks = [columns.of_links(set(range(len(robot.links))))] * (6 if robot.floating else 0)
-    follow = _followers(robot)
+    masks = [columns.mask_of_links(set(range(len(robot.links))))] * (6 if robot.floating else 0)
+    follow = _links_of_passive_joints(robot)
     for k in robot.active_links:
         links = set(beyond[k]).union(*(beyond[other] for other in follow[robot.links[k].joint]))
-        mask = columns.of_links(links)
+        mask = columns.mask_of_links(links)
         if rotor and k in columns.rotor_of_link:
             mask[columns.rotor_of_link[k]] = True
         masks.append(mask)
@@ -65,6 +65,7 @@ def joint_support(robot: Robot, columns: ColumnSet, *, rotor: bool) -> NDArray[n
 
 
 def _links_beyond(robot: Robot) -> dict[int, set[int]]:
+    """Of every link: itself and all its descendants."""
     beyond: dict[int, set[int]] = {k: {k} for k in range(len(robot.links))}
     for k in reversed(robot.topological_order):
         parent = robot.links[k].parent
@@ -73,7 +74,7 @@ def _links_beyond(robot: Robot) -> dict[int, set[int]]:
     return beyond
 
 
-def _followers(robot: Robot) -> dict[str, set[int]]:
+def _links_of_passive_joints(robot: Robot) -> dict[str, set[int]]:
     """Links whose passive joint moves with an active one (any active one, for an implicit closure)."""
     index = {link.joint: k for k, link in enumerate(robot.links)}
     implicit = {index[name] for closure in robot.closures for name in closure.passive}

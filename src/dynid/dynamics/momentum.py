@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dynid.dynamics.kernels.adjoints import lagrangian_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient
 from dynid.dynamics.kernels.rows import MOMENTUM, write_lagrangian_rows
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.dynamics.model import gradient_by_active, joint_channels, joint_support, project_to_active, weights_on_tree
 from dynid.dynamics.scene import ColumnSet, Scene
 from dynid.dynamics.torque import JointRows, tree_rows_adjoint, write_tree_rows
@@ -35,7 +35,7 @@ class LagrangianGradient:
 
     def rows(self, scene: Scene) -> Array:
         """Slope of the Lagrangian per unit of each parameter."""
-        rows = project_to_active(scene, _write_rows(scene))
+        rows = project_to_active(scene, _lagrangian_tree_rows(scene))
         if scene.tree is not None and scene.robot.closures:
             momentum = write_tree_rows(scene, MOMENTUM)[:, scene.base_rows :]
             rows[:, scene.base_rows :] += np.einsum("Nij,Nip->Njp", scene.tree.Gdot, momentum, optimize=True)
@@ -46,11 +46,11 @@ class LagrangianGradient:
         weights_tree = weights_on_tree(scene, weights)
         layout, gradient = scene.layout(MOMENTUM), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
-        def run_range(start: int, stop: int) -> None:
-            samples, part = scene.samples(start, stop), gradient.part(start, stop)
+        def differentiate_sample_range(start: int, stop: int) -> None:
+            samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
             lagrangian_rows_adjoint(scene.geometry, layout, samples, weights_tree[start:stop], part)
 
-        share_samples(len(scene), run_range)
+        run_on_sample_ranges(len(scene), differentiate_sample_range)
         if scene.tree is None or not scene.robot.closures:
             return gradient_by_active(scene, gradient)
         joint_weights = weights[:, scene.base_rows :]
@@ -59,7 +59,7 @@ class LagrangianGradient:
         mq, mv, _ = tree_rows_adjoint(scene, MOMENTUM, bent)
         by_G, by_Gdot = (
             np.einsum("Nip,Njp->Nij", rows[:, scene.base_rows :], joint_weights, optimize=True)
-            for rows in (_write_rows(scene), write_tree_rows(scene, MOMENTUM))
+            for rows in (_lagrangian_tree_rows(scene), write_tree_rows(scene, MOMENTUM))
         )
         return gradient_by_active(scene, (gradient.q + mq, gradient.qd + mv, gradient.qdd), by_G, by_Gdot)
 
@@ -68,14 +68,15 @@ class LagrangianGradient:
         return joint_support(robot, columns, rotor=bool(robot.closures))
 
 
-def _write_rows(scene: Scene) -> Array:
+def _lagrangian_tree_rows(scene: Scene) -> Array:
+    """Rows of dL/dq of the base and all joints of the tree."""
     layout = scene.layout(MOMENTUM)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_lagrangian_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    share_samples(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
     return out
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dynid.dynamics.kernels.adjoints import joint_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient, Poses, RowLayout, angular_motion, link_poses
 from dynid.dynamics.kernels.rows import TORQUE, write_joint_rows
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.dynamics.model import gradient_by_active, project_to_active
 from dynid.dynamics.scene import BASE_CHANNELS, ColumnSet, Scene
 from dynid.errors import ModelError
@@ -46,10 +46,10 @@ class Reaction:
         """Reactions per unit of each parameter."""
         layout, out = _base_rows_layout(scene), np.zeros((len(scene), 6, len(scene.columns)))
 
-        def run_range(start: int, stop: int) -> None:
+        def write_sample_range(start: int, stop: int) -> None:
             write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-        share_samples(len(scene), run_range)
+        run_on_sample_ranges(len(scene), write_sample_range)
         sensor = scene.robot.sensor
         return out if sensor is None else np.asarray(np.einsum("cw,Nwp->Ncp", sensor.map, out, optimize=True))
 
@@ -60,16 +60,16 @@ class Reaction:
         if sensor is not None:
             weights = np.ascontiguousarray(np.einsum("cw,Ncp->Nwp", sensor.map, weights, optimize=True))
 
-        def run_range(start: int, stop: int) -> None:
-            samples, part = scene.samples(start, stop), gradient.part(start, stop)
+        def differentiate_sample_range(start: int, stop: int) -> None:
+            samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
             joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-        share_samples(len(scene), run_range)
+        run_on_sample_ranges(len(scene), differentiate_sample_range)
         return gradient_by_active(scene, gradient)
 
     def support(self, robot: Robot, columns: ColumnSet) -> NDArray[np.bool_]:
         """All links, no rotors."""
-        return np.tile(columns.of_links(set(range(len(robot.links)))), (len(self.channels(robot)), 1))
+        return np.tile(columns.mask_of_links(set(range(len(robot.links)))), (len(self.channels(robot)), 1))
 
 
 def _base_rows_layout(scene: Scene) -> RowLayout:

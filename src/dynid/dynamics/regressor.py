@@ -87,6 +87,7 @@ def regressor_adjoint(
 
 
 def _prepare_model(robot: Robot, model: str, rotor_inertia: bool) -> tuple[MeasurementModel, Stage, Regressor]:
+    """The model of this name, the robot with its columns, and a regressor without rows."""
     chosen = find_model(model)
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     channels = chosen.channels(robot)
@@ -95,10 +96,12 @@ def _prepare_model(robot: Robot, model: str, rotor_inertia: bool) -> tuple[Measu
 
 
 def _regressor_of_rows(blank: Regressor, rows: Array) -> Regressor:
+    """The prepared regressor, with rows."""
     return Regressor(rows.reshape(-1, len(blank.columns)), blank.columns, blank.channels, blank.support)
 
 
 def _checked_weights(scene: Scene, model: MeasurementModel, blank: Regressor, weights: Array) -> Array:
+    """Weights as (samples, channels, columns), or ModelError where their shape is wrong."""
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     shape = (len(scene) - model.overlap, len(blank.channels), len(blank.columns))
     if weights.shape != (shape[0] * shape[1], shape[2]):

@@ -57,7 +57,7 @@ class ColumnSet:
         """Where each link's rotor column stands."""
         return {column.link: k for k, column in enumerate(self.columns) if column.name.kind == "rotor"}
 
-    def of_links(self, links: set[int]) -> NDArray[np.bool_]:
+    def mask_of_links(self, links: set[int]) -> NDArray[np.bool_]:
         """Mask of the inertial columns of some links."""
         return np.array([c.name.kind == "inertial" and c.link in links for c in self.columns], dtype=np.bool_)
 
@@ -140,7 +140,7 @@ class Stage:
         return self if self.loop is None else replace(self, loop=replace(self.loop, gap=gap))
 
     def scene(self, motion: Motion) -> Scene:
-        """Put the robot into motion."""
+        """Scene of the robot along a motion."""
         check_motion(self.robot, motion)
         tree = None
         q, v, a = motion.q, motion.v, motion.a
@@ -153,7 +153,7 @@ class Stage:
         )  # fmt: skip
 
 
-def at_rest(motion: Motion) -> Motion:
+def with_zero_velocities(motion: Motion) -> Motion:
     """Return the same positions and accelerations with all velocities zero."""
     still = None if motion.base_velocity is None else np.zeros_like(motion.base_velocity)
     return replace(motion, v=np.zeros_like(motion.v), base_velocity=still)
@@ -163,7 +163,7 @@ def _base_state(robot: Robot, motion: Motion) -> Array:
     """Motion of the base frame in its own axes; motions of floating bases are (linear, angular) as in pinocchio."""
     if motion.base_pose is None or motion.base_velocity is None or motion.base_acceleration is None:
         return resting_base(robot)
-    R = _rotations(motion.base_pose[:, 3:])
+    R = _rotations_from_quaternions(motion.base_pose[:, 3:])
     v, w = motion.base_velocity[:, :3], motion.base_velocity[:, 3:]
     gravity = np.einsum("Nij,i->Nj", R, robot.gravity)
     base = np.zeros((len(motion), BASE_FRAME))
@@ -184,7 +184,7 @@ def resting_base(robot: Robot) -> Array:
     return base
 
 
-def _rotations(quaternions: Array) -> Array:
+def _rotations_from_quaternions(quaternions: Array) -> Array:
     """Rotation matrices (N, 3, 3) of unit quaternions x y z w."""
     from scipy.spatial.transform import Rotation
 

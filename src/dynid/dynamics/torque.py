@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from dynid.dynamics.kernels.adjoints import joint_rows_adjoint
 from dynid.dynamics.kernels.geometry import Gradient, Integers
 from dynid.dynamics.kernels.rows import TORQUE, write_joint_rows, write_picked_rows
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.dynamics.model import gradient_by_active, joint_channels, joint_support, project_to_active, weights_on_tree
-from dynid.dynamics.scene import ColumnSet, Scene, at_rest
+from dynid.dynamics.scene import ColumnSet, Scene, with_zero_velocities
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -55,7 +55,7 @@ class Torque(JointRows):
     """Joint torques; of a floating base also the wrench on it, in its own frame."""
 
 
-def write_picked(scene: Scene, pick: Integers, place: Integers, out: Array) -> None:
+def write_picked_torques(scene: Scene, pick: Integers, place: Integers, out: Array) -> None:
     """Write chosen entries of the torque rows: out[n, place[e]] is entry pick[e] of sample n's (n * columns,) row."""
     if scene.tree is not None:
         rows = project_to_active(scene, write_tree_rows(scene, TORQUE))
@@ -64,10 +64,10 @@ def write_picked(scene: Scene, pick: Integers, place: Integers, out: Array) -> N
 
     layout = scene.layout(TORQUE)
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_picked_rows(scene.geometry, layout, scene.samples(start, stop), pick, place, out[start:stop])
 
-    share_samples(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
 
 
 def write_tree_rows(scene: Scene, mode: int) -> Array:
@@ -75,10 +75,10 @@ def write_tree_rows(scene: Scene, mode: int) -> Array:
     layout = scene.layout(mode)
     out = np.zeros((len(scene), layout.rows, layout.p))
 
-    def run_range(start: int, stop: int) -> None:
+    def write_sample_range(start: int, stop: int) -> None:
         write_joint_rows(scene.geometry, layout, scene.samples(start, stop), out[start:stop])
 
-    share_samples(len(scene), run_range)
+    run_on_sample_ranges(len(scene), write_sample_range)
     return out
 
 
@@ -86,11 +86,11 @@ def tree_rows_adjoint(scene: Scene, mode: int, weights: Array) -> tuple[Array, A
     """Gradient of sum(weights * tree rows) by the tree's q, v, a."""
     layout, gradient = scene.layout(mode), Gradient(*(np.zeros_like(scene.q) for _ in range(3)))
 
-    def run_range(start: int, stop: int) -> None:
-        samples, part = scene.samples(start, stop), gradient.part(start, stop)
+    def differentiate_sample_range(start: int, stop: int) -> None:
+        samples, part = scene.samples(start, stop), gradient.samples_between(start, stop)
         joint_rows_adjoint(scene.geometry, layout, samples, weights[start:stop], part)
 
-    share_samples(len(scene), run_range)
+    run_on_sample_ranges(len(scene), differentiate_sample_range)
     return gradient
 
 
@@ -102,7 +102,7 @@ class Static(JointRows):
 
     def observed_motion(self, motion: Motion) -> Motion:
         """Return the motion with zero velocities."""
-        return at_rest(motion)
+        return with_zero_velocities(motion)
 
     def adjoint(self, scene: Scene, weights: Array) -> tuple[Array, Array, Array]:
         """Gradient of sum(weights * rows); velocities do not matter."""

@@ -21,7 +21,7 @@ from dynid.logs.log import Log
 from dynid.logs.read import read_log
 from dynid.messages import Message
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.io.force_sensor import put_on_plate
+from dynid.robot.io.force_sensor import with_sensor_from_file
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 from dynid.version import keeps_old_names
@@ -189,7 +189,7 @@ def _check_plate(robot: Robot, options: Options) -> Robot:
     if not options.has_reactions or robot.floating:
         return robot
     if sensor is not None:
-        robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else put_on_plate(robot, sensor)
+        robot = robot.with_sensor(sensor) if isinstance(sensor, ForceSensor) else with_sensor_from_file(robot, sensor)
     if not options.partial:
         refuse_hidden_rotors(robot)
         if options.model == "reaction":

@@ -66,11 +66,11 @@ class SpectralCriterion:
 
     def value(self, W: Array) -> float:
         """The true figure."""
-        return self.true(np.asarray(np.linalg.svd(self._weighted(W), compute_uv=False), dtype=np.float64))
+        return self.true(np.asarray(np.linalg.svd(self._rows_over_noise(W), compute_uv=False), dtype=np.float64))
 
     def smooth(self, W: Array, sharpness: float) -> SmoothValue:
         """Through the eigenvectors of W'W: df/dW = 2 W V diag(f') V'."""
-        A = self._weighted(W)
+        A = self._rows_over_noise(W)
         lam, V = np.linalg.eigh(A.T @ A)
         lam = np.maximum(lam, lam[-1] * 1e-15)
         value, slope = self.stand_in(lam, sharpness)
@@ -78,11 +78,12 @@ class SpectralCriterion:
         figure = self.true(np.sqrt(lam[::-1]))
         return SmoothValue(value, by_A if self.noise is None else by_A / self.noise[:, None], figure)
 
-    def _weighted(self, W: Array) -> Array:
+    def _rows_over_noise(self, W: Array) -> Array:
+        """Rows divided by their deviation."""
         return W if self.noise is None else W / self.noise[:, None]
 
 
-def _condition(lam: Array, p: float) -> tuple[float, Array]:
+def _smooth_condition(lam: Array, p: float) -> tuple[float, Array]:
     """Schatten norms: log(|sigma|_p |1/sigma|_p)."""
     up, by_up = _log_power_sum(lam, 0.5 * p)
     down, by_down = _log_power_sum(lam, -0.5 * p)
@@ -98,24 +99,24 @@ def _log_power_sum(lam: Array, k: float) -> tuple[float, Array]:
     return float(top + np.log(total)), k * parts / (total * lam)
 
 
-def _frobenius(lam: Array, p: float) -> tuple[float, Array]:
+def _smooth_frobenius(lam: Array, p: float) -> tuple[float, Array]:
     """Logarithm of |W'W|_F |(W'W)^-1|_F."""
     up, by_up = _log_power_sum(lam, 2.0)
     down, by_down = _log_power_sum(lam, -2.0)
     return 0.5 * (up + down), 0.5 * (by_up + by_down)
 
 
-def _trace(lam: Array, p: float) -> tuple[float, Array]:
+def _smooth_trace(lam: Array, p: float) -> tuple[float, Array]:
     """Logarithm of the trace of the covariance."""
     return _log_power_sum(lam, -1.0)
 
 
-def _determinant(lam: Array, p: float) -> tuple[float, Array]:
+def _smooth_determinant(lam: Array, p: float) -> tuple[float, Array]:
     """Mean log eigenvalue of the covariance."""
     return -float(np.log(lam).mean()), -1.0 / (lam * len(lam))
 
 
-def _largest_variance(lam: Array, p: float) -> tuple[float, Array]:
+def _smooth_largest_variance(lam: Array, p: float) -> tuple[float, Array]:
     """Logarithm of the p-norm of the covariance's eigenvalues."""
     value, slope = _log_power_sum(lam, -p)
     return value / p, slope / p
@@ -139,7 +140,7 @@ class ScalingCriterion:
         parts: list[tuple[float, float, Array]] = []
         figure = 0.0
         if self.l1:
-            value, slope, condition = SpectralCriterion(_condition_of, _condition).smooth(W, sharpness)
+            value, slope, condition = SpectralCriterion(_true_condition, _smooth_condition).smooth(W, sharpness)
             parts.append((self.l1, value, slope))
             figure += self.l1 * condition
         if self.l2:
@@ -164,23 +165,28 @@ def _smooth_scaling(W: Array, mask: NDArray[np.bool_], p: float) -> tuple[float,
     return (up + down) / p, slope
 
 
-def _condition_of(sigma: Array) -> float:
+def _true_condition(sigma: Array) -> float:
+    """Largest over smallest singular value."""
     return float(sigma[0] / sigma[-1]) if sigma[-1] > 0.0 else np.inf
 
 
-def _frobenius_of(sigma: Array) -> float:
+def _true_frobenius(sigma: Array) -> float:
+    """Product |W'W|_F |(W'W)^-1|_F."""
     return float(np.linalg.norm(sigma**2) * np.linalg.norm(sigma**-2.0))
 
 
-def _trace_of(sigma: Array) -> float:
+def _true_trace(sigma: Array) -> float:
+    """Trace of the covariance."""
     return float((sigma**-2.0).sum())
 
 
-def _determinant_of(sigma: Array) -> float:
+def _true_determinant(sigma: Array) -> float:
+    """Logarithm of the covariance's determinant."""
     return float(-2.0 * np.log(sigma).sum())
 
 
-def _largest_variance_of(sigma: Array) -> float:
+def _true_largest_variance(sigma: Array) -> float:
+    """Largest eigenvalue of the covariance."""
     return float(sigma[-1] ** -2.0)
 
 
@@ -200,11 +206,11 @@ def find_criterion(
     a (trace of the covariance), d (its mean log eigenvalue), e (its largest eigenvalue).
     """
     spectral: dict[str, SpectralCriterion] = {
-        "condition": SpectralCriterion(_condition_of, _condition),
-        "frobenius": SpectralCriterion(_frobenius_of, _frobenius),
-        "a": SpectralCriterion(_trace_of, _trace, noise),
-        "d": SpectralCriterion(_determinant_of, _determinant, noise),
-        "e": SpectralCriterion(_largest_variance_of, _largest_variance, noise),
+        "condition": SpectralCriterion(_true_condition, _smooth_condition),
+        "frobenius": SpectralCriterion(_true_frobenius, _smooth_frobenius),
+        "a": SpectralCriterion(_true_trace, _smooth_trace, noise),
+        "d": SpectralCriterion(_true_determinant, _smooth_determinant, noise),
+        "e": SpectralCriterion(_true_largest_variance, _smooth_largest_variance, noise),
     }
     if name in spectral:
         return spectral[name]

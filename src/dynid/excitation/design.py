@@ -17,10 +17,10 @@ from dynid.excitation.fourier import FourierShape
 from dynid.excitation.fourier_search import (
     FoundSeries,
     FourierProblem,
-    fine_rate,
     random_coefficients,
     scale_to_limits,
-    search_from,
+    search_fourier_start,
+    torque_check_rate,
 )
 from dynid.excitation.history import SearchHistory
 from dynid.excitation.points import PointsShape
@@ -105,7 +105,7 @@ def design_excitation(
     sigma = None if noise is None else check_noise(noise, rows.channels)
     search = _Search(
         rows, bounds, effort, criterion, weights, starts or STARTS, seed, sigma, time_budget, on_progress,
-        _rest_pose(rest, bounds, robot),
+        _checked_rest_pose(rest, bounds, robot),
     )  # fmt: skip
     if shape == "points":
         if not moving:
@@ -118,7 +118,7 @@ def design_excitation(
             raise ExcitationError(
                 "limits_cross_singularity", "the position limits allow what a closed loop does not",
                 "narrow them ({limits}, or in the robot file) to one side of its singular positions: {reason}",
-                limits=_limit_option("position"), reason=error.message.what,
+                limits=_wording_of_limit("position"), reason=error.message.what,
             ) from None  # fmt: skip
     if time_budget is None or prepared < NOTABLE:
         return found
@@ -146,7 +146,8 @@ class _Search:
     rest: Array | None
 
 
-def _limit_option(kind: str) -> Wording:
+def _wording_of_limit(kind: str) -> Wording:
+    """How Python and the command line name the option of a limit."""
     return Wording(f"limits={{'{kind}': ...}}", f"--{kind}")
 
 
@@ -160,6 +161,7 @@ def _check_request(
     time_budget: float | None,
     periods: int,
 ) -> None:
+    """Refuse arguments without sense before any work."""
     if shape not in ("fourier", "points"):
         raise ExcitationError(
             "unknown_shape", "there is no shape '{shape}'", "shapes are fourier and points", shape=shape,
@@ -225,11 +227,12 @@ def _refuse_without_motion(limits: Mapping[str, object] | None, rest: Sequence[f
         if given:
             raise ExcitationError(
                 "missing_acceleration_limits", "{option} needs a motion through the points:",
-                "give {limits} too", option=name, limits=_limit_option("acceleration"),
+                "give {limits} too", option=name, limits=_wording_of_limit("acceleration"),
             )  # fmt: skip
 
 
-def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
+def _checked_rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Array | None:
+    """The rest pose as an array inside the limits; None where it is free."""
     if rest is None:
         return None
     pose = np.array(rest, dtype=np.float64)
@@ -247,7 +250,7 @@ def _rest_pose(rest: Sequence[float] | None, limits: Limits, robot: Robot) -> Ar
     return pose
 
 
-def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
+def _check_room_to_move(limits: Limits, period: float, names: tuple[str, ...]) -> None:
     """A joint needs a limit on its speed or acceleration, and room to move within it."""
     w = 2.0 * np.pi / period
     for j, name in enumerate(names):
@@ -255,7 +258,7 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
         if np.isinf(swing):
             raise ExcitationError(
                 "missing_motion_limits", "joint '{joint}' has neither a velocity nor an acceleration limit",
-                "give {limits}, or put them into the robot file", joint=name, limits=_limit_option("velocity"),
+                "give {limits}, or put them into the robot file", joint=name, limits=_wording_of_limit("velocity"),
             )  # fmt: skip
         swing = min(swing, 0.5 * (limits.position[j, 1] - limits.position[j, 0]))
         if swing < SMALLEST_SWING:
@@ -266,14 +269,15 @@ def _check_swing(limits: Limits, period: float, names: tuple[str, ...]) -> None:
 
 
 def _design_fourier(search: _Search, period: float, harmonics: int, periods: int) -> Excitation:
+    """Search a Fourier series with entry and exit."""
     rows, limits, effort, criterion, starts = search.rows, search.limits, search.effort, search.criterion, search.starts
     names = rows.robot.joint_names
-    _check_swing(limits, period, names)
+    _check_room_to_move(limits, period, names)
     _check_holding_torques(effort, limits, names)
     warnings: list[Message] = []
     problem = FourierProblem(rows, criterion, search.weights, search.noise, limits, effort, period, harmonics)
     seeds = [1000 * search.seed + k for k in range(starts)]
-    candidates = run_starts(search_from, problem, seeds, search.time_budget, search.on_progress)
+    candidates = run_starts(search_fourier_start, problem, seeds, search.time_budget, search.on_progress)
     if candidates.interrupted:
         warnings.append(Message(
             "search_stopped_early", "stopped early: the best of {finished} of {starts} starts is given",
@@ -285,13 +289,13 @@ def _design_fourier(search: _Search, period: float, harmonics: int, periods: int
     refused = Message("no_starts", "no start was tried")
     for place, (value, series) in enumerate(candidates.found):
         try:
-            shape = _whole_motion(problem, value, series.y, periods, search.rest)
+            shape = _motion_from_rest_to_rest(problem, value, series.y, periods, search.rest)
         except ExcitationError as error:
             refused = error.message
             continue
         hit = checker.first_collision(shape.motion(100.0)) if checker is not None else None
         if hit is None:
-            history = _history(criterion, seeds, candidates, place)
+            history = _search_history(criterion, seeds, candidates, place)
             return Excitation(
                 rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), effort, history, search.noise
             )
@@ -318,7 +322,7 @@ def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[s
         )  # fmt: skip
 
 
-def _history(criterion: str, seeds: list[int], candidates: Candidates[FoundSeries], place: int) -> SearchHistory:
+def _search_history(criterion: str, seeds: list[int], candidates: Candidates[FoundSeries], place: int) -> SearchHistory:
     """The course of all starts; the one at a place of the ranking was taken, those before it were refused."""
     descents = {
         seeds.index(series.seed): series.recorder.descent(seeds.index(series.seed), value, refused=k < place)
@@ -330,32 +334,36 @@ def _history(criterion: str, seeds: list[int], candidates: Candidates[FoundSerie
     return SearchHistory(criterion, ordered, chosen, len(seeds), candidates.interrupted)
 
 
-def _whole_motion(problem: FourierProblem, value: float, y: Array, periods: int, rest: Array | None) -> FourierShape:
+def _motion_from_rest_to_rest(
+    problem: FourierProblem, value: float, y: Array, periods: int, rest: Array | None
+) -> FourierShape:
     """The motion of coefficients y with its entry and exit, whose torques fit too."""
     names = problem.rows.robot.joint_names
     effort = problem.effort
     if effort is not None and not np.isfinite(value):
-        t, basis = problem.instants(round(fine_rate(problem) * problem.period))
+        t, basis = problem.instants(round(torque_check_rate(problem) * problem.period))
         worst = names[int(np.argmax(effort.use(problem.motion(0.02 * y, basis, t))))]
         raise ExcitationError(
             "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
             "about mid-range", joint=worst,
         )  # fmt: skip
 
-    def accept(entry: Quintics) -> bool:
+    def torques_fit(entry: Quintics) -> bool:
+        """Whether the torques of an entry keep their limits."""
         if effort is None:
             return True
-        t = np.linspace(0.0, entry.duration, max(20, round(fine_rate(problem) * entry.duration)))
+        t = np.linspace(0.0, entry.duration, max(20, round(torque_check_rate(problem) * entry.duration)))
         return bool(effort.use(entry.sample(t)).max() <= 1.0)
 
     coefficients = np.array(y)
     coefficients[:, 0] += problem.middle
     return FourierShape.of(
-        coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=accept
+        coefficients, problem.period, periods, limits=problem.limits, rest=rest, names=names, accept=torques_fit
     )
 
 
 def _design_by_points(search: _Search, points: int | None) -> Excitation:
+    """Search points and the motion through them."""
     rows, limits, criterion, weights, noise = search.rows, search.limits, search.criterion, search.weights, search.noise
     r = points or 2 * len(rows.names)
     if r < len(rows.names):

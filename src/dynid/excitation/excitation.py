@@ -214,5 +214,6 @@ def yaml_text(motion: Motion, names: tuple[str, ...]) -> str:
 
 
 def _ros_duration(t: float) -> tuple[int, int]:
+    """Seconds and nanoseconds of a time."""
     nanoseconds = round(t * 1e9)
     return nanoseconds // 1_000_000_000, nanoseconds % 1_000_000_000

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.excitation.quintics import Quintics, Slopes, hermite_values, pull_to_nodes, states_at
+from dynid.excitation.quintics import Quintics, Slopes, hermite_values, slopes_by_nodes, states_at
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.messages import Message
 from dynid.robot.io.meshes import LEVELS, MeshFolders
@@ -44,7 +44,7 @@ class Effort:
             return None
         return Effort(BaseRows.of(robot, model="torque", rotor_inertia=True, friction=()), XB, limits.effort)
 
-    def penalty(self, motion: Motion) -> tuple[float, tuple[Array, Array, Array]]:
+    def torque_penalty(self, motion: Motion) -> tuple[float, tuple[Array, Array, Array]]:
         """Squares of what exceeds the limits, mean over samples, and its gradient by q, v, a."""
         rows = self.rows.rows_along(motion)
         tau = (rows.matrix() @ self.XB).reshape(len(motion), -1)
@@ -61,11 +61,11 @@ class Effort:
         states = states_at(path, _BASIS)
         S, n, M = states[0].shape
         q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
-        mean, by = replace(self, limit=self.limit * share).penalty(Motion(np.arange(float(S * M)), q, v, a))
+        mean, by = replace(self, limit=self.limit * share).torque_penalty(Motion(np.arange(float(S * M)), q, v, a))
         slopes = [S * M * g.reshape(S, M, n).transpose(0, 2, 1) for g in by]
-        return pull_to_nodes(path, _BASIS, S * M * mean, states, slopes)
+        return slopes_by_nodes(path, _BASIS, S * M * mean, states, slopes)
 
-    def shares(self, motion: Motion) -> Array:
+    def torque_shares(self, motion: Motion) -> Array:
         """Torque over limit at each sample, (N, n), with its sign."""
         return np.asarray((self.rows.matrix(motion) @ self.XB).reshape(len(motion), -1) / self.limit)
 
@@ -75,13 +75,13 @@ class Effort:
         Between samples a function exceeds them by at most an eighth of its second difference; twice the largest
         one seen is allowed for.
         """
-        shares = self.shares(motion)
+        shares = self.torque_shares(motion)
         bend = np.abs(np.diff(shares, n=2, axis=0)).max(axis=0, initial=0.0)
         return np.asarray(np.abs(shares).max(axis=0) + 0.25 * bend)
 
-    def holding(self, q: Array) -> Array:
+    def holding_torque_shares(self, q: Array) -> Array:
         """Share of the limits that it takes to hold the robot still at poses q (N, n), (N, n)."""
-        return np.abs(self.shares(Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))))
+        return np.abs(self.torque_shares(Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))))
 
 
 # Self-collision along a motion, where the robot's URDF has collision geometry (through pinocchio and coal).
@@ -140,6 +140,7 @@ class CollisionChecker:
                 self.geometry.removeCollisionPair(pair)
 
     def _too_near_pairs(self, q: Array) -> list[bool]:
+        """Of every pair of links: whether it is nearer than the safety distance."""
         import pinocchio as pin
 
         data, geometry_data = self.model.createData(), pin.GeometryData(self.geometry)
@@ -150,14 +151,14 @@ class CollisionChecker:
         """Return the names of two links that come too near and when, or None."""
         step = max(1, round(1.0 / (_RATE * float(np.median(np.diff(motion.t))))))
         for k in range(0, len(motion), step):
-            near = self._too_near_pairs(self._configuration(motion.q[k]))
+            near = self._too_near_pairs(self._pinocchio_configuration(motion.q[k]))
             if any(near):
                 pair = self.geometry.collisionPairs[near.index(True)]
                 names = [self.geometry.geometryObjects[i].name for i in (pair.first, pair.second)]
                 return f"{names[0]} and {names[1]} at {motion.t[k]:.2f} s"
         return None
 
-    def _configuration(self, q: Array) -> Array:
+    def _pinocchio_configuration(self, q: Array) -> Array:
         """Pinocchio's configuration; joints that were locked stay at neutral."""
         import pinocchio as pin
 

@@ -22,7 +22,7 @@ _DURATIONS = np.concatenate([np.geomspace(1.0, 40.0, 36), np.geomspace(0.9, 0.2,
 _PLACES = 41
 
 
-def find_entry(
+def find_entry_segment(
     state: tuple[Array, Array, Array],
     limits: Limits,
     rest: Array | None,
@@ -99,7 +99,7 @@ class Basis:
         )
 
 
-def derivative(x: Array, period: float) -> Array:
+def derivative_coefficients(x: Array, period: float) -> Array:
     """Coefficients (n, 2 H + 1) of the time derivative."""
     H = (x.shape[1] - 1) // 2
     kw = 2.0 * np.pi / period * np.arange(1, H + 1)
@@ -110,7 +110,7 @@ def derivative(x: Array, period: float) -> Array:
 def series_extremes(x: Array, period: float) -> tuple[Array, Array]:
     """Lowest and highest value of each series over all time, (n,) each."""
     H = (x.shape[1] - 1) // 2
-    slope = derivative(x, period)
+    slope = derivative_coefficients(x, period)
     lowest, highest = np.empty(len(x)), np.empty(len(x))
     for j, row in enumerate(slope):
         t = _zero_phases(row, H) * period / (2.0 * np.pi)
@@ -163,10 +163,10 @@ class FourierShape:
         """Find where to enter the series, and polynomials from and to rest that `accept` allows."""
         refusal: ExcitationError | None = None
         for phase in _calm_phases(coefficients, period, limits):
-            q, v, a = (x[0] for x in _evaluate(coefficients, period, np.array([phase])))
+            q, v, a = (x[0] for x in _sample_series(coefficients, period, np.array([phase])))
             try:
-                entry = find_entry((q, v, a), limits, rest, names, accept)
-                back = find_entry((q, -v, a), limits, rest, names, accept)
+                entry = find_entry_segment((q, v, a), limits, rest, names, accept)
+                back = find_entry_segment((q, -v, a), limits, rest, names, accept)
             except ExcitationError as error:
                 refusal = refusal or error
                 continue
@@ -191,7 +191,7 @@ class FourierShape:
         first, last = self.entry.duration, self.duration - self.exit.duration
         before, after = t < first, t > last
         inside = ~before & ~after
-        q[inside], v[inside], a[inside] = _evaluate(self.coefficients, self.period, t[inside] - first + self.phase)
+        q[inside], v[inside], a[inside] = _sample_series(self.coefficients, self.period, t[inside] - first + self.phase)
         if before.any():
             part = self.entry.sample(t[before])
             q[before], v[before], a[before] = part.q, part.v, part.a
@@ -203,22 +203,23 @@ class FourierShape:
     def exciting_motion(self) -> Motion:
         """One period."""
         t = np.arange(SAMPLES, dtype=np.float64) * (self.period / SAMPLES)
-        return Motion(t, *_evaluate(self.coefficients, self.period, t))
+        return Motion(t, *_sample_series(self.coefficients, self.period, t))
 
     def extremes(self) -> Extremes:
         """Exact extremes by the roots of trigonometric polynomials and polynomials."""
         x = self.coefficients
-        speed = derivative(x, self.period)
+        speed = derivative_coefficients(x, self.period)
         lowest, highest = series_extremes(x, self.period)
         v_peak = np.abs(series_extremes(speed, self.period)).max(axis=0)
-        a_peak = np.abs(series_extremes(derivative(speed, self.period), self.period)).max(axis=0)
+        a_peak = np.abs(series_extremes(derivative_coefficients(speed, self.period), self.period)).max(axis=0)
         for part in (self.entry.extremes(), self.exit.extremes()):
             lowest, highest = np.minimum(lowest, part.lowest), np.maximum(highest, part.highest)
             v_peak, a_peak = np.maximum(v_peak, part.speed), np.maximum(a_peak, part.acceleration)
         return Extremes(lowest, highest, v_peak, a_peak)
 
 
-def _evaluate(x: Array, period: float, t: Array) -> tuple[Array, Array, Array]:
+def _sample_series(x: Array, period: float, t: Array) -> tuple[Array, Array, Array]:
+    """Positions, velocities and accelerations of the series at instants t."""
     basis = Basis.at(t, period, (x.shape[1] - 1) // 2)
     return basis.q @ x.T, basis.v @ x.T, basis.a @ x.T
 
@@ -226,7 +227,7 @@ def _evaluate(x: Array, period: float, t: Array) -> tuple[Array, Array, Array]:
 def _calm_phases(x: Array, period: float, limits: Limits) -> list[float]:
     """Instants at which speeds and accelerations are far from their limits, the calmest first, a few of them."""
     t = np.arange(SAMPLES, dtype=np.float64) * (period / SAMPLES)
-    _, v, a = _evaluate(x, period, t)
+    _, v, a = _sample_series(x, period, t)
     use = np.maximum(np.abs(v) / limits.velocity, np.abs(a) / limits.acceleration)
     calm = np.argsort(use.max(axis=1))[: SAMPLES // 2]
     return [float(t[k]) for k in calm[:: len(calm) // _PHASES]]

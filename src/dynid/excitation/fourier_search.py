@@ -10,7 +10,7 @@ import scipy.optimize
 
 from dynid.excitation.criteria import Criterion, criterion_of_repeated_rows, find_criterion
 from dynid.excitation.feasibility import Effort
-from dynid.excitation.fourier import Basis, derivative, series_extremes
+from dynid.excitation.fourier import Basis, derivative_coefficients, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import middle_and_half
@@ -120,9 +120,9 @@ class FourierProblem:
 
     def use(self, y: Array) -> Array:
         """Exact peak over limit of each joint over all time, (n,)."""
-        v = derivative(y, self.period)
+        v = derivative_coefficients(y, self.period)
         q_peak, v_peak, a_peak = (
-            np.abs(series_extremes(x, self.period)).max(axis=0) for x in (y, v, derivative(v, self.period))
+            np.abs(series_extremes(x, self.period)).max(axis=0) for x in (y, v, derivative_coefficients(v, self.period))
         )
         use = np.maximum(q_peak / middle_and_half(self.limits)[1], v_peak / self.limits.velocity)
         return np.asarray(np.maximum(use, a_peak / self.limits.acceleration))
@@ -137,7 +137,9 @@ class FoundSeries:
     recorder: Recorder
 
 
-def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], float]) -> tuple[float, FoundSeries]:
+def search_fourier_start(
+    problem: FourierProblem, seed: int, time_left: Callable[[], float]
+) -> tuple[float, FoundSeries]:
     """Return the true criterion and what was found; infinity where the torque limits stop every motion."""
     # zero crossings make S depend on the samples themselves: there the search uses those of the report
     t, basis = problem.instants(2 * SAMPLES if "scaling" in problem.criterion else SAMPLES)
@@ -150,6 +152,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
     recorder = Recorder()
 
     def objective(flat: Array, sharp: float, tight: float) -> tuple[float, Array]:
+        """Smooth criterion with the torque penalty, and its slope by x."""
         if time_left() <= 0.0:
             raise _OutOfTimeError
         x = flat.reshape(shape)
@@ -160,13 +163,14 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = rows.adjoint(slope)
         if problem.effort is not None:
-            extra, more = problem.effort.penalty(motion)
+            extra, more = problem.effort.torque_penalty(motion)
             value += 100.0 * extra
             gradient = tuple(g + 100.0 * m for g, m in zip(gradient, more, strict=True))  # type: ignore[assignment]
         by_y = sum(g.T @ B for g, B in zip(gradient, (basis.q, basis.v, basis.a), strict=True))
         return value, bounded.pull_back(x, tight, np.asarray(by_y)).ravel()
 
-    def keep(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+    def keep_iterate(intermediate_result: scipy.optimize.OptimizeResult) -> None:
+        """Keep the iterate, so that a search out of time ends there."""
         nonlocal x
         x = np.array(intermediate_result.x).reshape(shape)
         recorder.end_iteration()
@@ -176,7 +180,7 @@ def search_from(problem: FourierProblem, seed: int, time_left: Callable[[], floa
         try:
             found = scipy.optimize.minimize(
                 objective, x.ravel(), args=(sharp, tight), jac=True, method="L-BFGS-B",
-                callback=keep, options={"maxiter": steps, "maxcor": 20},
+                callback=keep_iterate, options={"maxiter": steps, "maxcor": 20},
             )  # fmt: skip
         except _OutOfTimeError:
             break
@@ -196,14 +200,14 @@ def _rows_with_slopes(problem: FourierProblem) -> BaseRows:
     return problem.rows.with_rounded_signs(ROUNDED * fastest)
 
 
-def fine_rate(problem: FourierProblem) -> float:
+def torque_check_rate(problem: FourierProblem) -> float:
     """Samples per second at which torques are checked."""
     return max(200.0, 100.0 * problem.harmonics / problem.period)
 
 
 def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: Array) -> tuple[float, Array]:
     """Shrink y by the largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
-    t, basis = problem.instants(round(fine_rate(problem) * problem.period))
+    t, basis = problem.instants(round(torque_check_rate(problem) * problem.period))
     if effort.use(problem.motion(y, basis, t)).max() <= 1.0:
         return value, y
     scale = 0.95

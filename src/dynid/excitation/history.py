@@ -107,7 +107,7 @@ def read_history(path: str | Path) -> SearchHistory | None:
     if given is None:
         return None
     try:
-        return _check_fields(given)
+        return _history_from_fields(given)
     except (KeyError, TypeError, ValueError) as error:
         raise ExcitationError(
             "file_damaged", "{path}: its history is damaged: {reason}", "run dynid excite --json again", path=path,
@@ -115,7 +115,8 @@ def read_history(path: str | Path) -> SearchHistory | None:
         ) from error  # fmt: skip
 
 
-def _check_fields(given: Any) -> SearchHistory:
+def _history_from_fields(given: Any) -> SearchHistory:
+    """History from the fields of a file, checked."""
     descents = []
     for one in given["starts"]:
         iterations = np.array(one["iterations"], dtype=np.int64)
@@ -152,13 +153,13 @@ class Recorder:
         """The criterion where the search has just been; the very first place is noted as iteration 0."""
         self.latest = value
         if not self.iterations and not self.count:
-            self._record()
+            self._append_latest()
 
     def end_iteration(self) -> None:
         """An iteration is over: the place seen last is its result."""
         self.count += 1
         if self.count % self.stride == 0:
-            self._record()
+            self._append_latest()
 
     def pause(self) -> None:
         """Stop the clock."""
@@ -173,7 +174,8 @@ class Recorder:
         iterations = np.array([*self.iterations, self.count], dtype=np.int64)
         return Descent(start, iterations, np.array([*self.values, end]), self.seconds, refused)
 
-    def _record(self) -> None:
+    def _append_latest(self) -> None:
+        """Store the latest value, thinning out what is too much."""
         if not math.isfinite(self.latest):  # a closed loop that cannot follow, or entries that vanish
             return
         self.iterations.append(self.count)

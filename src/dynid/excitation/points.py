@@ -9,7 +9,7 @@ import numpy as np
 from dynid.errors import ExcitationError
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.shape import Extremes
-from dynid.excitation.starts import Box, slow_walk
+from dynid.excitation.starts import Box, bounded_random_walk
 from dynid.messages import Wording
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -60,7 +60,7 @@ class PointsShape:
         none = np.zeros(self.q.shape[1])
         return Extremes(self.q.min(axis=0), self.q.max(axis=0), np.abs(self.v).max(axis=0), none)
 
-    def shrunk(self, factors: Array, middle: Array) -> PointsShape:
+    def shrink_about(self, factors: Array, middle: Array) -> PointsShape:
         """The same with each joint's motion shrunk by a factor about a position, (n,) each."""
         if self.path is None:
             return PointsShape(self.times, middle + factors * (self.q - middle), factors * self.v, self.a, None)
@@ -70,6 +70,7 @@ class PointsShape:
         )
 
     def _require_path(self) -> Quintics:
+        """The path; ExcitationError where points have none."""
         if self.path is None:
             raise ExcitationError(
                 "missing_acceleration_limits", "a motion through the points needs acceleration limits",
@@ -103,9 +104,9 @@ class PointVariables:
     rest: Array | None = None
 
     @property
-    def moving(self) -> bool:
+    def has_motion(self) -> bool:
         """Whether accelerations, points of rest and segment times are variables too."""
-        return self.box.moving
+        return self.box.has_motion
 
     @property
     def scales(self) -> Array:
@@ -120,9 +121,9 @@ class PointVariables:
     def random_start(self, rng: np.random.Generator) -> Array:
         """A slow walk with random velocities."""
         shape = (self.points, len(self.box.reach))
-        x = np.stack([slow_walk(shape, rng), rng.uniform(-1.0, 1.0, shape)])
+        x = np.stack([bounded_random_walk(shape, rng), rng.uniform(-1.0, 1.0, shape)])
         z = np.arcsin(0.98 * x).ravel()
-        if not self.moving:
+        if not self.has_motion:
             return z
         rest = np.arcsin(0.98 * x[0, [0, -1]]).ravel()
         return np.concatenate([z, np.zeros(x[0].size), rest, self._first_times(x[0])])
@@ -142,7 +143,7 @@ class PointVariables:
         """Points, and the path through them where they move."""
         shape = (self.points, len(self.box.reach))
         size = shape[0] * shape[1]
-        if not self.moving:
+        if not self.has_motion:
             q, v = self.scales[:2] * np.sin(z.reshape(2, *shape))
             return PointsShape(np.arange(float(self.points)), q + self.box.middle, v, np.zeros(shape), None)
         q, v, a = self.scales * np.sin(z[: 3 * size].reshape(3, *shape))
@@ -157,10 +158,10 @@ class PointVariables:
     def pull_back(self, z: Array, by: tuple[Array, Array, Array], by_rest: Array, by_u: Array) -> Array:
         """Slope by z from slopes by q, v, a of the points, by both positions of rest and by the segment times."""
         size = by[0].size
-        parts = 3 if self.moving else 2
+        parts = 3 if self.has_motion else 2
         x = z[: parts * size].reshape(parts, *by[0].shape)
         slope = (self.scales[:parts] * np.cos(x) * np.stack(by[:parts])).ravel()
-        if not self.moving:
+        if not self.has_motion:
             return slope
         rest = by_rest * self.box.reach * np.cos(z[3 * size : -self.points - 1].reshape(2, -1))
         if self.rest is not None:

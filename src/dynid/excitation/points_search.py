@@ -180,7 +180,7 @@ class PointsSearch:
             ways = np.stack([x.highest - middle, middle - x.lowest])
             rooms = np.stack([box.middle + box.reach - middle, middle - box.middle + box.reach])
             use = np.maximum((ways / rooms).max(axis=0), self.use(shape)[1:].max(axis=0))
-            shape = shape.shrunk(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
+            shape = shape.shrink_about(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
         return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
 
@@ -211,7 +211,8 @@ class PointsSearch:
     ) -> Array:
         """L-BFGS until the stage's iterations or the time are over; `keep` sees each iterate."""
 
-        def note(intermediate_result: OptimizeResult) -> None:
+        def record_iteration(intermediate_result: OptimizeResult) -> None:
+            """Hand an iterate on, and stop when the time is over."""
             keep(intermediate_result.x)
             recorder.end_iteration()
             if time_left() <= 0.0:
@@ -223,7 +224,7 @@ class PointsSearch:
             (self.with_entry_scale(stage, z), recorder),
             "L-BFGS-B",
             jac=True,
-            callback=note,
+            callback=record_iteration,
             options={"maxiter": stage.iterations, "maxfun": 4 * stage.iterations, "maxcor": 20, "ftol": 1e-9},
         )
         return np.asarray(found.x)
@@ -239,7 +240,7 @@ class BestShape:
     start: Array | None = None
     value: float = np.inf
 
-    def remember(self, z: Array) -> None:
+    def set_current(self, z: Array) -> None:
         """Remember where the search is."""
         self.z = np.array(z)
 
@@ -257,20 +258,20 @@ def shrink_to_effort(shape: PointsShape, effort: Effort, rest: Array | None = No
     The last resort: a search that ended within its torque limits leaves nothing to shrink.
     """
     q = shape.motion(POSES_RATE).q
-    pose = q[np.argmin(effort.holding(q).max(axis=1))] if rest is None else rest
+    pose = q[np.argmin(effort.holding_torque_shares(q).max(axis=1))] if rest is None else rest
 
-    def shrunk(times: int) -> PointsShape | None:
+    def shrink_repeatedly(times: int) -> PointsShape | None:
         """Shrunk so many times by 5 %, where torques fit then."""
-        smaller = shape if times == 0 else shape.shrunk(np.full(len(pose), 0.95**times), pose)
+        smaller = shape if times == 0 else shape.shrink_about(np.full(len(pose), 0.95**times), pose)
         return smaller if effort.use(smaller.motion(TORQUE_RATE)).max() <= 1.0 else None
 
-    if (whole := shrunk(0)) is not None:
+    if (whole := shrink_repeatedly(0)) is not None:
         return whole
     too_large, enough = 0, SHRINKINGS
-    held = shrunk(enough)
+    held = shrink_repeatedly(enough)
     while held is not None and enough - too_large > 1:
         middle = (too_large + enough) // 2
-        if (better := shrunk(middle)) is None:
+        if (better := shrink_repeatedly(middle)) is None:
             too_large = middle
         else:
             held, enough = better, middle
@@ -286,7 +287,7 @@ class FoundPoints:
     recorder: Recorder
 
 
-def search_start(
+def search_points_start(
     problem: tuple[PointsSearch, int], k: int, time_left: Callable[[], float]
 ) -> tuple[float, FoundPoints]:
     """Run all stages from start k of a seed; return the true figure and what was found."""
@@ -297,7 +298,7 @@ def search_start(
     )
     for stage in search.goal.stages():
         if time_left() > 0.0:
-            best.remember(search.descend(best.z, stage, time_left, best.remember, recorder))
+            best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
     value = search.value(search.shrink_into_limits(best.z))
     recorder.pause()
     return value, FoundPoints(k, best.z, recorder)
@@ -310,7 +311,7 @@ def refine_best(best: BestShape, time_left: Callable[[], float], recorder: Recor
         if time_left() <= 0.0 or best.start is None:
             return
         best.search = best.search.tighten_limits(best.start)
-        best.remember(best.search.descend(best.start, last, time_left, best.remember, recorder))
+        best.set_current(best.search.descend(best.start, last, time_left, best.set_current, recorder))
         best.accept_if_better()
 
 
@@ -359,13 +360,13 @@ def design_points(
             "ask for more points", points=points, rows=count, parameters=len(rows.names),
         )  # fmt: skip
     goal = SmoothedCriterion.of(criterion, weights, rows, count, _noise_per_row(noise, count))
-    effort = effort if box.moving else None
+    effort = effort if box.has_motion else None
     if rest is not None:
         _check_rest(rest, box, rows.robot.joint_names)
     search = PointsSearch(rows, goal, PointVariables(box, points + 1, rest), np.full((4, rows.robot.n), 0.999), effort)
     left = time_left()
     budget = left if np.isfinite(left) else None
-    candidates = run_starts(search_start, (search, seed), list(range(starts)), budget, on_progress)
+    candidates = run_starts(search_points_start, (search, seed), list(range(starts)), budget, on_progress)
     taken = candidates.found[0][1]
     best = BestShape(search, taken.z)
     best.accept_if_better()
@@ -397,7 +398,7 @@ def design_points(
 
 def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> Message:
     """Say which joint cannot hold the robot in the easiest of the poses that were tried."""
-    holding = effort.holding(search.unknowns.points_at(z).exciting_motion().q)
+    holding = effort.holding_torque_shares(search.unknowns.points_at(z).exciting_motion().q)
     easiest = holding[np.argmin(holding.max(axis=1))]
     joint = search.rows.robot.joint_names[int(np.argmax(easiest))]
     return Message(
@@ -408,6 +409,7 @@ def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> 
 
 
 def _reveals_all_parameters(rows: BaseRows, shape: PointsShape) -> bool:
+    """Whether the points' condition number is not hopeless."""
     try:
         return condition_number(rows.matrix(shape.exciting_motion())) < HOPELESS
     except (LoopError, DeadPointError):
@@ -423,7 +425,7 @@ def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> 
         )  # fmt: skip
     check_limits(limits, rows.robot.joint_names)
     box = Box.of(rows.robot, limits)
-    if rows.model not in WITHOUT_ACCELERATION and not box.moving:
+    if rows.model not in WITHOUT_ACCELERATION and not box.has_motion:
         raise ExcitationError(
             "missing_acceleration_limits", "rows of the {model} model need accelerations, which points have only "
             "under acceleration limits", "give {limits}, or use model 'energy'", model=rows.model,

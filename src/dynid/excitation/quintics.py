@@ -17,7 +17,7 @@ DEGREE = 5
 BISECTIONS = 60
 
 
-def _hermite() -> Array:
+def _hermite_coefficients() -> Array:
     """Powers of s (columns) of the polynomials that meet q0, q1, u v0, u v1, u^2 a0, u^2 a1 (rows), in halves."""
     ends = np.zeros((6, 6))
     for derivative in range(3):
@@ -29,7 +29,7 @@ def _hermite() -> Array:
     return np.asarray(np.round(2.0 * np.linalg.inv(ends).T) / 2.0, dtype=np.float64)
 
 
-HERMITE = _hermite()
+HERMITE = _hermite_coefficients()
 
 
 def hermite_values(s: Array) -> tuple[Array, Array, Array]:
@@ -38,16 +38,16 @@ def hermite_values(s: Array) -> tuple[Array, Array, Array]:
     c = HERMITE
     for _ in range(3):
         values.append(c @ s[None, :] ** np.arange(c.shape[1])[:, None])
-        c = differentiate(c)
+        c = differentiate_polynomials(c)
     return values[0], values[1], values[2]
 
 
-def differentiate(c: Array) -> Array:
+def differentiate_polynomials(c: Array) -> Array:
     """Derivative of polynomials with ascending coefficients in the last axis."""
     return c[..., 1:] * np.arange(1.0, c.shape[-1])
 
 
-def evaluate(c: Array, s: Array) -> Array:
+def evaluate_polynomials(c: Array, s: Array) -> Array:
     """Polynomials c (..., k) at s (..., m), by Horner."""
     value = np.broadcast_to(c[..., -1:], s.shape).copy()
     for k in range(c.shape[-1] - 2, -1, -1):
@@ -66,14 +66,14 @@ def turning_points(c: Array) -> Array:
     ends[..., 1] = 1.0
     if c.shape[-1] <= 2:
         return ends
-    slope = differentiate(c)
+    slope = differentiate_polynomials(c)
     breaks = turning_points(slope)
     low, high = breaks[..., :-1].copy(), breaks[..., 1:].copy()
-    rising = evaluate(slope, high) > 0.0
-    crossed = (evaluate(slope, low) > 0.0) != rising
+    rising = evaluate_polynomials(slope, high) > 0.0
+    crossed = (evaluate_polynomials(slope, low) > 0.0) != rising
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        above = (evaluate(slope, middle) > 0.0) == rising
+        above = (evaluate_polynomials(slope, middle) > 0.0) == rising
         high = np.where(above & crossed, middle, high)
         low = np.where(above | ~crossed, low, middle)
     return np.sort(np.concatenate([ends, high], axis=-1), axis=-1)
@@ -98,7 +98,7 @@ class Quintics:
         """Time of each node from the first, (S + 1,) in s."""
         return np.concatenate([[0.0], np.cumsum(self.u)])
 
-    def ends(self) -> Array:
+    def segment_end_states(self) -> Array:
         """What each segment meets, q0, q1, u v0, u v1, u^2 a0, u^2 a1, (S, n, 6)."""
         u = self.u[:, None]
         ends = [self.q[:-1], self.q[1:], u * self.v[:-1], u * self.v[1:], u**2 * self.a[:-1], u**2 * self.a[1:]]
@@ -106,7 +106,7 @@ class Quintics:
 
     def coefficients(self) -> Array:
         """Ascending powers of s, (S, n, 6)."""
-        return self.ends() @ HERMITE
+        return self.segment_end_states() @ HERMITE
 
     def sample(self, t: Array) -> Motion:
         """Positions, velocities and accelerations at times t (N,); outside the duration it stays at its ends."""
@@ -116,17 +116,17 @@ class Quintics:
         inside = np.clip((t - times[k]) / u, 0.0, 1.0)
         s = np.broadcast_to(inside[:, None, None], (len(t), self.q.shape[1], 1))
         c = self.coefficients()[k]
-        first = differentiate(c)
-        q, v, a = (evaluate(part, s)[..., 0] for part in (c, first, differentiate(first)))
+        first = differentiate_polynomials(c)
+        q, v, a = (evaluate_polynomials(part, s)[..., 0] for part in (c, first, differentiate_polynomials(first)))
         return Motion(t, q, v / u[:, None], a / u[:, None] ** 2)
 
     def peaks(self) -> tuple[Array, Array, Array, Array]:
         """Lowest and highest position, largest speed and acceleration of each segment, (S, n) each."""
         u = self.u[:, None]
         c = self.coefficients()
-        first = differentiate(c)
-        second = differentiate(first)
-        q, v, a = (evaluate(part, turning_points(part)) for part in (c, first, second))
+        first = differentiate_polynomials(c)
+        second = differentiate_polynomials(first)
+        q, v, a = (evaluate_polynomials(part, turning_points(part)) for part in (c, first, second))
         return q.min(axis=-1), q.max(axis=-1), np.abs(v).max(axis=-1) / u, np.abs(a).max(axis=-1) / u**2
 
     def extremes(self) -> Extremes:
@@ -165,16 +165,16 @@ def find_excess(path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple
         over = np.maximum(np.abs(y) - 1.0, 0.0)
         value += float(np.vdot(over, over))
         slopes.append(2.0 * over * np.sign(y) / limit[:, None])
-    return pull_to_nodes(path, basis, value, states, slopes)
+    return slopes_by_nodes(path, basis, value, states, slopes)
 
 
 def states_at(path: Quintics, basis: tuple[Array, Array, Array]) -> list[Array]:
     """Positions, velocities and accelerations at the M instants of a Hermite basis in each segment, (S, n, M) each."""
-    ends, u = path.ends(), path.u[:, None, None]
+    ends, u = path.segment_end_states(), path.u[:, None, None]
     return [ends @ B / u**order for order, B in enumerate(basis)]
 
 
-def pull_to_nodes(
+def slopes_by_nodes(
     path: Quintics, basis: tuple[Array, Array, Array], value: float, states: list[Array], slopes: list[Array]
 ) -> Slopes:
     """Slopes by times and nodes from slopes by the states at the instants of a basis, (S, n, M) each."""
@@ -186,10 +186,16 @@ def pull_to_nodes(
         by_u -= order * np.einsum("ijk,ijk->i", g, x) / path.u
     q0, q1, v0, v1, a0, a1 = np.moveaxis(by_ends, 2, 0)
     by_u += (v0 * path.v[:-1] + v1 * path.v[1:] + 2.0 * u * (a0 * path.a[:-1] + a1 * path.a[1:])).sum(axis=1)
-    return Slopes(value, by_u, _join(q0, q1), _join(u * v0, u * v1), _join(u**2 * a0, u**2 * a1))
+    return Slopes(
+        value,
+        by_u,
+        _sum_at_nodes(q0, q1),
+        _sum_at_nodes(u * v0, u * v1),
+        _sum_at_nodes(u**2 * a0, u**2 * a1),
+    )
 
 
-def _join(left: Array, right: Array) -> Array:
+def _sum_at_nodes(left: Array, right: Array) -> Array:
     """Slopes by the nodes from slopes by both ends of each segment."""
     nodes = np.zeros((len(left) + 1, left.shape[1]))
     nodes[:-1] += left

@@ -107,12 +107,14 @@ class BaseRows:
         return np.tile(self.support, (rows // self.channels, 1))
 
     def _random_motion(self, seed: int) -> Motion:
+        """Forty random samples."""
         q, v, a = np.random.default_rng(seed).uniform(-1.0, 1.0, (3, 40, self.robot.n))
         if self.robot.closures:
             q = random_samples(self.robot, 40, seed).q
         return Motion(np.arange(40.0), q, v, a)
 
     def _find_support(self, seed: int) -> NDArray[np.bool_]:
+        """Entries (channels, b) that are not zero at random samples."""
         W = self.matrix(self._random_motion(seed))
         size = np.abs(W.reshape(-1, self.channels, W.shape[1])).max(axis=0)
         return np.asarray(size > 1e-12 * size.max())

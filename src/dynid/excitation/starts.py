@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.kernels.threads import is_only_caller, own_threads, thread_count
+from dynid.dynamics.kernels.threads import is_only_caller, thread_count, threads_inside_block
 from dynid.errors import ExcitationError
 from dynid.robot.robot import Limits, Robot
 from dynid.robot.transform import Array
@@ -63,12 +63,13 @@ class Box:
         return f"the least room has joint '{robot.joint_names[j]}', held to +-{size} by its {limit} limit"
 
     @property
-    def moving(self) -> bool:
+    def has_motion(self) -> bool:
         """Whether any joint has an acceleration limit, so that there is a motion through the points."""
         return bool(np.isfinite(self.acceleration).any())
 
 
 def _refuse_joints(robot: Robot, bad: NDArray[np.bool_], reason: str) -> None:
+    """Raise ExcitationError on the first bad joint."""
     if bad.any():
         raise ExcitationError(
             "missing_joint_limits", "joint '{joint}': {reason}",
@@ -83,7 +84,7 @@ def random_points(limits: Limits, points: int, rng: np.random.Generator) -> tupl
     return q, rng.uniform(-limits.velocity, limits.velocity, q.shape)
 
 
-def slow_walk(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+def bounded_random_walk(shape: tuple[int, int], rng: np.random.Generator) -> Array:
     """A random walk in [-1, 1] that turns back at the walls, `shape` (points, joints)."""
     x = rng.uniform(-1.0, 1.0, (1, shape[1])) + np.cumsum(rng.normal(0.0, STEP, shape), axis=0)
     return np.asarray(np.abs((x + 1.0) % 4.0 - 2.0) - 1.0)
@@ -118,7 +119,7 @@ def run_starts(
     found: list[tuple[float, R]] = []
     interrupted = False
     try:
-        for value, result in _search_results(search, problem, seeds, deadline):
+        for value, result in _results_in_order(search, problem, seeds, deadline):
             found.append((value, result))
             if on_progress is not None:
                 on_progress(f"best of {len(found)} starts: {min(v for v, _ in found):.4g}", len(found) / len(seeds))
@@ -130,7 +131,8 @@ def run_starts(
     return Candidates(tuple(item for _, item in ranked), interrupted or time.monotonic() > deadline)
 
 
-def _search_results(search: Search[P, R], problem: P, seeds: list[int], deadline: float) -> Iterator[tuple[float, R]]:
+def _results_in_order(search: Search[P, R], problem: P, seeds: list[int], deadline: float) -> Iterator[tuple[float, R]]:
+    """Results of all seeds in order, in processes where there are several threads."""
     workers = min(thread_count(), len(seeds))
     pool = _fork_pool(workers) if workers > 1 else None
     if pool is not None:
@@ -144,7 +146,7 @@ def _search_results(search: Search[P, R], problem: P, seeds: list[int], deadline
 
 def _run_start(search: Search[P, R], problem: P, seed: int, deadline: float) -> tuple[float, R]:
     """One start, on one thread: the matrices are too small for more."""
-    with own_threads(1):
+    with threads_inside_block(1):
         return search(problem, seed, lambda: deadline - time.monotonic())
 
 

@@ -22,7 +22,7 @@ from dynid.exports.verify import Verification, verify_as
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
-from dynid.storage.files import written_beside
+from dynid.storage.files import write_then_replace
 
 SUFFIXES = (".urdf", ".xml", ".toml", ".c", ".json")
 
@@ -86,7 +86,7 @@ def export(
     for make in _export_attempts(subject, suffix, template, held):
         try:
             made = make()
-            with written_beside(path) as beside:
+            with write_then_replace(path) as beside:
                 beside.write_bytes(made.data)
                 checked = _verify_before_rename(path, beside, subject, held)
         except (ExportError, RobotFileError) as error:

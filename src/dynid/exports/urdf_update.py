@@ -21,8 +21,8 @@ from dynid.exports.subject import ROUNDING, Subject, check_bodies, is_body, tran
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
-from dynid.robot.io.urdf import UNLIMITED, link_inertia, pose_of
-from dynid.robot.io.xml import numbers, read_xml
+from dynid.robot.io.urdf import UNLIMITED, link_inertia, pose_from_origin
+from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Array, Transform, rotation_about
@@ -246,7 +246,7 @@ def _find_carried_links(
             for joint in (j for j in joints.get(at, []) if j.get("name", "") not in moving):
                 child = joint.find("child")
                 rider = "" if child is None else child.get("link", "")
-                place = T @ pose_of(joint, snap=snap) @ _locked_joint_motion(joint, lock)
+                place = T @ pose_from_origin(joint, snap=snap) @ _locked_joint_motion(joint, lock)
                 riders.append(_CarriedLink(rider, place, link_inertia(links[rider], snap=snap)))
                 waiting.append((rider, place))
     return carried
@@ -256,7 +256,7 @@ def _locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Transform
     position = lock.get(joint.get("name", ""), 0.0)
     if position == 0.0:
         return Transform.identity()
-    axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
+    axis = np.array(read_numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
     axis = axis / np.linalg.norm(axis)
     if joint.get("type") == "prismatic":
         return Transform(np.eye(3), position * axis)

@@ -47,6 +47,7 @@ def link_pose(link: Link, numbers: Numbers) -> Pose:
     b, d, r = (numbers.length(e) for e in (row.b, row.d, row.r))
 
     def turned(x: Number, y: Number, z: Number) -> Vector:
+        """A vector after Rz(gamma)."""
         return cg * x - sg * y, sg * x + cg * y, z
 
     foot = turned(d, -r * sa, r * ca)

@@ -73,12 +73,13 @@ def _refuse_unused_arguments(method: str | None, rows: int | None, scaling: tupl
 
 
 @lru_cache(maxsize=32)
-def remembered_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
+def cached_base_parameters(robot: Robot, *, model: str, rotor_inertia: bool, tared: bool = False) -> BaseParameters:
     """Base parameters by the default method; asked again for the same robot, the answer is there."""
     return base_parameters(robot, model=model, rotor_inertia=rotor_inertia, tared=tared)
 
 
 def _with_geometry_warnings(found: BaseParameters) -> BaseParameters:
+    """The same, with warnings on a geometry that is almost special."""
     doubts = find_geometry_warnings(found.question)
     return replace(found, warnings=(*found.warnings, *doubts)) if doubts else found
 
@@ -115,7 +116,8 @@ def exact_applies(question: Question) -> bool:
     return question.sees_plain_directions and not question.friction
 
 
-def _check_exact(question: Question, method: str) -> None:
+def _check_exact_method_applies(question: Question, method: str) -> None:
+    """Refuse columns and directions that the exact methods do not know."""
     if question.friction:
         raise ModelError(
             "method_without_friction", "method '{method}' knows inertial and rotor columns",
@@ -135,7 +137,7 @@ def _find_exactly(question: Question, seed: int) -> BaseParameters:
     robot = question.robot
     if not (robot.couplings or robot.closures):
         return _find_by_nullspace(question)
-    _check_exact(question, "exact")
+    _check_exact_method_applies(question, "exact")
     if robot.floating and "reaction" in question.model:
         raise ModelError(
             "floating_base", "'{robot}' has a floating base and no reactions", "use the torque model", robot=robot.name,
@@ -146,9 +148,10 @@ def _find_exactly(question: Question, seed: int) -> BaseParameters:
 
 
 def _find_by_nullspace(question: Question) -> BaseParameters:
+    """By the exact recursion over the links of an open tree."""
     from dynid.identifiability.nullspace import find_by_nullspace
 
-    _check_exact(question, "nullspace")
+    _check_exact_method_applies(question, "nullspace")
     found = find_by_nullspace(
         question.robot,
         model=question.model,
@@ -160,6 +163,7 @@ def _find_by_nullspace(question: Question) -> BaseParameters:
 
 
 def _find_by_rules(question: Question) -> BaseParameters:
+    """By the rules of Khalil and Bennis."""
     from dynid.identifiability.rules import find_by_rules
 
     if not rules_apply(question):
@@ -179,6 +183,7 @@ def _find_by_rules(question: Question) -> BaseParameters:
 def _find_by_samples(
     question: Question, method: str, seed: int, rows: int | None, scaling: tuple[float, float] | None
 ) -> BaseParameters:
+    """By QR or SVD of the model's matrix at random or scaled samples."""
     columns = question.columns
     offsets = question.offsets
     scaled = None
@@ -197,6 +202,7 @@ def _find_by_samples(
 def _numeric_base_parameters(
     question: Question, method: str, result: NumericResult, warnings: tuple[Message, ...]
 ) -> BaseParameters:
+    """Base parameters of a numerical result."""
     return BaseParameters(question, method, result.regrouping, result.gap, result.diagnostics, warnings)
 
 
@@ -215,16 +221,16 @@ def compare_methods(
 ) -> MethodComparison:
     """Run every method that applies; the exact one is the certificate for the others."""
 
-    def run(method: str | None) -> BaseParameters:
+    def run_method(method: str | None) -> BaseParameters:
         return base_parameters(
             robot, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed
         )  # fmt: skip
 
-    default = run(None)
+    default = run_method(None)
     results, refused = {default.method: default}, dict[str, Message]()
     for method in METHODS:
         try:
-            found = run(method)
+            found = run_method(method)
         except DynidError as error:
             refused[method] = error.message
         else:
@@ -233,6 +239,7 @@ def compare_methods(
 
 
 def _comparison_verdict(results: dict[str, BaseParameters]) -> str:
+    """Sentence on which methods agree and which differ."""
     reference = results.get("exact") or results.get("nullspace") or next(iter(results.values()))
     others = {name: set(found.names) for name, found in results.items()}
     differing = [name for name, names in others.items() if names != set(reference.names)]

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.identifiability.base_parameters import base_parameters, remembered_base_parameters
+from dynid.identifiability.base_parameters import base_parameters, cached_base_parameters
 from dynid.identifiability.parameters import BaseParameters
 from dynid.robot.force_sensor import CHANNELS, ForceSensor
 from dynid.robot.inertia import SYMBOLS, change_of_frame
@@ -146,10 +146,11 @@ class SensorRelation:
 @lru_cache(maxsize=32)
 def relate_sensors(robot: Robot, *, tared: bool = True) -> SensorRelation:
     """Relate the parameters of the torques to those that the robot's force sensor (all channels where none) shows."""
-    return _relation(remembered_base_parameters(robot, model="torque", rotor_inertia=False), robot, tared)
+    return _relation_of_sensors(cached_base_parameters(robot, model="torque", rotor_inertia=False), robot, tared)
 
 
-def _relation(torque: BaseParameters, robot: Robot, tared: bool) -> SensorRelation:
+def _relation_of_sensors(torque: BaseParameters, robot: Robot, tared: bool) -> SensorRelation:
+    """Relation of the torques' base parameters to those of the robot's sensor."""
     reaction = base_parameters(robot, model="reaction", rotor_inertia=False, tared=tared)
     M_d, M_r = torque.regrouping.matrix, reaction.regrouping.matrix
     S = M_d[:, list(reaction.kept)]  # M_r is the identity there
@@ -170,7 +171,7 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
         good = tuple(
             some
             for some in itertools.combinations(CHANNELS, count)
-            if not _relation(torque, robot.with_sensor(_with_channels(sensor, some)), True).lost
+            if not _relation_of_sensors(torque, robot.with_sensor(_with_channels(sensor, some)), True).lost
         )
         if good:
             return good
@@ -178,4 +179,5 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
 
 
 def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
+    """The sensor with these channels alone, each with a free offset."""
     return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, sensitivity_sigma=None)

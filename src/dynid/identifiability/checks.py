@@ -105,6 +105,7 @@ def _make_special(robot: Robot) -> tuple[list[str], Robot]:
 
 
 def _make_link_special(link: Link, row: MdhRow, largest: float, places: list[str]) -> Link:
+    """The link with almost special angles and lengths made special; their places are added."""
     changes: dict[str, Expression] = {}
     for letter in ("gamma", "alpha", "theta"):
         angle = getattr(row, letter).value

@@ -93,12 +93,12 @@ def dot(x: Sequence[Decimal], y: Sequence[Decimal]) -> Decimal:
     return total
 
 
-def sparse(values: Iterable[Decimal]) -> Row:
+def sparse_row(values: Iterable[Decimal]) -> Row:
     """Sparse row without the entries below ZERO."""
     return {k: x for k, x in enumerate(values) if x and abs(x) >= ZERO}
 
 
-def combine(row: Row, rows: Sequence[Row] | dict[int, Row]) -> Row:
+def combine_rows(row: Row, rows: Sequence[Row] | dict[int, Row]) -> Row:
     """Sum of row[k] * rows[k]."""
     total: Row = {}
     for k, x in row.items():
@@ -122,7 +122,7 @@ class EchelonForm:
         """Add a row; False if it depends on the rows so far. It is tested for zero before it is normalised."""
         rest = dict(row)
         for pivot in [k for k in row if k in self.rows]:
-            _subtract(rest, rest[pivot], self.rows[pivot])
+            _subtract_multiple(rest, rest[pivot], self.rows[pivot])
         rest = {k: x for k, x in rest.items() if abs(x) >= ZERO}
         if not rest:
             return False
@@ -132,16 +132,17 @@ class EchelonForm:
         fresh[lead] = I
         for pivot, other in self.rows.items():
             if lead in other:
-                _subtract(other, other[lead], fresh)
+                _subtract_multiple(other, other[lead], fresh)
                 self.rows[pivot] = {k: x for k, x in other.items() if abs(x) >= ZERO}
         self.rows[lead] = fresh
         return True
 
-    def in_order(self) -> list[tuple[int, Row]]:
+    def rows_in_order(self) -> list[tuple[int, Row]]:
         """Pivots and their rows from left to right."""
         return sorted(self.rows.items())
 
 
-def _subtract(row: Row, factor: Decimal, other: Row) -> None:
+def _subtract_multiple(row: Row, factor: Decimal, other: Row) -> None:
+    """Subtract factor times another row, in place."""
     for k, x in other.items():
         row[k] = row[k] - factor * x if k in row else -factor * x

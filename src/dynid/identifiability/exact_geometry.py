@@ -98,10 +98,10 @@ def read_angle(value: float, *, tolerance: float = 0.0) -> Angle:
 def read_placement(link: Link) -> Motions:
     """Pose of a link in its parent at q = 0, as exact elementary motions."""
     if link.mdh is not None:
-        return _read_row(link.mdh)
+        return _read_mdh_row(link.mdh)
     R, p = link.placement.rotation, link.placement.translation
     turns, before, after = _read_rotation(R), _read_translation(p), _read_translation(R.T @ p)
-    return (*turns, after) if _is_short(after) and not _is_short(before) else (before, *turns)
+    return (*turns, after) if _is_written_briefly(after) and not _is_written_briefly(before) else (before, *turns)
 
 
 def reads_exactly(robot: Robot) -> bool:
@@ -112,7 +112,9 @@ def reads_exactly(robot: Robot) -> bool:
     """
     bare = [link for link in robot.links if link.mdh is None and link.kind != "floating"]
     return all(
-        _is_short(motion) for x in bare for motion in (*read_placement(x), *(read_axis(x.axis) if x.moves else ()))
+        _is_written_briefly(motion)
+        for x in bare
+        for motion in (*read_placement(x), *(read_axis(x.axis) if x.moves else ()))
     )
 
 
@@ -120,10 +122,10 @@ def read_axis(axis: Array) -> Motions:
     """Turns that take z to a unit axis: Rz(azimuth) Ry(inclination)."""
     x, y, z = (float(u) for u in axis)
     across = math.hypot(x, y)
-    return _turns((Z, math.atan2(y, x) if across > _ROUNDING else 0.0), (Y, math.atan2(across, z)))
+    return _nonzero_turns((Z, math.atan2(y, x) if across > _ROUNDING else 0.0), (Y, math.atan2(across, z)))
 
 
-def _read_row(row: MdhRow) -> Motions:
+def _read_mdh_row(row: MdhRow) -> Motions:
     """Rz(gamma) Tz(b) Rx(alpha) Tx(d) Rz(theta) Tz(r)."""
     gamma, alpha, theta = (read_angle(angle.value) for angle in (row.gamma, row.alpha, row.theta))
     b, d, r = (clean_length(length.value) for length in (row.b, row.d, row.r))
@@ -137,15 +139,17 @@ def _read_rotation(R: Array) -> Motions:
     pitch = math.atan2(-R[2, 0], across)
     c, s = cos_sin(roll)
     yaw = math.atan2(s * R[0, 2] - c * R[0, 1], c * R[1, 1] - s * R[1, 2])
-    return _turns((Z, yaw), (Y, pitch), (X, roll))
+    return _nonzero_turns((Z, yaw), (Y, pitch), (X, roll))
 
 
-def _turns(*pairs: tuple[int, float]) -> tuple[Turn, ...]:
+def _nonzero_turns(*pairs: tuple[int, float]) -> tuple[Turn, ...]:
+    """Exact turns of axes and angles, those by zero left out."""
     turns = (Turn(axis, read_angle(angle, tolerance=_ROUNDING)) for axis, angle in pairs)
     return tuple(turn for turn in turns if turn.angle.millidegrees != 0)
 
 
 def _read_translation(p: Array) -> Slide:
+    """Exact slide of a translation."""
     x, y, z = (clean_length(float(value)) for value in p)
     return Slide((x, y, z))
 
@@ -158,7 +162,7 @@ def clean_length(value: float) -> Decimal:
     return read_length(nearest if abs(value - nearest) <= 2.0 * math.ulp(1.0) else value)
 
 
-def _is_short(motion: Turn | Slide) -> bool:
+def _is_written_briefly(motion: Turn | Slide) -> bool:
     """Whether at most twelve decimals, or whole millidegrees, describe a motion."""
     if isinstance(motion, Turn):
         return motion.angle.millidegrees is not None or _has_few_decimals(motion.angle.radians)

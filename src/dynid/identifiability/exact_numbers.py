@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from dynid.identifiability.digits import ZERO, cosine_sine
 from dynid.identifiability.exact_geometry import read_angle, read_length
-from dynid.identifiability.symbols import Form, Ring, length_generators, signed_text
+from dynid.identifiability.symbols import Form, Ring, length_generators, split_leading_minus
 from dynid.robot.expression import Expression
 from dynid.robot.robot import Robot
 
@@ -105,7 +105,7 @@ def numbers_for(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) -> Nu
             lengths |= dict.fromkeys(length_generators(length))
         for angle in (link.mdh.gamma, link.mdh.alpha, link.mdh.theta):
             if not read_angle(angle.value).is_right:
-                text = signed_text(angle)[0]
+                text = split_leading_minus(angle)[0]
                 angles |= dict.fromkeys((f"cos({text})", f"sin({text})"))
     known = [name for name in robot.symbols if name in lengths]
     return Numbers(Ring([*dict.fromkeys([*known, *lengths]), *angles]), smallest)

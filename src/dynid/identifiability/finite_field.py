@@ -94,13 +94,16 @@ def find_over_finite_field(
     columns = standard_columns(robot, rotor_inertia=rotor_inertia)
     found = []
     for p in PRIMES:
-        writer = _Writer(robot, columns, Field.of(robot, p, random.Random(f"{seed} {p}")), model, channels, tared)
+        writer = _RegressorWriter(
+            robot, columns, Field.of(robot, p, random.Random(f"{seed} {p}")), model, channels, tared
+        )
         found.append(_find_pivots(writer))
     best = max(found, key=len)
     return FiniteFieldResult(best, len(best), PRIMES, found[0] == found[1])
 
 
 def _check_supported(robot: Robot, model: str) -> None:
+    """Refuse robots and models without points in a finite field."""
     if robot.closures:
         raise ModelError(
             "implicit_closures", "'{robot}' has implicit closures, which have no points in a finite field", "use "
@@ -117,14 +120,14 @@ def _check_supported(robot: Robot, model: str) -> None:
         )  # fmt: skip
 
 
-def _find_pivots(writer: _Writer) -> tuple[int, ...]:
+def _find_pivots(writer: _RegressorWriter) -> tuple[int, ...]:
     """Left-to-right pivots; points are added until two of them bring no new rank."""
     from flint import nmod_mat
 
     p, offsets = writer.field.p, 6 if writer.tared else 0
     width = offsets + len(writer.columns)
     rows: list[int] = []
-    rank, points = -1, 4 + 3 * width // (2 * writer.height)
+    rank, points = -1, 4 + 3 * width // (2 * writer.rows_per_point)
     while True:
         fresh = writer.rows(points).reshape(-1, width)
         rows += fresh.ravel().tolist()
@@ -138,7 +141,7 @@ def _find_pivots(writer: _Writer) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Drive:
+class _JointMotion:
     """Motion of a joint at N points: its position as a number q and as a point z of the circle, v and a."""
 
     q: Numbers
@@ -148,7 +151,7 @@ class _Drive:
 
 
 @dataclass(slots=True)
-class _State:
+class _LinkMotion:
     """Angular velocity and acceleration, acceleration less gravity (N, 3), and channels' twists (N, m, 3)."""
 
     w: Numbers
@@ -159,7 +162,7 @@ class _State:
     linear: Numbers
 
 
-class _Writer:
+class _RegressorWriter:
     """Rows of the regressor at random points of the field."""
 
     def __init__(
@@ -180,7 +183,7 @@ class _Writer:
         return 6 if self.robot.floating or self.reactions else 0
 
     @property
-    def height(self) -> int:
+    def rows_per_point(self) -> int:
         """Rows per point."""
         return self.base_rows + (self.robot.n if self.torques else 0)
 
@@ -196,57 +199,57 @@ class _Writer:
             if link.kind == "floating":
                 states[k] = self._free_base(N)
             else:
-                states[k] = self._link_state(k, states[link.parent], drives.get(link.joint))
+                states[k] = self._link_motion(k, states[link.parent], drives.get(link.joint))
                 if k in joints:
                     self._add_channel(k, states[k], joints[k])
             first = self.columns.first_of_link[k]
             out[:, states[k].seen, first : first + 10] = _link_rows(states[k], self.field.p)
-        active = self._to_active(out, joints)
+        active = self._project_to_active(out, joints)
         for k, column in self.columns.rotor_of_link.items():
             if joints:
                 active[:, base + self.robot.active_links.index(k), column] = drives[self.robot.links[k].joint].a
         return self._with_offsets(active)
 
-    def _joint_motions(self, N: int) -> dict[str, _Drive]:
+    def _joint_motions(self, N: int) -> dict[str, _JointMotion]:
         """Motion of every moving joint, from random motions of the active ones."""
         p, names = self.field.p, self.robot.joint_names
-        active = {name: _Drive(*(self.field.random(N) for _ in range(4))) for name in names}
+        active = {name: _JointMotion(*(self.field.random_elements(N) for _ in range(4))) for name in names}
         common = {
             name: math.lcm(*(g.factors[name].denominator for g in self.gears.values() if name in g.factors))
             for name in names
         }
-        drives: dict[str, _Drive] = {}
+        drives: dict[str, _JointMotion] = {}
         for joint, gear in self.gears.items():
             q, v, a = (np.zeros(N, dtype=object) for _ in range(3))
             z = np.ones(N, dtype=object)
             for name, k in gear.factors.items():
-                x, factor, steps = active[name], self.field.number(k), int(k * common[name])
+                x, factor, steps = active[name], self.field.element_of(k), int(k * common[name])
                 q, v, a = q + factor * x.q, v + factor * x.v, a + factor * x.a
                 z = z * np.array([pow(int(y), steps, p) for y in x.z], dtype=object) % p
             for k, offset in gear.offsets:
-                q = q + self.field.number(k * Fraction(read_length(offset)))
+                q = q + self.field.element_of(k * Fraction(read_length(offset)))
                 z = z * self._offset_point(joint, k, offset) % p
-            drives[joint] = _Drive(q % p, z, v % p, a % p)
+            drives[joint] = _JointMotion(q % p, z, v % p, a % p)
         return drives
 
     def _offset_point(self, joint: str, factor: Fraction, offset: float) -> int:
         """Point of the circle at a coupling's offset, 1 for a joint that does not turn."""
         turns = any(link.joint == joint and link.kind == "revolute" for link in self.robot.links)
-        return self.field.circle(read_angle(offset), factor) if turns else 1
+        return self.field.circle_point(read_angle(offset), factor) if turns else 1
 
-    def _resting_base(self, N: int) -> _State:
+    def _resting_base(self, N: int) -> _LinkMotion:
         """The base at rest, with six twists where its reactions are measured."""
         p = self.field.p
-        g = np.array([-self.field.number(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
+        g = np.array([-self.field.element_of(x) % p for x in read_gravity(self.robot.gravity)], dtype=object)
         still = np.zeros((N, 3), dtype=object)
-        return _State(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
+        return _LinkMotion(still, still, np.tile(g, (N, 1)), *_base_twists(N, 6 if self.reactions else 0))
 
-    def _free_base(self, N: int) -> _State:
+    def _free_base(self, N: int) -> _LinkMotion:
         """A floating base: any motion; its acceleration takes gravity in."""
-        w, wd, a = (self.field.random(N, 3) for _ in range(3))
-        return _State(w, wd, a, *_base_twists(N, 6))
+        w, wd, a = (self.field.random_elements(N, 3) for _ in range(3))
+        return _LinkMotion(w, wd, a, *_base_twists(N, 6))
 
-    def _link_state(self, k: int, parent: _State, drive: _Drive | None) -> _State:
+    def _link_motion(self, k: int, parent: _LinkMotion, drive: _JointMotion | None) -> _LinkMotion:
         """State of link k from its parent's (Luh, Walker & Paul), with the channels that its parent has."""
         p = self.field.p
         revolute = self.robot.links[k].kind == "revolute"
@@ -254,7 +257,7 @@ class _Writer:
         axis = Q[:, 2]
         R, t = R0[None], t0[None]
         if drive is not None and revolute:
-            R = R0 @ (Q @ self.field.turn(2, drive.z) % p @ Q.T % p) % p
+            R = R0 @ (Q @ self.field.rotations_about(2, drive.z) % p @ Q.T % p) % p
         elif drive is not None:
             t = (t0 + drive.q[:, None] * (R0 @ axis % p)) % p
         w, wd = _turn_back(R, parent.w, p), _turn_back(R, parent.wd, p)
@@ -267,9 +270,9 @@ class _Writer:
             else:
                 a = (a + 2 * _cross(w, v, p) + push) % p
         linear = (parent.linear + _cross(parent.angular, t[:, None], p)) @ R % p
-        return _State(w, wd, a, parent.seen, parent.angular @ R % p, linear)
+        return _LinkMotion(w, wd, a, parent.seen, parent.angular @ R % p, linear)
 
-    def _add_channel(self, k: int, state: _State, row: int) -> None:
+    def _add_channel(self, k: int, state: _LinkMotion, row: int) -> None:
         """Add the channel of joint k: its unit twist."""
         own = np.tile(self.poses[k][2][:, 2], (len(state.w), 1, 1))
         nothing = np.zeros_like(own)
@@ -278,7 +281,7 @@ class _Writer:
         state.angular = np.concatenate([state.angular, angular], axis=1)
         state.linear = np.concatenate([state.linear, linear], axis=1)
 
-    def _to_active(self, out: Numbers, joints: dict[int, int]) -> Numbers:
+    def _project_to_active(self, out: Numbers, joints: dict[int, int]) -> Numbers:
         """Project the tree's rows to the active joints: Gamma_a = (dq/dq_a)' Gamma."""
         if not self.robot.couplings or not joints:
             return out
@@ -287,7 +290,7 @@ class _Writer:
         G[range(base), range(base)] = 1
         for k, row in joints.items():
             for name, factor in self.gears[self.robot.links[k].joint].factors.items():
-                G[row, base + self.robot.joint_names.index(name)] = self.field.number(factor)
+                G[row, base + self.robot.joint_names.index(name)] = self.field.element_of(factor)
         return np.asarray(G.T @ out % self.field.p)
 
     def _with_offsets(self, rows: Numbers) -> Numbers:
@@ -312,6 +315,7 @@ def _base_twists(N: int, m: int) -> tuple[list[int], Numbers, Numbers]:
 
 
 def _cross(x: Numbers, y: Numbers, p: int) -> Numbers:
+    """Cross products over the field."""
     out = [x[..., (i + 1) % 3] * y[..., (i + 2) % 3] - x[..., (i + 2) % 3] * y[..., (i + 1) % 3] for i in range(3)]
     return np.asarray(np.stack(np.broadcast_arrays(*out), axis=-1) % p)
 
@@ -322,6 +326,7 @@ def _turn_back(R: Numbers, x: Numbers, p: int) -> Numbers:
 
 
 def _skew(x: Numbers) -> Numbers:
+    """Matrices of the cross product."""
     out = np.zeros((len(x), 3, 3), dtype=object)
     for i in range(3):
         out[:, (i + 2) % 3, (i + 1) % 3], out[:, (i + 1) % 3, (i + 2) % 3] = x[:, i], -x[:, i]
@@ -337,7 +342,7 @@ def _inertia_times(x: Numbers) -> Numbers:
     return out
 
 
-def _link_rows(state: _State, p: int) -> Numbers:
+def _link_rows(state: _LinkMotion, p: int) -> Numbers:
     """Rows (N, m, 10): the link's Newton-Euler wrench along the channels' twists.
 
     f = M a + (wd x + w x w x) MS; n = J wd + w x J w + MS x a.

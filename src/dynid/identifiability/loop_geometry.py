@@ -65,7 +65,7 @@ class Mechanism:
             for name, factor in gear.factors.items():
                 C[row, place[name]] = ball(factor)
             for factor, value in gear.offsets:
-                exact = _radians(read_angle(value)) if turns else ball(Fraction(read_length(value)))
+                exact = _angle_as_ball(read_angle(value)) if turns else ball(Fraction(read_length(value)))
                 offset[row] += ball(factor) * exact
         poses = [_pose(() if x.kind == "floating" else read_placement(x)) for x in robot.links]
         axes = [_pose(read_axis(x.axis) if x.moves else ())[0][:, 2] for x in robot.links]
@@ -86,16 +86,19 @@ class Mechanism:
         """Return a mechanism with every length, angle, coupling and the vertical changed by about this share."""
         rng = np.random.default_rng(1)
 
-        def by(shape: tuple[int, ...], size: float) -> Numbers:
+        def random_change(shape: tuple[int, ...], size: float) -> Numbers:
+            """Random balls of this shape, up to the share of a size."""
             return balls_of(share * size * rng.uniform(-1.0, 1.0, shape), shape)
 
         size = self.size
-        R = np.array([A @ _rotation_xyz(by((3,), 1.0)) for A in self.R])
+        R = np.array([A @ _rotation_xyz(random_change((3,), 1.0)) for A in self.R])
         passive = {c.passive for c in self.robot.couplings}
         coupled = np.array([[self.robot.links[k].joint in passive] for k in self.robot.tree_joints])
         return replace(
-            self, R=R, t=self.t + by(self.t.shape, size), points=self.points + by(self.points.shape, size),
-            C=np.where(coupled, self.C * (1 + by(self.C.shape, 1.0)), self.C), gravity=self.gravity + by((3,), 1.0),
+            self, R=R, t=self.t + random_change(self.t.shape, size),
+            points=self.points + random_change(self.points.shape, size),
+            C=np.where(coupled, self.C * (1 + random_change(self.C.shape, 1.0)), self.C),
+            gravity=self.gravity + random_change((3,), 1.0),
         )  # fmt: skip
 
     @property
@@ -140,26 +143,26 @@ class Mechanism:
         chain: dict[int, set[int]] = {}
         for k in robot.topological_order:
             up = robot.links[k].parent
-            R[k], p[k] = (R[up] @ Rs[k], p[up] + apply(R[up], ts[k])) if up >= 0 else (Rs[k], ts[k])
+            R[k], p[k] = (R[up] @ Rs[k], p[up] + rotate_vectors(R[up], ts[k])) if up >= 0 else (Rs[k], ts[k])
             chain[k] = {*chain.get(up, ()), k}
         index = {link.joint: k for k, link in enumerate(robot.links)}
         values, slopes = [], []
         for closure, (point1, point2) in zip(robot.closures, self.points, strict=True):
             one, two = (index[name] for name in closure.links)
             back = R[one].swapaxes(1, 2)
-            tip = p[two] + apply(R[two], point2)
+            tip = p[two] + rotate_vectors(R[two], point2)
             E = back @ R[two]
-            value = [apply(back, tip - p[one]) - point1, _half_skew(E)]
-            slope = zeros((len(y), 6, len(robot.tree_joints)), y)
+            value = [rotate_vectors(back, tip - p[one]) - point1, _half_skew(E)]
+            slope = zeros_of_kind((len(y), 6, len(robot.tree_joints)), y)
             for j, k in enumerate(robot.tree_joints):
                 side = (k in chain[two]) - (k in chain[one])
                 if not side:
                     continue
-                w = apply(back, apply(R[k], self.axis[k]))
+                w = rotate_vectors(back, rotate_vectors(R[k], self.axis[k]))
                 if robot.links[k].kind == "prismatic":
                     slope[:, :3, j] = side * w
                     continue
-                slope[:, :3, j] = side * cross(w, apply(back, tip - p[k]))
+                slope[:, :3, j] = side * cross(w, rotate_vectors(back, tip - p[k]))
                 slope[:, 3:, j] = side * _half_skew(cross(w[:, None], E.swapaxes(1, 2)).swapaxes(1, 2))
             picks = [DIRECTIONS.index(name) for name in closure.keep]
             values.append(np.concatenate(value, axis=1)[:, picks])
@@ -190,12 +193,13 @@ def balls_of(values: Any, shape: tuple[int, ...]) -> Numbers:
     return out.reshape(shape)
 
 
-def zeros(shape: tuple[int, ...], like: Numbers) -> Numbers:
+def zeros_of_kind(shape: tuple[int, ...], like: Numbers) -> Numbers:
     """Zeros of the same kind."""
     return np.full(shape, ball(0) if like.dtype == object else 0.0)
 
 
-def _radians(angle: Angle) -> arb:
+def _angle_as_ball(angle: Angle) -> arb:
+    """Ball around an exact angle in rad."""
     from flint import arb
 
     if angle.millidegrees is None:
@@ -212,7 +216,7 @@ def _pose(motions: Motions) -> tuple[Numbers, Numbers]:
         if isinstance(motion, Turn):
             angle = motion.angle
             if angle.millidegrees is None:
-                s, c = _radians(angle).sin_cos()
+                s, c = _angle_as_ball(angle).sin_cos()
             else:
                 s, c = arb.sin_cos_pi_fmpq(fmpq(angle.millidegrees, FULL_TURN // 2))
             b, d = (motion.axis + 1) % 3, (motion.axis + 2) % 3
@@ -238,14 +242,14 @@ def _rotations_about(axis: Numbers, angle: Numbers) -> Numbers:
         s, c = np.array([x.sin_cos() for x in angle], dtype=object).reshape(-1, 2).T
     else:
         s, c = np.sin(angle), np.cos(angle)
-    K = zeros((3, 3), axis)
+    K = zeros_of_kind((3, 3), axis)
     for i in range(3):
         K[(i + 2) % 3, (i + 1) % 3], K[(i + 1) % 3, (i + 2) % 3] = axis[i], -axis[i]
     unit = np.eye(3, dtype=int if axis.dtype == object else float)
     return np.asarray(unit + s[:, None, None] * K + (1 - c)[:, None, None] * (K @ K))
 
 
-def apply(R: Numbers, x: Numbers) -> Numbers:
+def rotate_vectors(R: Numbers, x: Numbers) -> Numbers:
     """R x for every position."""
     return np.asarray((R @ x[..., None])[..., 0])
 
@@ -276,7 +280,7 @@ def solve(A: Numbers, b: Numbers) -> Numbers:
     return np.array(x, dtype=object)
 
 
-def middle(x: Numbers) -> Numbers:
+def midpoints(x: Numbers) -> Numbers:
     """Midpoints of balls."""
     return np.array([v.mid() for v in x.ravel()], dtype=object).reshape(x.shape)
 
@@ -355,6 +359,7 @@ def _close_loops(mechanism: Mechanism, y: Array, damping: float) -> Array:
 
 
 def _is_closed(mechanism: Mechanism, y: Array) -> bool:
+    """Whether the closures hold at y."""
     return float(np.abs(mechanism.closures(y[None])[0]).max()) <= 1e-9 * max(1.0, mechanism.size)
 
 
@@ -369,13 +374,13 @@ class Paths:
         self.sign = float(np.sign(np.linalg.det(J))[0])
         self.least = min(0.02, 0.3 * float(_regularity(J)[0]))
 
-    def take_positions(self, count: int) -> Array:
+    def random_positions(self, count: int) -> Array:
         """Return so many positions y; the neighbourhood shrinks where few paths get through."""
         n, robot = self.mechanism.n, self.mechanism.robot
         while self.radius > 1e-3:
             if len(self.pool) < count:
                 away = self.radius * self.rng.uniform(-1.0, 1.0, (2 * count + 5, n)) * self.mechanism.units[:n]
-                self.pool = np.concatenate([self.pool, self._follow(away)])
+                self.pool = np.concatenate([self.pool, self._follow_lines(away)])
             if len(self.pool) >= count:
                 taken, self.pool = self.pool[:count], self.pool[count:]
                 return taken
@@ -386,7 +391,7 @@ class Paths:
             "assembly", "give start and at of a position farther from it", robot=robot.name, frames=frames,
         )  # fmt: skip
 
-    def _follow(self, away: Array) -> Array:
+    def _follow_lines(self, away: Array) -> Array:
         """Positions at the ends of those straight lines of active positions along which the loops stay regular."""
         mechanism, n, units = self.mechanism, self.mechanism.n, self.mechanism.units
         closed = 1e-10 * max(1.0, mechanism.size)
@@ -395,7 +400,9 @@ class Paths:
         J = mechanism.closures(y)[1]
         for _ in range(steps):
             part = away / steps
-            y = np.concatenate([y[:, :n] + part, y[:, n:] - _follower_step(J, apply(J[:, :, :n], part), n)], axis=1)
+            y = np.concatenate(
+                [y[:, :n] + part, y[:, n:] - _follower_step(J, rotate_vectors(J[:, :, :n], part), n)], axis=1
+            )
             begin = y
             for _ in range(6):
                 value, J = mechanism.closures(y)
@@ -425,6 +432,7 @@ def _follower_step(J: Array, right: Array, n: int) -> Array:
 
 
 def _regularity(J: Array) -> Array:
+    """Smallest over largest singular value of the followers' derivatives."""
     sigma = np.linalg.svd(J, compute_uv=False)
     return np.asarray(sigma[:, -1] / sigma[:, 0])
 
@@ -443,16 +451,16 @@ def enclose_positions(mechanism: Mechanism, y: Array) -> Numbers:
         return balls
     for _ in range(math.ceil(math.log2(ctx.dps / 12))):
         value, J = mechanism.closures(balls)
-        balls[:, n:] = middle(balls[:, n:] - solve(J[:, :, n:], value[..., None])[..., 0])
+        balls[:, n:] = midpoints(balls[:, n:] - solve(J[:, :, n:], value[..., None])[..., 0])
     value, J = mechanism.closures(balls)
     unit = np.broadcast_to(np.eye(J.shape[1], dtype=int), (len(y), J.shape[1], J.shape[1]))
-    inverse = middle(solve(J[:, :, n:], unit))
-    shift = apply(inverse, value)
+    inverse = midpoints(solve(J[:, :, n:], unit))
+    shift = rotate_vectors(inverse, value)
     size = max(float(x.abs_upper()) for x in shift.ravel())
     box = np.full(shift.shape, arb(0, 4.0 * max(size, 10.0 ** (5 - ctx.dps))), dtype=object)
     wide = balls.copy()
     wide[:, n:] = balls[:, n:] + box
-    rest = apply(unit - inverse @ mechanism.closures(wide)[1][:, :, n:], box) - shift
+    rest = rotate_vectors(unit - inverse @ mechanism.closures(wide)[1][:, :, n:], box) - shift
     if not all(b.contains_interior(x) for b, x in zip(box.ravel(), rest.ravel(), strict=True)):
         raise UndecidedError(
             "loop_positions_unverified", "'{robot}': the positions of its loops could not be verified", "use {qr}",

@@ -33,7 +33,7 @@ from dynid.identifiability.loop_geometry import (
     cross,
     enclose_positions,
     find_assembly,
-    zeros,
+    zeros_of_kind,
 )
 from dynid.identifiability.relations import Regrouping
 from dynid.identifiability.samples import Question
@@ -103,11 +103,11 @@ def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, se
     question = Question(robot, model, rotor_inertia, tared, ())
     for digits in DIGITS:
         with flint_precision(math.ceil(digits / math.log10(2.0))):
-            writer = _Writer(question, seed)
+            writer = _RegressorWriter(question, seed)
             found = _eliminate_growing(writer)
             if found.gap >= GAP:
                 warnings = writer.warnings + _near_coincidences(writer, found, question.columns)
-                return _result(question, writer, found, digits, warnings)
+                return _result_with_certificate(question, writer, found, digits, warnings)
     raise UndecidedError(
         "rank_undecided", "the base parameters of '{robot}' are not decided with {digits} digits (gap {gap:.0e})",
         "give start and at of an assembly far from dead points, or use {qr}", robot=robot.name, digits=DIGITS[-1],
@@ -115,9 +115,10 @@ def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, se
     )  # fmt: skip
 
 
-def _result(
-    question: Question, writer: _Writer, found: _Echelon, digits: int, warnings: tuple[Message, ...]
+def _result_with_certificate(
+    question: Question, writer: _RegressorWriter, found: _Echelon, digits: int, warnings: tuple[Message, ...]
 ) -> ExactResult:
+    """Regrouping of an echelon form, with the certificate of its bounds."""
     robot, offsets = question.robot, writer.offsets
     kept = tuple(k - offsets for k in found.pivots if k >= offsets)
     matrix = np.zeros((len(kept), len(question.columns)))
@@ -155,7 +156,7 @@ def _check_over_primes(question: Question, kept: tuple[int, ...]) -> tuple[tuple
     ),)  # fmt: skip
 
 
-class _Writer:
+class _RegressorWriter:
     """Rows of a model at positions: entries of the mass matrix, weights, momenta of the base."""
 
     def __init__(self, question: Question, seed: int) -> None:
@@ -195,7 +196,7 @@ class _Writer:
         self.written = np.empty((0, self.offsets + len(self.columns)), dtype=object)
 
     @property
-    def height(self) -> int:
+    def rows_per_position(self) -> int:
         """Rows per position."""
         return len(self.pairs) + len(self.weighed)
 
@@ -204,7 +205,7 @@ class _Writer:
         if self.paths is None:
             y = self.rng.uniform(-3.0, 3.0, (count, len(self.mechanism.C[0])))
         else:
-            y = self.paths.take_positions(count)
+            y = self.paths.random_positions(count)
         self.positions = np.concatenate([self.positions, y])
         new = self.rows(self.mechanism, y)
         self.written = np.concatenate([self.written, new])
@@ -216,9 +217,9 @@ class _Writer:
         G = mechanism.tangent(balls)
         Rs, ts = mechanism.local_poses(balls)
         N, robot, base = len(y), self.robot, self.base
-        out = zeros((N, self.height, self.offsets + len(self.columns)), G)
+        out = zeros_of_kind((N, self.rows_per_position, self.offsets + len(self.columns)), G)
         directions = base + robot.n
-        still = zeros((N, directions, 3), G)
+        still = zeros_of_kind((N, directions, 3), G)
         w, v, g = {-1: still.copy()}, {-1: still.copy()}, {-1: np.broadcast_to(mechanism.gravity, (N, 3))}
         for i in range(base // 2):
             v[-1][:, i, i] = w[-1][:, 3 + i, i] = ball(1)
@@ -288,10 +289,10 @@ class _Echelon:
         return {k: float(x) for k, x in enumerate(row) if not x.contains(0)}
 
 
-def _eliminate_growing(writer: _Writer) -> _Echelon:
+def _eliminate_growing(writer: _RegressorWriter) -> _Echelon:
     """Echelon form of enough rows: positions are added until two of them bring no rank."""
     width = writer.offsets + len(writer.columns)
-    count = 2 + width // (2 * max(writer.height, 1))
+    count = 2 + width // (2 * max(writer.rows_per_position, 1))
     found: _Echelon | None = None
     while True:
         new = writer.rows_at_new_positions(count)
@@ -334,7 +335,7 @@ def _eliminate(A: Numbers) -> _Echelon:
     return found
 
 
-def _near_coincidences(writer: _Writer, found: _Echelon, columns: Sequence[Column]) -> tuple[Message, ...]:
+def _near_coincidences(writer: _RegressorWriter, found: _Echelon, columns: Sequence[Column]) -> tuple[Message, ...]:
     """Warning on parameters that are kept only because the geometry, or the couplings, are not quite special.
 
     A pivot that is small because two lengths are equal but for 1e-9 grows when all lengths are changed by 1e-4; one

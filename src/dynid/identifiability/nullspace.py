@@ -22,18 +22,18 @@ from dynid.identifiability.digits import (
     Matrix,
     Row,
     apply,
-    combine,
+    combine_rows,
     dot,
     many_digits,
     multiply,
     pose,
-    sparse,
+    sparse_row,
     transpose,
 )
 from dynid.identifiability.exact_geometry import O, Vector, read_axis, read_gravity, read_placement
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Option
-from dynid.robot.force_sensor import is_force
+from dynid.robot.force_sensor import is_force_channel
 from dynid.robot.robot import JointKind, Link, Robot
 
 # The exact recursion for the changes of parameters that no measurement sees, link by link.
@@ -121,13 +121,13 @@ def weight_rows(robot: Robot, sight: Sight) -> list[Row]:
     rows: list[Row] = []
     for channel in sight.channels:
         i = CHANNELS.index(channel) % 3
-        if is_force(channel):
-            rows.append(sparse([O] * 9 + [g[i]]))
+        if is_force_channel(channel):
+            rows.append(sparse_row([O] * 9 + [g[i]]))
         else:  # (MS x g)_i
             moment = [O] * 10
             moment[MX + (i + 1) % 3], moment[MX + (i + 2) % 3] = g[(i + 2) % 3], -g[(i + 1) % 3]
-            rows.append(sparse(moment))
-    return [row for _, row in EchelonForm(rows).in_order()]
+            rows.append(sparse_row(moment))
+    return [row for _, row in EchelonForm(rows).rows_in_order()]
 
 
 def parameter_map(R: Matrix, p: Vector) -> tuple[Row, ...]:
@@ -148,7 +148,7 @@ def parameter_map(R: Matrix, p: Vector) -> tuple[Row, ...]:
             _put(row, M, (pp if i == k else O) - p[i] * p[k])
             rows.append(row)
     for i in range(3):
-        rows.append(sparse([O] * 6 + [*R[i], p[i]]))
+        rows.append(sparse_row([O] * 6 + [*R[i], p[i]]))
     rows.append({M: I})
     return tuple(rows)
 
@@ -166,6 +166,7 @@ def _turned_element(R: Matrix, i: int, k: int) -> Row:
 
 
 def _put(row: Row, column: int, value: Decimal) -> None:
+    """Set an entry unless it is zero."""
     if abs(value) >= ZERO:
         row[column] = value
 
@@ -174,9 +175,9 @@ def _root(robot: Robot, sight: Sight) -> _Spaces:
     """V of the base: gravity for torques, the measured directions for reactions; K: the weight's wrench."""
     V: list[Row] = []
     if sight.torques and sight.gravity:
-        V.append(sparse([O, O, O, *read_gravity(robot.gravity)]))
+        V.append(sparse_row([O, O, O, *read_gravity(robot.gravity)]))
     for channel in sight.channels:
-        V.append({(VX if is_force(channel) else WX) + CHANNELS.index(channel) % 3: I})
+        V.append({(VX if is_force_channel(channel) else WX) + CHANNELS.index(channel) % 3: I})
     return _Spaces(_basis(V, 6, _ALL_TWISTS), weight_rows(robot, sight))
 
 
@@ -205,12 +206,13 @@ def _twists(V: list[Row], R: Matrix, p: Vector) -> list[Row]:
         x = [twist.get(k, O) for k in range(6)]
         w, v = x[:3], x[3:]
         swept = [v[i] + w[(i + 1) % 3] * p[(i + 2) % 3] - w[(i + 2) % 3] * p[(i + 1) % 3] for i in range(3)]
-        moved.append(sparse([*apply(Rt, w), *apply(Rt, swept)]))
+        moved.append(sparse_row([*apply(Rt, w), *apply(Rt, swept)]))
     return moved
 
 
 def _rows(K: list[Row], A: Sequence[Row]) -> list[Row]:
-    return _ALL_ROWS if len(K) == 10 else [combine(f, A) for f in K]
+    """Rows K after a change of frame A."""
+    return _ALL_ROWS if len(K) == 10 else [combine_rows(f, A) for f in K]
 
 
 def _step(kind: JointKind, sight: Sight, V: list[Row], K: list[Row]) -> tuple[_Spaces, list[Row]]:
@@ -282,7 +284,7 @@ def _slid_rows(f: Row) -> tuple[Row, ...]:
 
 def _in_link_frame(Z: list[Row], to_axis: Sequence[Row] | None, rotor: bool) -> EchelonForm:
     """Echelon form of [Z 0; e 1] on the link's own parameters; e is the last row where torques are seen."""
-    rows = Z if to_axis is None else [combine(f, to_axis) for f in Z]
+    rows = Z if to_axis is None else [combine_rows(f, to_axis) for f in Z]
     if rotor:
         rows = [*rows[:-1], rows[-1] | {IA: I}]
     return EchelonForm(rows)
@@ -316,7 +318,7 @@ def find_by_nullspace(
         roots = [c for c in conditions if robot.links[c.link].parent < 0]
         if weights and len(roots) == 1:
             for f in weights:
-                roots[0].rows.add(combine(f, roots[0].A))
+                roots[0].rows.add(combine_rows(f, roots[0].A))
             weights = []
         if not left_out and not weights and all(link.parent < k for k, link in enumerate(robot.links)):
             rows = _regroup_link_by_link(robot, conditions, columns)
@@ -326,6 +328,7 @@ def find_by_nullspace(
 
 
 def _sight(robot: Robot, model: str, channels: tuple[str, ...] | None) -> Sight:
+    """What a model measures; refused where the method does not apply."""
     if robot.couplings or robot.closures:
         raise ModelError(
             "closed_loops_or_couplings", "'{robot}' has couplings or closed loops, to which the method nullspace does "
@@ -368,8 +371,8 @@ def _regroup_link_by_link(robot: Robot, conditions: tuple[Conditions, ...], colu
         for flow in inflow.pop(c.link):
             for i, row in flow.items():
                 _accumulate(composite[i], row)
-        for pivot, g in c.rows.in_order():
-            kept[place[pivot]] = combine(g, composite)
+        for pivot, g in c.rows.rows_in_order():
+            kept[place[pivot]] = combine_rows(g, composite)
         parent = robot.links[c.link].parent
         if parent >= 0:
             inflow[parent].append(_flow(c, composite))
@@ -384,7 +387,7 @@ def _flow(c: Conditions, composite: dict[int, Row]) -> dict[int, Row]:
         for k, x in a.items():
             for m, y in _hand_on(c.rows, k).items():
                 T[i][m] = T[i].get(m, O) + x * y
-    return {i: combine(t, rest) for i, t in T.items() if t}
+    return {i: combine_rows(t, rest) for i, t in T.items() if t}
 
 
 def _hand_on(G: EchelonForm, k: int) -> Row:
@@ -414,7 +417,7 @@ def _regroup_at_once(
             total.update((place[i], x) for i, x in f.items() if place[i] not in left_out)
         f = {i: x for i, x in f.items() if i != IA}
         for child in children[link]:
-            spread(combine(f, child.A), child.link, total)
+            spread(combine_rows(f, child.A), child.link, total)
         return total
 
     for c in reversed(conditions):
@@ -434,11 +437,13 @@ def _places(columns: ColumnSet, link: int) -> dict[int, int]:
 
 
 def _accumulate(total: Row, row: Row) -> None:
+    """Add a row to a total, in place."""
     for k, x in row.items():
         total[k] = total.get(k, Decimal(0)) + x
 
 
 def _regrouping(rows: dict[int, Row], size: int) -> Regrouping:
+    """Regrouping matrix of rows by kept column."""
     kept = tuple(sorted(rows))
     matrix = np.zeros((len(kept), size))
     for i, pivot in enumerate(kept):

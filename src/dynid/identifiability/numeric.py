@@ -109,7 +109,7 @@ def find_by_qr(
     R1, R2 = split.unit[:, found.accepted], split.unit[:, ~found.accepted]
     Q, R = np.linalg.qr(R1)
     beta = scipy.linalg.solve_triangular(R, Q.T @ R2) if R2.shape[1] else np.zeros((R1.shape[1], 0))
-    return _result(split, found, found.accepted, beta)
+    return _result_of_columns(split, found, found.accepted, beta)
 
 
 def find_by_svd(
@@ -129,11 +129,11 @@ def find_by_svd(
     accepted = ~kept_of_null  # kept_of_null: the last regular rows of V2
     V21, V22 = V2[accepted], V2[kept_of_null]
     beta = -np.linalg.solve(V22.T, V21.T).T if len(V22) else np.zeros((int(accepted.sum()), 0))
-    return _result(split, _accept_columns(split.unit, split.noise), accepted, beta)
+    return _result_of_columns(split, _accept_columns(split.unit, split.noise), accepted, beta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Split:
+class _ScaledColumns:
     """Columns with an effect, scaled to unit norm and reduced to their triangular factor.
 
     noise: of the unit columns; faint: those whose effect may be rounding.
@@ -149,7 +149,8 @@ class _Split:
     faint: tuple[int, ...]
 
 
-def _split_columns(W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | None) -> _Split:
+def _split_columns(W: Array, left_out: tuple[int, ...], offsets: int, noise: Array | None) -> _ScaledColumns:
+    """Project offsets out, drop columns without effect and scale the others."""
     total = W.shape[1] - offsets
     if offsets:
         Q, _ = np.linalg.qr(W[:, total:])
@@ -167,7 +168,7 @@ def _split_columns(W: Array, left_out: tuple[int, ...], offsets: int, noise: Arr
     raw, norm = W[:, columns], norm[list(columns)]
     unit = np.asarray(np.linalg.qr(raw / norm, mode="r"))
     no_effect = tuple(k for k in range(total) if silent[k] and k not in left_out)
-    return _Split(
+    return _ScaledColumns(
         total, columns, no_effect, norm, unit, len(raw), None if noise is None else noise[list(columns)],
         tuple(int(k) for k in np.flatnonzero(faint) if k not in left_out),
     )  # fmt: skip
@@ -210,7 +211,10 @@ def _accept_columns(A: Array, noise: Array | None, tolerance: float = TOLERANCE)
     return _AcceptedColumns(accepted, residual, level)
 
 
-def _result(split: _Split, found: _AcceptedColumns, accepted: NDArray[np.bool_], beta: Array) -> NumericResult:
+def _result_of_columns(
+    split: _ScaledColumns, found: _AcceptedColumns, accepted: NDArray[np.bool_], beta: Array
+) -> NumericResult:
+    """Regrouping of the accepted columns; beta gives the others in terms of them."""
     columns = np.array(split.columns, dtype=np.int64)
     kept, others = columns[accepted], columns[~accepted]
     matrix = np.zeros((len(kept), split.total))

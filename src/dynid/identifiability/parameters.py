@@ -114,7 +114,7 @@ class BaseParameters:
         from dynid.identifiability.relations import coefficients_of
 
         if self.robot.symbols and rules_apply(self.question):
-            symbolic = _symbolic(self.question, self.regrouping)
+            symbolic = _symbolic_coefficients(self.question, self.regrouping)
             if symbolic is not None:
                 return symbolic
         return coefficients_of(self.regrouping)
@@ -143,7 +143,7 @@ def rules_apply(question: Question) -> bool:
     )
 
 
-def _symbolic(question: Question, found: Regrouping) -> Coefficients | None:
+def _symbolic_coefficients(question: Question, found: Regrouping) -> Coefficients | None:
     """Coefficients with the table's symbols: the rules' relations of the open tree, combined as the loops ask.
 
     None where the rules disagree with what was found.

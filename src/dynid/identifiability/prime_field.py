@@ -48,12 +48,12 @@ class Field:
         unit = Fraction(math.gcd(*(int(x * denominator) for x in values)) or 1, denominator)
         return Field(p, chance, _root_of_unity(p, chance), chance.randrange(2, p), unit)
 
-    def circle(self, angle: Angle, factor: Fraction) -> int:
+    def circle_point(self, angle: Angle, factor: Fraction) -> int:
         """Point of the circle at factor * angle."""
         if angle.millidegrees is not None:
             steps = angle.millidegrees * factor
             if steps.denominator > 1:
-                return self.circle(read_angle(float(steps) * math.pi / (FULL_TURN / 2)), Fraction(1))
+                return self.circle_point(read_angle(float(steps) * math.pi / (FULL_TURN / 2)), Fraction(1))
             return pow(self.root, int(steps), self.p)
         steps = Fraction(angle.radians) * factor / self.unit
         if steps.denominator > 1:
@@ -63,12 +63,12 @@ class Field:
             )  # fmt: skip
         return pow(self.generic, int(steps), self.p)
 
-    def number(self, value: Fraction | Decimal) -> int:
+    def element_of(self, value: Fraction | Decimal) -> int:
         """A rational number as an element."""
         exact = Fraction(value)
         return exact.numerator * pow(exact.denominator, -1, self.p) % self.p
 
-    def random(self, *shape: int) -> Numbers:
+    def random_elements(self, *shape: int) -> Numbers:
         """Random nonzero elements."""
         values = [self.chance.randrange(1, self.p) for _ in range(math.prod(shape))]
         return np.array(values, dtype=object).reshape(shape)
@@ -80,7 +80,7 @@ class Field:
         inverse = np.array([pow(int(x), -1, p) for x in z], dtype=object)
         return (z + inverse) * half % p, (z - inverse) * half % p * pow(i, -1, p) % p
 
-    def turn(self, axis: int, z: Numbers) -> Numbers:
+    def rotations_about(self, axis: int, z: Numbers) -> Numbers:
         """Rotations (N, 3, 3) about x, y or z."""
         c, s = self.cos_sin(z)
         R = np.zeros((len(z), 3, 3), dtype=object)
@@ -95,10 +95,10 @@ class Field:
         R, t = np.array(np.eye(3, dtype=int), dtype=object), np.zeros(3, dtype=object)
         for motion in motions:
             if isinstance(motion, Turn):
-                z = np.array([self.circle(motion.angle, Fraction(1))], dtype=object)
-                R = R @ self.turn(motion.axis, z)[0] % self.p
+                z = np.array([self.circle_point(motion.angle, Fraction(1))], dtype=object)
+                R = R @ self.rotations_about(motion.axis, z)[0] % self.p
             else:
-                t = (t + R @ np.array([self.number(x) for x in motion.by], dtype=object)) % self.p
+                t = (t + R @ np.array([self.element_of(x) for x in motion.by], dtype=object)) % self.p
         return R, t
 
 

@@ -65,15 +65,15 @@ class _Notation:
         if pair := PAIR.fullmatch(name):
             return rf"\{pair[1]} {self.symbol(pair[2])}"
         match = re.fullmatch(r"([A-Za-z]+)_?(\w+)", name)
-        return f"{match[1]}_{{{_escaped(match[2])}}}" if match else _escaped(name)
+        return f"{match[1]}_{{{_escape_latex(match[2])}}}" if match else _escape_latex(name)
 
     def parameter(self, name: Parameter, mark: str = "") -> str:
         """Parameter: ZZ1, with a mark ZZR1; ZZ:arm, ZZR:arm."""
         if not self.latex:
             return name.symbol + mark + name.label
         label = name.label.removeprefix(":").removeprefix("_")
-        label = label if label.isdigit() or not label else rf"\mathrm{{{_escaped(label)}}}"
-        return rf"\mathit{{{_escaped(name.symbol)}{mark}}}" + (f"_{{{label}}}" if label else "")
+        label = label if label.isdigit() or not label else rf"\mathrm{{{_escape_latex(label)}}}"
+        return rf"\mathit{{{_escape_latex(name.symbol)}{mark}}}" + (f"_{{{label}}}" if label else "")
 
     def power(self, name: str, n: int) -> str:
         """Return name^n."""
@@ -99,7 +99,7 @@ def _has_no_finite_decimal(denominator: int) -> bool:
     return denominator != 1
 
 
-def _escaped(name: str) -> str:
+def _escape_latex(name: str) -> str:
     return re.sub(r"([_%&#$])", r"\\\1", name)
 
 
@@ -184,5 +184,6 @@ def relations_latex(kept: Sequence[int], coefficients: Coefficients, names: Sequ
 def _all_relations(
     kept: Sequence[int], coefficients: Coefficients, names: Sequence[Parameter], notation: _Notation
 ) -> tuple[str, ...]:
+    """Relations of the kept parameters that absorb others, in a notation."""
     absorbing = [k for k in kept if any(c != k for c in coefficients.get(k, {}))]
     return tuple(_relation(k, coefficients[k], names, notation) for k in absorbing)

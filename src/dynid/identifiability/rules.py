@@ -199,6 +199,7 @@ def _own_frames(robot: Robot, table: Robot) -> dict[int, Transform]:
 
 
 def _without(row: Row, gone: set[int]) -> Row:
+    """Row without the columns that are gone."""
     return {column: x for column, x in row.items() if column not in gone} if gone else row
 
 

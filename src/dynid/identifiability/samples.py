@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.optimize
 
-from dynid.dynamics.energy import rows_adjoint, write_rows
+from dynid.dynamics.energy import power_or_energy_adjoint, power_or_energy_rows
 from dynid.dynamics.friction import friction_columns, friction_rows
 from dynid.dynamics.kernels.closing import REACHED, SINGULAR
 from dynid.dynamics.kernels.loops import loop_map
@@ -167,7 +167,7 @@ class RandomRows:
 
 def draw_rows(question: Question, rows: int, seed: int) -> RandomRows:
     """At least `rows` random rows."""
-    channels = _channels(question)
+    channels = _rows_per_sample(question)
     samples = -(-rows // channels) + (1 if question.model == "energy" else 0)
     motion = random_samples(question.robot, max(samples, 2), seed)
     W = model_matrix(question, motion)
@@ -182,7 +182,8 @@ def independent_draws(question: Question, rows: int, seed: int) -> list[RandomRo
     return [draw_rows(question, rows, s) for s in seeds]
 
 
-def _channels(question: Question) -> int:
+def _rows_per_sample(question: Question) -> int:
+    """Rows per sample of the model in question."""
     if question.model == "reaction":
         return len(Reaction().channels(question.robot))
     if question.model in ("energy", "power"):
@@ -224,12 +225,12 @@ def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, f
         raise ModelError(
             "scaling_not_applicable", "scaling is for the energy, torque and static models of robots on a fixed base",
         )  # fmt: skip
-    model = _Rows(question)
+    model = _ModelRows(question)
     channels = len(model(random_samples(question.robot, 2, seed))[0])
     samples = -(-rows // channels)
     starts = random_samples(question.robot, samples * _STARTS, seed)
     mask = model.mask(random_samples(question.robot, 50, seed + 1))
-    best = _optimise(model, mask, starts, weights)
+    best = _optimise_scaling(model, mask, starts, weights)
     W = model(best)
     chosen = _choose_best_scaled(W, mask, samples)
     random_rows = model(starts)[:samples]
@@ -244,7 +245,7 @@ def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, f
     )
 
 
-class _Rows:
+class _ModelRows:
     """Rows of a model (N, channels, columns) and their adjoint, energy as functions instead of differences."""
 
     def __init__(self, question: Question) -> None:
@@ -255,15 +256,16 @@ class _Rows:
     def __call__(self, motion: Motion, gap: float = 0.0) -> Array:
         stage = self.stage.with_gap(gap)
         if self.question.model == "energy":
-            return write_rows(stage.scene(motion), ENERGY)[:, None, :]
+            return power_or_energy_rows(stage.scene(motion), ENERGY)[:, None, :]
         model = find_model(self.question.model)
         return model.rows(stage.scene(model.observed_motion(motion)))
 
     def adjoint(self, motion: Motion, weights: Array) -> tuple[Array, Array, Array]:
+        """Gradient of sum(weights * rows) by q, v, a."""
         q = self.question
         if q.model == "energy":
             scene = self.stage.scene(motion)
-            return gradient_by_active(scene, rows_adjoint(scene, ENERGY, weights[:, 0]))
+            return gradient_by_active(scene, power_or_energy_adjoint(scene, ENERGY, weights[:, 0]))
         flat = weights.reshape(-1, weights.shape[2])
         return regressor_adjoint(q.robot, motion, flat, model=q.model, rotor_inertia=q.rotor_inertia)
 
@@ -276,20 +278,21 @@ class _Rows:
         return np.asarray(mask)
 
 
-def _optimise(model: _Rows, mask: Array, start: Motion, weights: tuple[float, float]) -> Motion:
+def _optimise_scaling(model: _ModelRows, mask: Array, start: Motion, weights: tuple[float, float]) -> Motion:
     """All rows at once: they are independent, so the sum of their criteria has a separable gradient."""
     shape = start.q.shape
     uses_a = model.question.model != "energy"
     x = np.stack([start.q, start.v, start.a])
 
     def objective(flat: Array, p: float) -> tuple[float, Array]:
+        """Criterion and its slope at samples (q, v, a), one after the other."""
         q, v, a = flat.reshape(3, *shape)
         motion = Motion(start.t, q, v, a)
         try:
             W = model(motion)
         except LoopError:
             return WALL, np.zeros_like(flat)
-        value, slope = _criterion(W, mask, weights, p)
+        value, slope = _scaling_criterion(W, mask, weights, p)
         gradient = np.stack(model.adjoint(motion, slope))
         if not uses_a:
             gradient[2] = 0.0
@@ -312,7 +315,7 @@ def _joint_bounds(question: Question, samples: int) -> scipy.optimize.Bounds:
     return scipy.optimize.Bounds(np.stack(low).ravel(), np.stack(high).ravel())
 
 
-def _criterion(W: Array, mask: Array, weights: tuple[float, float], p: float) -> tuple[float, Array]:
+def _scaling_criterion(W: Array, mask: Array, weights: tuple[float, float], p: float) -> tuple[float, Array]:
     """Sum over samples of log(l1 |W|_F + l2 S_p), and its slope by W."""
     l1, l2 = weights
     A = np.where(mask, np.maximum(np.abs(W), 1e-12), 1.0)

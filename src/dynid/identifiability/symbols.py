@@ -107,27 +107,28 @@ class Ring:
             return self.constant(Fraction(repr(expression.value)))
         if expression.text in self.generators:
             return self.generator(expression.text)
-        return self._walk(parse_expression(expression.text))
+        return self._form_of_node(parse_expression(expression.text))
 
     def cos_sin(self, angle: Expression) -> tuple[Form, Form]:
         """Forms of the cosine and sine of an angle that is no multiple of 90 degrees."""
-        text, sign = signed_text(angle)
+        text, sign = split_leading_minus(angle)
         c, s = self.generator(f"cos({text})"), self.generator(f"sin({text})")
         return c, s if sign > 0 else -s
 
-    def _walk(self, node: ast.expr) -> Form:
+    def _form_of_node(self, node: ast.expr) -> Form:
+        """Form of a syntax tree."""
         match node:
             case ast.Constant(value=int() | float() as value):
                 return self.constant(Fraction(repr(value)))
             case ast.Name(id=name):
                 return self.generator(name)
             case ast.UnaryOp(op=op, operand=operand):
-                form = self._walk(operand)
+                form = self._form_of_node(operand)
                 return -form if isinstance(op, ast.USub) else form
             case ast.BinOp(left=left, op=ast.Pow(), right=right):
-                return self._power(self._walk(left), _integer_value(right) or 0)
+                return self._form_of_power(self._form_of_node(left), _integer_value(right) or 0)
             case ast.BinOp(left=left, op=op, right=right):
-                x, y = self._walk(left), self._walk(right)
+                x, y = self._form_of_node(left), self._form_of_node(right)
                 match op:
                     case ast.Add():
                         return x + y
@@ -139,14 +140,15 @@ class Ring:
                         return x / y
         raise TypeError(type(node).__name__)
 
-    def _power(self, base: Form, power: int) -> Form:
+    def _form_of_power(self, base: Form, power: int) -> Form:
+        """Form of a whole power, negative ones too."""
         result = self.constant(1)
         for _ in range(abs(power)):
             result = result * base
         return result if power >= 0 else self.constant(1) / result
 
 
-def signed_text(angle: Expression) -> tuple[str, int]:
+def split_leading_minus(angle: Expression) -> tuple[str, int]:
     """Text of an angle without a leading minus, and its sign: cos(-A) is cos(A)."""
     text = angle.text if angle.text is not None else f"{angle.value:.12g}"
     match parse_expression(text):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.logs.log import Samples
 from dynid.logs.segments import Window
 from dynid.robot.motion import Motion
@@ -103,7 +103,7 @@ class Lowpass:
                 start = first * step
                 np.matmul(toeplitz[:some, :width], x[start : start + width], out=out[first : first + some])
 
-        share_samples(count, filter_range)
+        run_on_sample_ranges(count, filter_range)
         return out
 
 

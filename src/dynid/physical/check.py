@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
-from dynid.identifiability.base_parameters import remembered_base_parameters
+from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.identifiability.parameters import BaseParameters
 from dynid.messages import Message
 from dynid.physical.cone import UNIT, link_basis
@@ -76,7 +76,7 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
     """Check a URDF, an MJCF, a table or a bundled robot."""
     robot = load_robot(source)
     bodies = stated_bodies(str(source), robot)
-    base = remembered_base_parameters(robot, model="torque", rotor_inertia=True)
+    base = cached_base_parameters(robot, model="torque", rotor_inertia=True)
     faults: list[Fault] = []
     for body in bodies:
         faults += [

@@ -16,8 +16,8 @@ from dynid.physical.file_bodies import carried_links, numbers_of
 from dynid.physical.prior import is_massless, refuse_other_robot
 from dynid.robot.inertia import SYMBOLS, pseudo_inertia
 from dynid.robot.io.meshes import LEVELS, MeshFolders
-from dynid.robot.io.urdf import pose_of
-from dynid.robot.io.xml import place_of
+from dynid.robot.io.urdf import pose_from_origin
+from dynid.robot.io.xml import file_and_line_of
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -220,11 +220,11 @@ def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipso
                 missing.add(carrier)
                 continue
             try:
-                placed = T @ pose_of(shape)
+                placed = T @ pose_from_origin(shape)
             except ValueError as error:
                 raise RobotFileError(
                     str(path), "values_not_numeric", "{place}link '{link}', {tag}: {reason}",
-                    place=place_of(shape), link=name, tag=shape.tag, reason=error,
+                    place=file_and_line_of(shape), link=name, tag=shape.tag, reason=error,
                 ) from error  # fmt: skip
             points.setdefault(carrier, []).append(own @ placed.rotation.T + placed.translation)
     whole = {k: np.concatenate(some) for k, some in points.items() if k not in missing}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dynid.errors import RobotFileError
 from dynid.physical.prior import is_massless
-from dynid.robot.io.mjcf_expansion import plain_pose, stated_inertia
-from dynid.robot.io.urdf import link_inertia, pose_of
-from dynid.robot.io.xml import numbers, read_xml
+from dynid.robot.io.mjcf_expansion import pose_by_quaternion, stated_inertia
+from dynid.robot.io.urdf import link_inertia, pose_from_origin
+from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
 
@@ -74,8 +74,8 @@ def written_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
 
 def _collect_bodies(body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]) -> None:
     name = body.get("name", "")
-    pose = _require_plain(plain_pose(body))
-    if any(any(numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
+    pose = _require_plain(pose_by_quaternion(body))
+    if any(any(read_numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
         raise _NotPlainError  # the link's frame is then the joint's
     carrier, T = (moving[name], Transform.identity()) if name in moving else (carrier, T @ pose)
     inertia = stated_inertia(body)
@@ -119,7 +119,7 @@ def carried_links(path: Path, robot: Robot) -> list[tuple[Element, int, Transfor
     for element in root.findall("link"):
         T, place = Transform.identity(), element.get("name", "")
         while place not in moving and place in above:
-            T = pose_of(above[place]) @ T
+            T = pose_from_origin(above[place]) @ T
             place = _linked_name(above[place], "parent")
         found.append((element, moving.get(place, -1), T))
     return found
@@ -135,7 +135,7 @@ def numbers_of(
 ) -> tuple[float, ...]:
     """Finite numbers of an attribute; RobotFileError names the link."""
     try:
-        return numbers(element, key, default)
+        return read_numbers(element, key, default)
     except ValueError as error:
         raise RobotFileError(
             str(path), "values_not_numeric", "link '{link}': {reason}", link=name, reason=error,

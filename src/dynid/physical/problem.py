@@ -13,7 +13,7 @@ from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.estimation.regression.structure import structural_columns
 from dynid.estimation.regression.unknowns import Unknowns
-from dynid.identifiability.base_parameters import remembered_base_parameters
+from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.constraints import Demands, LinearRows, rows_of
 from dynid.physical.prior import Prior, is_massless
@@ -295,7 +295,7 @@ def _refuse_unphysical_zeros(result: Identification) -> None:
     if not declared:
         return
     without = replace(robot, links=tuple(replace(link, zero=frozenset()) for link in robot.links))
-    base = remembered_base_parameters(without, model="torque", rotor_inertia=True)
+    base = cached_base_parameters(without, model="torque", rotor_inertia=True)
     shown = [name for name in declared if name not in base.no_effect]
     if shown:
         raise PhysicalError(

@@ -52,6 +52,7 @@ def parse_expression(text: str) -> ast.expr:
 
 
 def _check_node(text: str, node: ast.AST) -> None:
+    """Raise ExpressionError for anything but numbers, names, signs and the allowed operators."""
     match node:
         case ast.Constant(value=value) if type(value) in (int, float):
             return
@@ -69,7 +70,7 @@ def symbols_of(tree: ast.expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)))
 
 
-def evaluate(text: str, symbols: Mapping[str, float]) -> float:
+def evaluate_expression(text: str, symbols: Mapping[str, float]) -> float:
     """Value of an expression, with the symbols' values given."""
     tree = parse_expression(text)
     unknown = [name for name in symbols_of(tree) if name not in symbols]
@@ -88,6 +89,7 @@ def evaluate(text: str, symbols: Mapping[str, float]) -> float:
 
 
 def _evaluate_node(node: ast.expr, symbols: Mapping[str, float]) -> float:
+    """Value of a checked syntax tree."""
     match node:
         case ast.Constant(value=int() | float() as value):
             return float(value)

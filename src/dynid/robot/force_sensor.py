@@ -118,6 +118,7 @@ class ForceSensor:
             raise DynidError("rotor_named_twice", "the force sensor names the rotor of a joint twice")
 
     def _check_per_channel(self) -> None:
+        """Offsets, noise and sensitivities have a number per channel."""
         for name, lowest in (("offset", -np.inf), ("noise", 1e-300), ("sensitivity_sigma", 0.0)):
             given = getattr(self, name)
             if given is None:
@@ -148,7 +149,7 @@ class ForceSensor:
     @property
     def offset_parameters(self) -> tuple[Parameter, ...]:
         """The unknown constant of every channel."""
-        units = ("N" if is_force(name) else "N m" for name in self.channels)
+        units = ("N" if is_force_channel(name) else "N m" for name in self.channels)
         names = ((f"O{name}", unit) for name, unit in zip(self.channels, units, strict=True))
         return tuple(Parameter(name, symbol=name, kind="offset", unit=unit) for name, unit in names)
 
@@ -181,7 +182,7 @@ class ForceSensor:
         return np.asarray(weight if self.offset is None else weight + self.offset)
 
 
-def is_force(channel: str) -> bool:
+def is_force_channel(channel: str) -> bool:
     """Whether a channel is a force; the others are moments."""
     return CHANNELS.index(channel) < 3
 
@@ -204,6 +205,7 @@ def checked_channels(channels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _check_numbers(values: object, count: int, name: str) -> Array:
+    """So many finite numbers as an array, or an error with their name."""
     try:
         numbers = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):

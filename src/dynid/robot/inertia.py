@@ -37,6 +37,7 @@ def inertia_matrix(x: Array) -> Array:
 
 
 def _six_elements(J: Array) -> Array:
+    """XX XY XZ YY YZ ZZ of an inertia matrix."""
     return np.array([J[0, 0], J[0, 1], J[0, 2], J[1, 1], J[1, 2], J[2, 2]])
 
 

@@ -87,10 +87,11 @@ class JointColumn:
         return np.asarray(CubicSpline(self.positions, np.asarray(self.torque))(x))
 
 
-def _with_function(data: Data) -> Data:
+def _restore_column(data: Data) -> Data:
     """Data of a column; where it was a function, using it is an error that says so."""
 
-    def missing(q: object, v: object) -> object:
+    def refuse_missing_function(q: object, v: object) -> object:
+        """Stand in for a function that was not stored."""
         raise DynidError(
             "column_function_not_stored", "column '{data}' was a Python function, which no file holds",
             "pass it again with columns=[...]", data=data['name'],
@@ -98,7 +99,7 @@ def _with_function(data: Data) -> Data:
 
     positions, torque = data.pop("positions", None), data.pop("torque", None)
     is_table = positions is not None and torque is not None
-    return data | ({"positions": positions, "torque": torque} if is_table else {"function": missing})
+    return data | ({"positions": positions, "torque": torque} if is_table else {"function": refuse_missing_function})
 
 
-StoredColumn = Annotated[JointColumn, Form(drop=("function",), read=_with_function)]
+StoredColumn = Annotated[JointColumn, Form(drop=("function",), read=_restore_column)]

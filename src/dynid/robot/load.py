@@ -46,6 +46,7 @@ def load_robot(
 
 
 def _find_and_load(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+    """Load an existing file or a bundled robot of this name."""
     if not path.is_file():
         if source not in bundled_robots():
             if path.is_dir():
@@ -64,6 +65,7 @@ def _find_and_load(path: Path, source: str, floating_base: bool, lock: Mapping[s
 
 
 def _load_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+    """Load a file by its suffix."""
     match path.suffix.lower():
         case ".toml":
             return _load_table(path, floating_base, lock, snap)
@@ -84,6 +86,7 @@ def _load_file(path: Path, source: str, floating_base: bool, lock: Mapping[str, 
 
 
 def _load_table(path: Path, floating_base: bool, lock: Mapping[str, float], snap: bool) -> Robot:
+    """Load a TOML table, its joints locked and its base freed as asked."""
     from dynid.robot.io.toml_table import read_table
 
     robot = lock_joints(read_table(path, snap=snap), lock)
@@ -91,6 +94,7 @@ def _load_table(path: Path, floating_base: bool, lock: Mapping[str, float], snap
 
 
 def _with_floating_base(robot: Robot) -> Robot:
+    """The robot with a free link of unknown inertia as its base."""
     base = Link(
         name="0",
         joint="base",

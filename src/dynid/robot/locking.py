@@ -85,6 +85,7 @@ def _reduce_couplings(couplings: tuple[Coupling, ...], held: dict[str, float]) -
 
 
 def _check_closure(robot: Robot, closure: Closure, held: Mapping[str, float]) -> Closure:
+    """The closure without locked joints; refused where its own passive joint is locked."""
     both = [name for name in closure.passive if name in held]
     if both:
         raise DynidError(
@@ -98,6 +99,7 @@ def _check_closure(robot: Robot, closure: Closure, held: Mapping[str, float]) ->
 
 
 def _lock_link(link: Link, position: float) -> Link:
+    """The link, fixed at a position of its joint."""
     if link.kind == "revolute":
         motion = Transform(rotation_about(link.axis, position), np.zeros(3))
     else:
@@ -110,6 +112,7 @@ def _lock_link(link: Link, position: float) -> Link:
 
 
 def _add_position(value: Expression, position: float) -> Expression:
+    """Expression plus a number, in the expression's unit."""
     if value.text is None:
         return Expression(value.value + position)
     shown = math.degrees(position) if value.degrees else position

@@ -53,11 +53,12 @@ def to_mdh(robot: Robot) -> Robot:
         if link.kind == "floating":
             T_link_mdh[k] = Transform.identity()
             continue
-        rows[k], T_link_mdh[k] = _place_frame(robot, k, T_link_mdh)
+        rows[k], T_link_mdh[k] = _find_mdh_frame(robot, k, T_link_mdh)
     links = tuple(
-        link if k not in rows else _with_row(robot, k, rows[k], T_link_mdh[k]) for k, link in enumerate(robot.links)
+        link if k not in rows else _link_in_mdh_frame(robot, k, rows[k], T_link_mdh[k])
+        for k, link in enumerate(robot.links)
     )
-    closures = tuple(_move_closure(robot, c, T_link_mdh) for c in robot.closures)
+    closures = tuple(_closure_in_mdh_frames(robot, c, T_link_mdh) for c in robot.closures)
     return replace(
         robot, links=links, closures=closures, notes=(*robot.notes, *_describe_turned_axes(robot, T_link_mdh)),
         sensor=_turn_rotor_axes(robot, T_link_mdh),
@@ -88,7 +89,7 @@ def _describe_turned_axes(robot: Robot, T_link_mdh: dict[int, Transform]) -> lis
     return notes
 
 
-def _with_row(robot: Robot, k: int, row: MdhRow, T_link_mdh: Transform) -> Link:
+def _link_in_mdh_frame(robot: Robot, k: int, row: MdhRow, T_link_mdh: Transform) -> Link:
     """Return link k in its new frame; known zeros survive where they are zeros there too."""
     link = robot.links[k]
     A = change_of_frame(T_link_mdh.inverse())
@@ -117,7 +118,8 @@ def transform_known_zeros(A: Array, zero: frozenset[str]) -> tuple[frozenset[str
     return frozenset(still | (zero & {"Ia"})), len(still) == len(zero - {"Ia"})
 
 
-def _move_closure(robot: Robot, closure: Closure, T_link_mdh: dict[int, Transform]) -> Closure:
+def _closure_in_mdh_frames(robot: Robot, closure: Closure, T_link_mdh: dict[int, Transform]) -> Closure:
+    """The closure with its points in the new link frames."""
     index = {link.joint: k for k, link in enumerate(robot.links)}
     points = []
     for joint, point in zip(closure.links, closure.points, strict=True):
@@ -134,7 +136,7 @@ class _Axis:
     direction: Array
 
 
-def _place_frame(robot: Robot, k: int, T_link_mdh: dict[int, Transform]) -> tuple[MdhRow, Transform]:
+def _find_mdh_frame(robot: Robot, k: int, T_link_mdh: dict[int, Transform]) -> tuple[MdhRow, Transform]:
     """Row of link k and the pose of its MDH frame in its old link frame."""
     link = robot.links[k]
     T_parent_link = T_link_mdh[link.parent].inverse() @ link.placement
@@ -199,6 +201,7 @@ def _normal_to_child(axis: _Axis, target: _Axis, foot: Array, x: Array) -> tuple
 
 
 def _clean_angle(angle: float) -> float:
+    """Angle without what rounding left beside a multiple of 90 degrees."""
     quarter = round(angle / (math.pi / 2))
     exact = quarter * (math.pi / 2)
     angle = exact if abs(angle - exact) <= _ROUNDING else angle
@@ -206,6 +209,7 @@ def _clean_angle(angle: float) -> float:
 
 
 def _clean_length(length: float) -> float:
+    """Length without what rounding left beside twelve decimals."""
     nearest = round(length, 12)
     return nearest if abs(length - nearest) <= 4e-15 * max(1.0, abs(length)) else length
 
@@ -218,7 +222,7 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Snapped:
+class SnappedAngle:
     """An angle that was taken for a multiple of 90 degrees: where, by how much (rad), and the note on it alone."""
 
     where: str
@@ -226,7 +230,7 @@ class Snapped:
     note: Message
 
 
-def describe_snapped(snapped: Sequence[Snapped]) -> list[Message]:
+def describe_snapped_angles(snapped: Sequence[SnappedAngle]) -> list[Message]:
     """Return a note on each, or one on all where they are many."""
     if len(snapped) <= _ONE_BY_ONE:
         return [one.note for one in snapped]

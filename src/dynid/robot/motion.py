@@ -54,9 +54,10 @@ class Motion:
                 "time_not_increasing", "time does not increase at sample {sample}: {before:.9g} s, then {time:.9g} s",
                 sample=k, before=self.t[k - 1], time=self.t[k],
             )  # fmt: skip
-        self._check_base()
+        self._check_base_motion()
 
-    def _check_base(self) -> None:
+    def _check_base_motion(self) -> None:
+        """Pose, velocity and acceleration of the base come together and fit the samples."""
         base = {"base_pose": 7, "base_velocity": 6, "base_acceleration": 6}
         missing = [name for name in base if getattr(self, name) is None]
         if len(missing) == 3:
@@ -93,6 +94,7 @@ class Motion:
 
 
 def _checked_array(name: str, value: object) -> Array:
+    """Array of finite numbers, or MotionError with its name."""
     try:
         array = np.ascontiguousarray(value, dtype=np.float64)
     except (TypeError, ValueError) as error:

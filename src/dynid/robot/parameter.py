@@ -69,10 +69,11 @@ class Parameter(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel between processes and into copies as it is."""
-        return _create_parameter, (str(self.of_all_logs), self._fields, self.log)
+        return _create_parameter, (str(self.of_all_logs), self._identifying_fields, self.log)
 
     @property
-    def _fields(self) -> dict[str, Any]:
+    def _identifying_fields(self) -> dict[str, Any]:
+        """What a parameter names, without its log."""
         return {key: getattr(self, key) for key in ("symbol", "kind", "unit", "link", "joint")}
 
     @property
@@ -88,14 +89,15 @@ class Parameter(str):
     @property
     def of_all_logs(self) -> Parameter:
         """The parameter without its log."""
-        return self if self.log is None else Parameter(self[: -len(f"@{self.log}")], **self._fields)
+        return self if self.log is None else Parameter(self[: -len(f"@{self.log}")], **self._identifying_fields)
 
     def of_log(self, log: int) -> Parameter:
         """Return the one of a log, counted from 1."""
-        return Parameter(str(self.of_all_logs), **self._fields, log=log)
+        return Parameter(str(self.of_all_logs), **self._identifying_fields, log=log)
 
 
 def _create_parameter(name: str, facts: dict[str, Any], log: int | None) -> Parameter:
+    """Make a parameter again from what `__reduce__` stored."""
     return Parameter(name, **facts, log=log)
 
 

@@ -194,9 +194,9 @@ class Robot:
                 "unknown_joint", "the force sensor names the rotor of joint '{joint}'", "joints are {joints}",
                 joint=strangers[0], joints=list(self.joint_names),
             )  # fmt: skip
-        self._take_rotors()
+        self._set_nominal_rotor_inertias()
 
-    def _take_rotors(self) -> None:
+    def _set_nominal_rotor_inertias(self) -> None:
         """Make Ia of declared rotors nominal, so that torques and forces on the base speak of the same J."""
         links, warnings, place = (
             list(self.links),
@@ -243,6 +243,7 @@ class Robot:
 
     @cached_property
     def _in_mdh_frames(self) -> Robot:
+        """The robot in modified Denavit-Hartenberg frames, found once."""
         from dynid.robot.mdh import to_mdh
 
         return to_mdh(self)

@@ -66,19 +66,19 @@ def write_text(path: Path, text: str) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write beside, then rename: never a half-written file."""
-    with written_beside(path) as beside:
+    with write_then_replace(path) as beside:
         beside.write_bytes(data)
 
 
 @contextmanager
-def written_beside(path: Path) -> Iterator[Path]:
+def write_then_replace(path: Path) -> Iterator[Path]:
     """Give an empty file with the same suffix, which takes the path's place once it is written.
 
     A file is replaced in one step, also where links lead to it, and keeps its permissions; other names of it (hard
     links) keep the old content. Character devices, pipes and open descriptors are written to.
     """
     try:
-        target, found = find_target(path)
+        target, found = resolve_write_target(path)
         is_file = found is None or stat.S_ISREG(found.st_mode)
         place = target if isinstance(target, Path) and is_file else None
         folder = Path(tempfile.gettempdir()) if place is None else place.parent
@@ -103,7 +103,7 @@ def written_beside(path: Path) -> Iterator[Path]:
         ) from error  # fmt: skip
 
 
-def find_target(path: Path) -> tuple[Path | int, os.stat_result | None]:
+def resolve_write_target(path: Path) -> tuple[Path | int, os.stat_result | None]:
     """Follow links to the file, device or pipe, or to an open descriptor's number; None: nothing is there yet.
 
     OSError where nothing can be written: a folder, a socket, a disk, a file that is read-only, a loop of links.

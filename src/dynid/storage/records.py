@@ -165,6 +165,7 @@ class Form:
         groups = {name: [field.name for field in fields(types[name])] for name in self.flat}
 
         def read(data: Any) -> Any:
+            """Fields of the class from data as laid out in the file."""
             if self.row and isinstance(data, list) and len(data) == len(names):
                 return dict(zip(names, data, strict=True))
             if not isinstance(data, dict) or self.row:
@@ -188,6 +189,7 @@ class Form:
             return data
 
         def write(value: Any, serialise: Callable[[Any], Data]) -> Any:
+            """Data as laid out in the file from the fields of the class."""
             data = serialise(value)
             if self.row:
                 return [data[name] for name in names]
@@ -197,6 +199,7 @@ class Form:
             return data if self.file is None else {"format": self.file[0], "version": self.file[1], **data}
 
         def check(value: Any) -> Any:
+            """The value after the class's own check."""
             other = None if self.check is None else self.check(value)
             return value if other is None else other
 
@@ -228,6 +231,7 @@ class StoredAs:
 
 @cache
 def _type_adapter(kind: Any) -> Any:
+    """Pydantic's validator and serialiser of a class."""
     from pydantic import ConfigDict, TypeAdapter
 
     return TypeAdapter(tuple[kind], config=ConfigDict(extra="forbid", allow_inf_nan=False))
@@ -238,7 +242,7 @@ def dump(kind: Any, value: object) -> Any:
     return _type_adapter(kind).dump_python((value,), warnings=False)[0]
 
 
-def pick(kind: Any, source: object) -> Data:
+def pick_fields(kind: Any, source: object) -> Data:
     """Fields of a dataclass, taken from an object that has them too."""
     return {item.name: getattr(source, item.name) for item in fields(kind)}
 
@@ -251,10 +255,11 @@ def build(kind: Any, data: object) -> Any:
 def json_text(data: object, indent: int | None = 1) -> str:
     """JSON without numbers that it does not have; sets become sorted lists, numpy's numbers plain ones."""
 
-    def plain(x: Any) -> object:
+    def to_json_type(x: Any) -> object:
+        """Plain number of a numpy scalar, sorted list of a set."""
         return x.item() if isinstance(x, np.generic) else sorted(x)
 
-    return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
+    return json.dumps(data, indent=indent, ensure_ascii=False, allow_nan=False, default=to_json_type) + "\n"
 
 
 def load(kind: Any, path: Path, remedy: str, error: type[DynidError]) -> Any:

@@ -50,7 +50,7 @@ class BilinearForm:
     entries: tuple[dict[int, Entry], ...]
 
     @property
-    def rational(self) -> bool:
+    def is_rational(self) -> bool:
         """Whether every entry is a rational number: all known angles are multiples of 90 degrees."""
         return not self.generators.known
 
@@ -99,6 +99,7 @@ def _without_squares(powers: Exponents, pairs: tuple[tuple[int, int], ...]) -> I
 
 
 def _without_zeros(row: dict[int, Entry]) -> dict[int, Entry]:
+    """Row without zero terms and empty entries."""
     lean = {column: {k: x for k, x in entry.items() if x} for column, entry in row.items()}
     return {column: entry for column, entry in lean.items() if entry}
 
@@ -107,19 +108,21 @@ def evaluate_in_field(form: BilinearForm, field: Field) -> list[dict[int, int]]:
     """B over a finite field in which the known angles are points of the circle."""
     points: list[int] = []
     for angle in form.shape.known_angles:
-        c, s = field.cos_sin(np.array([field.circle(angle, Fraction(1))], dtype=object))
+        c, s = field.cos_sin(np.array([field.circle_point(angle, Fraction(1))], dtype=object))
         points += [int(c[0]), int(s[0])]
 
     @cache
-    def product(powers: Exponents) -> int:
+    def angle_product(powers: Exponents) -> int:
+        """Product of powers of the known angles' cosines and sines."""
         return math.prod(pow(x, n, field.p) for x, n in zip(points, powers, strict=True)) % field.p
 
-    number = cache(field.number)
+    number = cache(field.element_of)
 
-    def value(entry: Entry) -> int:
-        return sum(number(c) * product(powers) for powers, c in entry.items()) % field.p
+    def entry_value(entry: Entry) -> int:
+        """Value of an entry of B."""
+        return sum(number(c) * angle_product(powers) for powers, c in entry.items()) % field.p
 
-    return [{column: x for column, entry in row.items() if (x := value(entry))} for row in form.entries]
+    return [{column: x for column, entry in row.items() if (x := entry_value(entry))} for row in form.entries]
 
 
 def evaluate_exactly(form: BilinearForm) -> list[dict[int, Fraction]]:
@@ -127,15 +130,17 @@ def evaluate_exactly(form: BilinearForm) -> list[dict[int, Fraction]]:
     points = [Fraction(x) for angle in form.shape.known_angles for x in cosine_sine(angle)]
 
     @cache
-    def product(powers: Exponents) -> Fraction:
+    def angle_product(powers: Exponents) -> Fraction:
+        """Product of powers of the known angles' cosines and sines."""
         if not any(powers):
             return Fraction(1)
         return Fraction(round(math.prod(x**n for x, n in zip(points, powers, strict=True)) * 2**BITS), 2**BITS)
 
-    def value(entry: Entry) -> Fraction:
-        return sum((c * product(powers) for powers, c in entry.items()), Fraction(0))
+    def entry_value(entry: Entry) -> Fraction:
+        """Value of an entry of B."""
+        return sum((c * angle_product(powers) for powers, c in entry.items()), Fraction(0))
 
-    return [{column: value(entry) for column, entry in row.items()} for row in form.entries]
+    return [{column: entry_value(entry) for column, entry in row.items()} for row in form.entries]
 
 
 BITS = 200
@@ -252,7 +257,7 @@ def _solve_functions(
     """Coefficients K of all rows by the chosen ones, from B[:, columns] = K B[pivots, columns]."""
     place = {c: i for i, c in enumerate(columns)}
     chosen = [[values[k].get(c, Fraction(0)) for c in columns] for k in pivots]
-    back = _inverse(chosen) if form.rational else _inverse_to_many_digits(chosen)
+    back = _inverse(chosen) if form.is_rational else _inverse_to_many_digits(chosen)
     parts = [[(place[c], x) for c, x in row.items() if c in place] for row in values]
     return [
         {k: sum((x * back[c][r] for c, x in parts[k]), Fraction(0)) for k in where} for r, where in enumerate(pattern)

@@ -113,7 +113,7 @@ class _Evaluation:
         self.robot = shape.robot
         self.joints = self.robot.tree_joints
         self.rotors = [i for i, k in enumerate(self.joints) if rotor_inertia and ROTOR not in self.robot.links[k].zero]
-        self.gravity = np.array([field.number(x) for x in read_gravity(self.robot.gravity)], dtype=np.int64)
+        self.gravity = np.array([field.element_of(x) for x in read_gravity(self.robot.gravity)], dtype=np.int64)
         self.free = [
             np.array([k for k, symbol in enumerate(SYMBOLS) if symbol not in link.zero], dtype=np.int64)
             for link in self.robot.links
@@ -134,17 +134,17 @@ class _Evaluation:
         """N random motions; a last one, at rest in a random pose, stands behind them."""
         Z, Zd, qds = [], [], []
         for k in self.joints:
-            qd = self._random(N + 1)
+            qd = self._random_elements(N + 1)
             qd[-1] = 0
             position, velocity = _identity(N + 1), np.zeros((N + 1, 4, 4), dtype=np.int64)
             if self.robot.links[k].kind == "revolute":
-                c, s = self._circle(self._random(N + 1))
+                c, s = self._cos_sin(self._random_elements(N + 1))
                 for a, b, x in ((0, 0, c), (1, 1, c), (1, 0, s), (0, 1, -s % self.p)):
                     position[:, a, b] = x
                 for a, b, x in ((0, 0, -s), (1, 1, -s), (1, 0, c), (0, 1, -c)):
                     velocity[:, a, b] = x % self.p * qd % self.p
             else:
-                position[:, 2, 3], velocity[:, 2, 3] = self._random(N + 1), qd
+                position[:, 2, 3], velocity[:, 2, 3] = self._random_elements(N + 1), qd
             Z.append(position)
             Zd.append(velocity)
             qds.append(qd)
@@ -156,20 +156,21 @@ class _Evaluation:
         Where nothing is unknown, there is one geometry with all of its columns.
         """
         if not self.shape.unknown:
-            return [_Geometry(self._matrices(), np.eye(self.width, dtype=np.int64))]
-        mixes = [self._random(self.width * 8).reshape(self.width, 8) for _ in range(-(-columns // 8))]
-        return [_Geometry(self._matrices(), mix) for mix in mixes]
+            return [_Geometry(self._random_row_matrices(), np.eye(self.width, dtype=np.int64))]
+        mixes = [self._random_elements(self.width * 8).reshape(self.width, 8) for _ in range(-(-columns // 8))]
+        return [_Geometry(self._random_row_matrices(), mix) for mix in mixes]
 
     def columns(self, sample: _Sample, geometries: list[_Geometry], first: int) -> Numbers:
         """What the joints from `first` (0 to n - 1) on change in L, (N, columns of all geometries)."""
         held = _hold_joints(sample, first)
         parts = []
         for geometry in geometries:
-            values = self._lagrangian(sample, geometry.C) - self._lagrangian(held, geometry.C)
+            values = self._lagrangian_coefficients(sample, geometry.C) - self._lagrangian_coefficients(held, geometry.C)
             parts.append(self._mix_columns(values[:-1] % self.p, geometry.mix))
         return np.concatenate(parts, axis=1)
 
     def _mix_columns(self, values: Numbers, mix: Numbers) -> Numbers:
+        """Random sums of the columns, over the field."""
         total = np.zeros((len(values), mix.shape[1]), dtype=np.int64)
         for k in range(len(mix)):
             if mix[k].any():
@@ -182,7 +183,7 @@ class _Evaluation:
 
         return int(nmod_mat(*columns.shape, columns.ravel().tolist(), self.p).rank())
 
-    def _lagrangian(self, sample: _Sample, C: list[Numbers]) -> Numbers:
+    def _lagrangian_coefficients(self, sample: _Sample, C: list[Numbers]) -> Numbers:
         """Coefficients of all parameters in L, (N, width): trace(Td J Td') / 2 + g' T h."""
         N, p = len(sample.qd[0]), self.p
         place = {k: i for i, k in enumerate(self.joints)}
@@ -191,11 +192,11 @@ class _Evaluation:
         found: dict[int, Numbers] = {}
         for k in self.robot.topological_order:
             parent = self.robot.links[k].parent
-            T0, Td0 = self._times(T[parent], C[k][None]), self._times(Td[parent], C[k][None])
+            T0, Td0 = self._multiply_matrices(T[parent], C[k][None]), self._multiply_matrices(Td[parent], C[k][None])
             if k in place:
                 Z, Zd = sample.Z[place[k]], sample.Zd[place[k]]
-                T[k] = self._times(T0, Z)
-                Td[k] = (self._times(Td0, Z) + self._times(T0, Zd)) % p
+                T[k] = self._multiply_matrices(T0, Z)
+                Td[k] = (self._multiply_matrices(Td0, Z) + self._multiply_matrices(T0, Zd)) % p
             else:
                 T[k], Td[k] = T0, Td0
             found[k] = self._link_coefficients(T[k], Td[k])[:, self.free[k]]
@@ -208,7 +209,7 @@ class _Evaluation:
         """Coefficients of XX XY XZ YY YZ ZZ MX MY MZ M, (N, 10)."""
         p = self.p
         half, quarter = pow(2, -1, p), pow(4, -1, p)
-        G = self._times(Td.transpose(0, 2, 1), Td)
+        G = self._multiply_matrices(Td.transpose(0, 2, 1), Td)
         weight = (self.gravity[:, None] * T[:, :3, :] % p).sum(axis=1)
         out = np.empty((len(T), 10), dtype=np.int64)
         x, y, z = G[:, 0, 0], G[:, 1, 1], G[:, 2, 2]
@@ -220,63 +221,67 @@ class _Evaluation:
         out[:, 9] = (G[:, 3, 3] * half + weight[:, 3]) % p
         return out
 
-    def _matrices(self) -> list[Numbers]:
+    def _random_row_matrices(self) -> list[Numbers]:
         """Matrix of each row at one random point of the unknowns, (4, 4)."""
-        lengths = {name: int(self._random(1)[0]) for name in self.shape.lengths}
-        angles = {name: int(self._random(1)[0]) for name in self.shape.angles}
-        return [self._row(row, lengths, angles) for row in self.shape.rows]
+        lengths = {name: int(self._random_elements(1)[0]) for name in self.shape.lengths}
+        angles = {name: int(self._random_elements(1)[0]) for name in self.shape.angles}
+        return [self._row_matrix(row, lengths, angles) for row in self.shape.rows]
 
-    def _row(self, row: PartlyKnownRow, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
+    def _row_matrix(self, row: PartlyKnownRow, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
+        """Matrix (1, 4, 4) of a row, with these values of the unknowns."""
         T = _identity(1)
         for letter, axis in (("gamma", 2), ("b", 2), ("alpha", 0), ("d", 0), ("theta", 2), ("r", 2)):
             step = _identity(1)
             if letter in ANGLES:
                 z = self._circle_point(getattr(row, letter), angles)
-                c, s = self._circle(np.array([z], dtype=np.int64))
+                c, s = self._cos_sin(np.array([z], dtype=np.int64))
                 a, b = (axis + 1) % 3, (axis + 2) % 3
                 step[0, a, a] = step[0, b, b] = c[0]
                 step[0, b, a], step[0, a, b] = s[0], -s[0] % self.p
             else:
-                step[0, axis, 3] = self._length(getattr(row, letter), lengths)
-            T = self._times(T, step)
+                step[0, axis, 3] = self._evaluate_length(getattr(row, letter), lengths)
+            T = self._multiply_matrices(T, step)
         return np.asarray(T[0])
 
     def _circle_point(self, angle: PartlyKnownAngle, angles: dict[str, int]) -> int:
-        z = self.field.circle(angle.known, Fraction(1))
+        """Point of the circle at a partly known angle."""
+        z = self.field.circle_point(angle.known, Fraction(1))
         for name, k in angle.unknown:
             z = z * pow(angles[name], k, self.p) % self.p
         return z
 
-    def _length(self, length: PartlyKnownLength, lengths: dict[str, int]) -> int:
+    def _evaluate_length(self, length: PartlyKnownLength, lengths: dict[str, int]) -> int:
+        """Value of a partly known length."""
         total = 0
         for powers, c in length.terms:
-            term = self.field.number(c)
+            term = self.field.element_of(c)
             for name, n in powers:
                 term = term * pow(lengths[name], n, self.p) % self.p
             total += term
         return total % self.p
 
-    def _circle(self, z: Numbers) -> tuple[Numbers, Numbers]:
+    def _cos_sin(self, z: Numbers) -> tuple[Numbers, Numbers]:
         c, s = self.field.cos_sin(z.astype(object))
         return c.astype(np.int64), s.astype(np.int64)
 
-    def _times(self, A: Numbers, B: Numbers) -> Numbers:
+    def _multiply_matrices(self, A: Numbers, B: Numbers) -> Numbers:
         """Product of matrices; sums of four products of two residues fit into 64 bits without a sign."""
         product = np.matmul(A.view(np.uint64), B.view(np.uint64)) % np.uint64(self.p)
         return np.asarray(product.view(np.int64))
 
-    def _random(self, N: int) -> Numbers:
-        return self.field.random(N).astype(np.int64)
+    def _random_elements(self, N: int) -> Numbers:
+        return self.field.random_elements(N).astype(np.int64)
 
 
 def _hold_joints(sample: _Sample, first: int) -> _Sample:
     """Return the same motions with the joints from `first` on at rest in one pose, that of the last motion."""
 
-    def still(x: Numbers) -> Numbers:
+    def hold_from_first(x: Numbers) -> Numbers:
+        """The last sample in place of every one."""
         return np.broadcast_to(x[-1:], x.shape)
 
     parts = [
-        (still(z), still(zd), still(v)) if i >= first else (z, zd, v)
+        (hold_from_first(z), hold_from_first(zd), hold_from_first(v)) if i >= first else (z, zd, v)
         for i, (z, zd, v) in enumerate(zip(sample.Z, sample.Zd, sample.qd, strict=True))
     ]
     return _Sample([x[0] for x in parts], [x[1] for x in parts], [x[2] for x in parts])

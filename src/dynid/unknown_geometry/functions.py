@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynid.dynamics.kernels.compiled import compiled, inlined, sine_cosine
 from dynid.dynamics.kernels.geometry import Integers
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.errors import ModelError
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
@@ -219,7 +219,7 @@ class FunctionTables:
                 expected=shape, shape=out.shape, dtype=out.dtype,
             )  # fmt: skip
         mode, q, v, a = _MODES[kind], motion.q, motion.v, motion.a
-        share_samples(
+        run_on_sample_ranges(
             len(motion),
             lambda i, k: write_monomial_rows(self.tables, mode, q[i:k], v[i:k], a[i:k], out[i:k]),
         )
@@ -235,7 +235,7 @@ def function_tables(
     support = np.zeros((n, len(functions)), dtype=np.bool_)
     for r, function in enumerate(functions):
         for k, coefficient in function.items():
-            rates, spelled = _split(names, motions[k], joints)
+            rates, spelled = _split_product(names, motions[k], joints)
             word = tuple(letters.setdefault(letter, len(letters)) for letter in spelled)
             a, b = rates if rates else (-1, -1)
             products.setdefault(word, []).append((r, a, b, float(coefficient)))
@@ -254,7 +254,7 @@ def function_tables(
     return FunctionTables(n, len(functions), tables, support)
 
 
-def _split(
+def _split_product(
     names: Generators, motion: Exponents, joints: Sequence[int]
 ) -> tuple[tuple[int, ...], list[tuple[int, int, int, int]]]:
     """Joints of a product's two velocities (or none), and its letters: joint, whether it turns, exponents."""

@@ -92,41 +92,43 @@ def with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]
             value: Expression = getattr(link.mdh, letter)
             name = f"{letter}{j}"
             if letter in ANGLES:
-                parts[letter] = turning = _angle(name, value, entries, symbols, table.symbols)
+                parts[letter] = turning = _read_angle(name, value, entries, symbols, table.symbols)
                 unit = math.pi / 180.0 if value.degrees else 1.0
                 for unknown, _ in turning.unknown:
                     angles[unknown] = value.value if name in entries else table.symbols[unknown] * unit
             else:
-                parts[letter] = length = _length(name, value, entries, symbols, table.symbols)
+                parts[letter] = length = _read_length(name, value, entries, symbols, table.symbols)
                 for unknown in {unknown for powers, _ in length.terms for unknown, _ in powers}:
                     lengths[unknown] = value.value if name in entries else table.symbols[unknown]
         rows.append(PartlyKnownRow(**parts))  # type: ignore[arg-type]
     return PartlyKnownRobot(table, tuple(rows), dict(sorted(lengths.items())), dict(sorted(angles.items())))
 
 
-def _length(
+def _read_length(
     name: str, value: Expression, entries: frozenset[str], symbols: frozenset[str], values: Mapping[str, float]
 ) -> PartlyKnownLength:
+    """Length of an entry, as a polynomial in the unknowns."""
     if name in entries:
         return PartlyKnownLength(((((name, 1),), Fraction(1)),))
     tree = _syntax_tree_with_unknowns(value, symbols)
     if tree is None:
         exact = Fraction(read_length(value.value))
         return PartlyKnownLength((((), exact),) if exact else ())
-    terms = _polynomial(tree, _Place(name, value, symbols, values))
+    terms = _expand_polynomial(tree, _ExpressionPlace(name, value, symbols, values))
     return PartlyKnownLength(tuple(sorted((powers, c) for powers, c in terms.items() if c)))
 
 
-def _angle(
+def _read_angle(
     name: str, value: Expression, entries: frozenset[str], symbols: frozenset[str], values: Mapping[str, float]
 ) -> PartlyKnownAngle:
+    """Angle of an entry, as a known one plus multiples of unknown ones."""
     if name in entries:
         return PartlyKnownAngle(Angle(0), ((name, 1),))
     tree = _syntax_tree_with_unknowns(value, symbols)
     if tree is None:
         return PartlyKnownAngle(read_angle(value.value))
-    place = _Place(name, value, symbols, values)
-    terms = _polynomial(tree, place)
+    place = _ExpressionPlace(name, value, symbols, values)
+    terms = _expand_polynomial(tree, place)
     rest = float(terms.pop((), Fraction(0)))
     multiples = []
     for powers, c in terms.items():
@@ -150,7 +152,7 @@ def _syntax_tree_with_unknowns(value: Expression, symbols: frozenset[str]) -> as
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ExpressionPlace:
     """Where an expression stands."""
 
     name: str
@@ -166,7 +168,7 @@ class _Place:
         )  # fmt: skip
 
 
-def _polynomial(node: ast.expr, place: _Place) -> dict[Powers, Fraction]:
+def _expand_polynomial(node: ast.expr, place: _ExpressionPlace) -> dict[Powers, Fraction]:
     """Expand an expression; known symbols become their decimals."""
     match node:
         case ast.Constant(value=int() | float() as number):
@@ -177,20 +179,21 @@ def _polynomial(node: ast.expr, place: _Place) -> dict[Powers, Fraction]:
             return {(): Fraction(read_length(place.values[name]))}
         case ast.UnaryOp(op=op, operand=operand):
             sign = -1 if isinstance(op, ast.USub) else 1
-            return {powers: sign * c for powers, c in _polynomial(operand, place).items()}
+            return {powers: sign * c for powers, c in _expand_polynomial(operand, place).items()}
         case ast.BinOp(left=left, op=op, right=right):
-            return _combine_polynomials(_polynomial(left, place), op, _polynomial(right, place), place)
+            return _combine_polynomials(_expand_polynomial(left, place), op, _expand_polynomial(right, place), place)
     raise place.error("is no polynomial in the unknowns")
 
 
 def _combine_polynomials(
-    x: dict[Powers, Fraction], op: ast.operator, y: dict[Powers, Fraction], place: _Place
+    x: dict[Powers, Fraction], op: ast.operator, y: dict[Powers, Fraction], place: _ExpressionPlace
 ) -> dict[Powers, Fraction]:
+    """Result of an operator on two polynomials."""
     if isinstance(op, ast.Add | ast.Sub):
         sign = 1 if isinstance(op, ast.Add) else -1
         return {k: x.get(k, Fraction(0)) + sign * y.get(k, Fraction(0)) for k in {**x, **y}}
     if isinstance(op, ast.Mult):
-        return _product(x, y)
+        return _multiply_polynomials(x, y)
     number = y.get((), Fraction(0)) if set(y) <= {()} else None
     if isinstance(op, ast.Div) and number:
         return {powers: c / number for powers, c in x.items()}
@@ -198,14 +201,14 @@ def _combine_polynomials(
         if number.denominator == 1 and 0 <= number <= 8:
             total: dict[Powers, Fraction] = {(): Fraction(1)}
             for _ in range(int(number)):
-                total = _product(total, x)
+                total = _multiply_polynomials(total, x)
             return total
         if set(x) <= {()}:
             return {(): Fraction(read_length(float(x.get((), Fraction(0))) ** float(number)))}
     raise place.error("is no polynomial in the unknowns")
 
 
-def _product(x: dict[Powers, Fraction], y: dict[Powers, Fraction]) -> dict[Powers, Fraction]:
+def _multiply_polynomials(x: dict[Powers, Fraction], y: dict[Powers, Fraction]) -> dict[Powers, Fraction]:
     total: dict[Powers, Fraction] = {}
     for left, a in x.items():
         for right, b in y.items():
@@ -236,11 +239,11 @@ def declare_unknowns(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown
     check_open_robot(robot)
     entries: set[str] = set()
     symbols: set[str] = set()
-    for word in declared_words(robot, unknown):
+    for word in split_unknown_words(robot, unknown):
         if word in robot.symbols:
             symbols.add(word)
         else:
-            entries.update(_entries(robot, word))
+            entries.update(_entries_named_by(robot, word))
     return with_unknowns(robot, frozenset(entries), frozenset(symbols))
 
 
@@ -257,7 +260,7 @@ def check_open_robot(robot: Robot) -> None:
         )  # fmt: skip
 
 
-def declared_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ...]:
+def split_unknown_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ...]:
     """Words that say what is unknown; a single text may hold several, separated by commas."""
     if unknown is None:
         return robot.unknown
@@ -273,7 +276,7 @@ def declared_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[str, ..
     return words
 
 
-def _entries(robot: Robot, word: str) -> list[str]:
+def _entries_named_by(robot: Robot, word: str) -> list[str]:
     """Entries of the table that a letter or a single entry names."""
     match = _ENTRY.fullmatch(word)
     joints = len(robot.links)

@@ -66,7 +66,7 @@ class Lagrangian:
 
 def find_lagrangian(shape: PartlyKnownRobot, *, rotor_inertia: bool = False) -> Lagrangian:
     """Exact Lagrangian of a robot; parameters known to be zero are left out."""
-    return _Recursion(shape).run(rotor_inertia)
+    return _LagrangianRecursion(shape).run(rotor_inertia)
 
 
 def generators_of(shape: PartlyKnownRobot) -> Generators:
@@ -81,7 +81,7 @@ def generators_of(shape: PartlyKnownRobot) -> Generators:
 
 
 @dataclass(slots=True)
-class _State:
+class _LinkState:
     """Twist and coefficients of a link."""
 
     w: list[fmpq_mpoly]
@@ -89,7 +89,9 @@ class _State:
     phi: list[fmpq_mpoly]
 
 
-class _Recursion:
+class _LagrangianRecursion:
+    """Twists and coefficients of the links, from the base outwards."""
+
     def __init__(self, shape: PartlyKnownRobot) -> None:
         from flint import Ordering, fmpq_mpoly_ctx
 
@@ -101,6 +103,7 @@ class _Recursion:
         self.known = {angle: i for i, angle in enumerate(shape.known_angles)}
 
     def run(self, rotor_inertia: bool) -> Lagrangian:
+        """The Lagrangian's coefficients of all links."""
         robot = self.shape.robot
         joint = {k: i for i, k in enumerate(robot.tree_joints, 1)}
         states = {-1: self._base_state()}
@@ -121,15 +124,16 @@ class _Recursion:
         ordered = {name: x for k in range(len(robot.links)) for name, x in found[k].items()}
         return Lagrangian(self.shape, self.generators, ordered)
 
-    def _base_state(self) -> _State:
-        nought = [self._number(Fraction(0)) for _ in range(10)]
+    def _base_state(self) -> _LinkState:
+        """The base at rest, under gravity."""
+        nought = [self._constant_polynomial(Fraction(0)) for _ in range(10)]
         for i, g in enumerate(read_gravity(self.shape.robot.gravity)):
-            nought[_MX + i] = self._number(Fraction(g))
-        return _State(nought[:3], nought[:3], nought)
+            nought[_MX + i] = self._constant_polynomial(Fraction(g))
+        return _LinkState(nought[:3], nought[:3], nought)
 
-    def _state_in_row_frame(self, parent: _State, row: PartlyKnownRow) -> _State:
+    def _state_in_row_frame(self, parent: _LinkState, row: PartlyKnownRow) -> _LinkState:
         """State in the frame that a row leads to, before the joint moves."""
-        state = _State(list(parent.w), list(parent.v), list(parent.phi))
+        state = _LinkState(list(parent.w), list(parent.v), list(parent.phi))
         for letter in _STEPS:
             if letter in ANGLES:
                 angle: PartlyKnownAngle = getattr(row, letter)
@@ -138,10 +142,10 @@ class _Recursion:
             else:
                 length: PartlyKnownLength = getattr(row, letter)
                 if length.terms:
-                    self._translate_frame(state, _AXES[letter], self._length(length))
+                    self._translate_frame(state, _AXES[letter], self._length_polynomial(length))
         return state
 
-    def _rotate_frame(self, state: _State, axis: int, c: fmpq_mpoly, s: fmpq_mpoly) -> None:
+    def _rotate_frame(self, state: _LinkState, axis: int, c: fmpq_mpoly, s: fmpq_mpoly) -> None:
         """Turn the frame about an axis: J' = R J R', MS' = R MS for what the parent sees."""
         a, b = (axis + 1) % 3, (axis + 2) % 3
         for x in (state.w, state.v):
@@ -157,7 +161,7 @@ class _Recursion:
         ma, mb = _MX + a, _MX + b
         f[ma], f[mb] = c * f[ma] + s * f[mb], c * f[mb] - s * f[ma]
 
-    def _translate_frame(self, state: _State, axis: int, length: fmpq_mpoly) -> None:
+    def _translate_frame(self, state: _LinkState, axis: int, length: fmpq_mpoly) -> None:
         """Move the frame along an axis: MS' = MS + M t, J' by the parallel-axis theorem."""
         a, b = (axis + 1) % 3, (axis + 2) % 3
         w, v, f = state.w, state.v, state.phi
@@ -168,7 +172,7 @@ class _Recursion:
         for other in (a, b):
             f[_MX + other] = f[_MX + other] - length * f[_MIXED[frozenset((axis, other))]]
 
-    def _add_revolute_velocity(self, state: _State, rate: fmpq_mpoly) -> None:
+    def _add_revolute_velocity(self, state: _LinkState, rate: fmpq_mpoly) -> None:
         """Add the velocity of a revolute joint about z."""
         w, v, f = state.w, state.v, state.phi
         f[_XZ], f[_YZ] = f[_XZ] + rate * w[0], f[_YZ] + rate * w[1]
@@ -176,22 +180,22 @@ class _Recursion:
         f[_MX], f[_MY] = f[_MX] + rate * v[1], f[_MY] - rate * v[0]
         w[2] = w[2] + rate
 
-    def _add_prismatic_velocity(self, state: _State, rate: fmpq_mpoly) -> None:
+    def _add_prismatic_velocity(self, state: _LinkState, rate: fmpq_mpoly) -> None:
         """Add the velocity of a prismatic joint along z."""
         w, v, f = state.w, state.v, state.phi
         f[_MX], f[_MY] = f[_MX] - rate * w[1], f[_MY] + rate * w[0]
         f[_M] = f[_M] + rate * (v[2] + rate / 2)
         v[2] = v[2] + rate
 
-    def _number(self, value: Fraction) -> fmpq_mpoly:
+    def _constant_polynomial(self, value: Fraction) -> fmpq_mpoly:
         from flint import fmpq
 
         return self.ring.constant(fmpq(value.numerator, value.denominator))
 
-    def _length(self, length: PartlyKnownLength) -> fmpq_mpoly:
-        total = self._number(Fraction(0))
+    def _length_polynomial(self, length: PartlyKnownLength) -> fmpq_mpoly:
+        total = self._constant_polynomial(Fraction(0))
         for powers, c in length.terms:
-            term = self._number(c)
+            term = self._constant_polynomial(c)
             for name, n in powers:
                 term = term * self.variable[name] ** n
             total = total + term
@@ -203,7 +207,7 @@ class _Recursion:
             assert angle.known.millidegrees is not None
             quarter = angle.known.millidegrees // 90_000 % 4
             right = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarter]
-            c, s = (self._number(Fraction(x)) for x in right)
+            c, s = (self._constant_polynomial(Fraction(x)) for x in right)
         else:
             i = self.known[angle.known]
             c, s = self.variable[f"cos {i}"], self.variable[f"sin {i}"]

@@ -9,7 +9,7 @@ from dynid.errors import UnknownGeometryError
 from dynid.robot.robot import Robot
 from dynid.unknown_geometry.bilinear import bilinear_form, choose_model_parameters
 from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, quick_count
-from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, declared_words, is_right
+from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, is_right, split_unknown_words
 from dynid.unknown_geometry.lagrangian import find_lagrangian
 from dynid.unknown_geometry.parameters import ModelParameters
 
@@ -36,7 +36,7 @@ def model_parameters(
     rotor_inertia: whether the rotors' inertias Ia count; not by default, as in the paper's counts (`identify` has them,
     since drives do).
     """
-    words = declared_words(robot, unknown)
+    words = split_unknown_words(robot, unknown)
     shape = declare_unknowns(robot, words)
     _refuse_too_many_parameters(shape, rotor_inertia)
     _refuse_long_chains(shape)

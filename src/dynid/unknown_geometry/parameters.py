@@ -44,10 +44,10 @@ def expression_text(row: Mapping[int, Fraction], unknowns: Sequence[UnknownProdu
 def function_text(function: Mapping[int, Fraction], motions: Sequence[Exponents], names: Generators) -> str:
     """Sum of products of the motion."""
     words = [_variable_text(name) for name in names.motion]
-    return _sum_text((c, sorted(_product_text(motions[k], words), key=_is_rate)) for k, c in function.items())
+    return _sum_text((c, sorted(_product_text(motions[k], words), key=_is_joint_velocity)) for k, c in function.items())
 
 
-def _is_rate(word: str) -> bool:
+def _is_joint_velocity(word: str) -> bool:
     return word.startswith("qd")
 
 
@@ -58,10 +58,12 @@ def _variable_text(name: str) -> str:
 
 
 def _product_text(powers: Exponents, names: Sequence[str]) -> list[str]:
+    """Factors of a product of powers."""
     return [name if n == 1 else f"{name}**{n}" for name, n in zip(names, powers, strict=True) if n]
 
 
 def _sum_text(parts: Iterable[tuple[Fraction, list[str]]]) -> str:
+    """Text of a sum of products with their coefficients."""
     text = ""
     for c, factors in parts:
         size = [] if abs(c) == 1 and factors else [number_text(abs(c))]
@@ -174,7 +176,7 @@ class ModelParameters:
         check_motion(self.robot, motion)
         rows = np.empty((len(motion), self.robot.n, self.count))
         self.write(motion, rows, model=model)
-        return self._regressor(rows)
+        return self._regressor_of_rows(rows)
 
     def chunks(self, motion: Motion, *, model: str = "torque", size: int = 8192) -> Iterator[Regressor]:
         """Yield the same rows in chunks of at most `size` samples, in bounded memory."""
@@ -192,9 +194,9 @@ class ModelParameters:
 
         `robot`: another robot with the same table but for its unknowns and inertias; this one where missing.
         """
-        shape = self._nominal(robot)
+        shape = self._nominal_geometry(robot)
         V = shape.robot.parameters
-        M = self._matrix(shape)
+        M = self._parameter_matrix(shape)
         missing = np.isnan(V)
         X = M @ np.where(missing, 0.0, V)
         X[(M[:, missing] != 0.0).any(axis=1)] = np.nan
@@ -205,9 +207,10 @@ class ModelParameters:
 
         Upper block triangular: parameters of level i hold links i to n (the paper's remark after eq. 2.23).
         """
-        return self._matrix(self._nominal(robot))
+        return self._parameter_matrix(self._nominal_geometry(robot))
 
-    def _nominal(self, robot: Robot | None) -> PartlyKnownRobot:
+    def _nominal_geometry(self, robot: Robot | None) -> PartlyKnownRobot:
+        """Rows and nominal unknowns of this robot, or of the one the parameters were found for."""
         if robot is None:
             return self.form.shape
         mine = self.form.shape
@@ -222,7 +225,8 @@ class ModelParameters:
             )  # fmt: skip
         return shape
 
-    def _matrix(self, shape: PartlyKnownRobot) -> Array:
+    def _parameter_matrix(self, shape: PartlyKnownRobot) -> Array:
+        """M (m, standard parameters) at the nominal values of the unknowns."""
         place = {name: k for k, name in enumerate(shape.robot.parameter_names)}
         values = [
             *shape.lengths.values(), *(f(x) for x in shape.angles.values() for f in (np.cos, np.sin))
@@ -235,7 +239,8 @@ class ModelParameters:
                 M[r, place[unknown.parameter]] += float(c) * factor
         return M
 
-    def _regressor(self, rows: Array) -> Regressor:
+    def _regressor_of_rows(self, rows: Array) -> Regressor:
+        """Regressor of rows (N, n, m)."""
         return Regressor(
             rows.reshape(len(rows) * self.robot.n, self.count), self.names, self.robot.joint_names, self.tables.support
         )

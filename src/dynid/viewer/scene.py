@@ -15,7 +15,7 @@ from dynid.dynamics.kernels.geometry import link_poses
 from dynid.errors import MeshRefusedError
 from dynid.messages import Message
 from dynid.robot.io.meshes import MeshFolders
-from dynid.robot.io.xml import numbers, read_xml
+from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
@@ -179,7 +179,7 @@ def _held(joint: Element, lock: Mapping[str, float]) -> Array:
     T, q = np.eye(4), lock.get(joint.get("name", ""), 0.0)
     if q == 0.0 or joint.get("type") == "fixed":
         return T
-    axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
+    axis = np.array(read_numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
     axis = axis / np.linalg.norm(axis)
     if joint.get("type") == "prismatic":
         T[:3, 3] = q * axis
@@ -192,8 +192,8 @@ def _held(joint: Element, lock: Mapping[str, float]) -> Array:
 
 def _pose(origin: Element | None) -> Array:
     """Pose of an <origin>: roll, pitch, yaw about fixed axes."""
-    x, y, z = numbers(origin, "xyz", (0.0, 0.0, 0.0))
-    r, p, w = numbers(origin, "rpy", (0.0, 0.0, 0.0))
+    x, y, z = read_numbers(origin, "xyz", (0.0, 0.0, 0.0))
+    r, p, w = read_numbers(origin, "rpy", (0.0, 0.0, 0.0))
     cr, sr, cp, sp, cw, sw = (f(angle) for angle in (r, p, w) for f in (math.cos, math.sin))
     return np.array(
         [
@@ -213,7 +213,7 @@ def _geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Ar
         raise ValueError("it has no geometry")
     if shape.tag == "mesh":
         vertices, faces = _load(folders, shape.get("filename", ""))
-        return vertices * np.array(numbers(shape, "scale", (1.0, 1.0, 1.0))), faces
+        return vertices * np.array(read_numbers(shape, "scale", (1.0, 1.0, 1.0))), faces
     if shape.tag == "box":
         body: Any = creation.box(extents=_sizes(shape, "size", 3))
     elif shape.tag == "cylinder":
@@ -227,7 +227,7 @@ def _geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Ar
 
 def _sizes(shape: Element, key: str, count: int) -> tuple[float, ...]:
     """Positive lengths of a simple shape."""
-    sizes = numbers(shape, key, (math.nan,) * count)
+    sizes = read_numbers(shape, key, (math.nan,) * count)
     if not all(0.0 < size < math.inf for size in sizes):
         raise ValueError(f"<{shape.tag}> needs a positive {key}")
     return sizes
@@ -276,7 +276,7 @@ def _colour(material: Element | None, root: Element) -> tuple[int, int, int]:
         named = [m for m in root.findall("material") if m.get("name") == material.get("name")]
         material = named[0] if named else None
     color = None if material is None else material.find("color")
-    rgba = numbers(color, "rgba", (0.75, 0.75, 0.78, 1.0))
+    rgba = read_numbers(color, "rgba", (0.75, 0.75, 0.78, 1.0))
     red, green, blue = (round(255 * min(max(x, 0.0), 1.0)) for x in rgba[:3])
     return red, green, blue
 

@@ -19,7 +19,7 @@ from dynid.dynamics.kernels.compiled import (
     load_spatial,
     motion_in,
     motion_out,
-    scalar,
+    spatial_dot,
 )
 from robots import random_rotation
 
@@ -42,7 +42,7 @@ def test_a_kernel_outside_the_package_is_compiled_again_when_its_file_changes(
     path = tmp_path / "kernel_elsewhere.py"
     for value in (1, 2):
         path.write_text(SOURCE.format(value))
-        compiled._sources.cache_clear()  # a process of its own would not know the old text
+        compiled._hash_of_sources.cache_clear()  # a process of its own would not know the old text
         assert _loaded(path).value() == value
 
 
@@ -51,7 +51,7 @@ def test_laws_of_spatial_algebra() -> None:
     rng = np.random.default_rng(0)
     v, m, f = (load_spatial(rng.standard_normal(6), 0) for _ in range(3))
     X = load_pose(np.concatenate([random_rotation(rng).ravel(), rng.standard_normal(3)]), 0)
-    assert scalar(motion_out(X, m), force_out(X, f)) == pytest.approx(scalar(m, f), rel=1e-13)
-    assert scalar(m, cross_force(v, f)) == pytest.approx(-scalar(cross_motion(v, m), f), rel=1e-13)
+    assert spatial_dot(motion_out(X, m), force_out(X, f)) == pytest.approx(spatial_dot(m, f), rel=1e-13)
+    assert spatial_dot(m, cross_force(v, f)) == pytest.approx(-spatial_dot(cross_motion(v, m), f), rel=1e-13)
     np.testing.assert_allclose(motion_in(X, motion_out(X, m)), m, atol=1e-14)
     np.testing.assert_allclose(cross_motion(v, v), 0.0, atol=1e-15)

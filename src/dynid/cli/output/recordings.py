@@ -26,7 +26,7 @@ from dynid.messages import Message
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.storage.files import write_text, written_beside
+from dynid.storage.files import write_text, write_then_replace
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -205,7 +205,7 @@ def write_log(path: Path, log: Log, plate: Robot | None = None) -> None:
         columns |= {f"{letter}{j + 1}": block[:, j] for j in range(block.shape[1])}
     if plate is not None and log.reaction is not None:
         columns |= dict(zip(reaction_channels(plate), log.reaction.T, strict=True))
-    with written_beside(path) as beside:
+    with write_then_replace(path) as beside:
         _write_columns(beside, columns)
 
 

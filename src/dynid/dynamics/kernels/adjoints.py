@@ -32,16 +32,16 @@ from dynid.dynamics.kernels.compiled import (
     dot,
     force_out,
     inlined,
-    load,
     load_pose,
     load_row,
     load_spatial,
+    load_vector,
     motion_in,
     motion_out,
-    scalar,
+    rotate_back,
     scale,
+    spatial_dot,
     store_spatial,
-    turn_back,
 )
 from dynid.dynamics.kernels.geometry import Geometry, Gradient, RowLayout, Samples
 from dynid.dynamics.kernels.links import (
@@ -109,7 +109,7 @@ def workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
 
 
 @inlined
-def place_motions(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
+def write_motions_in_base_frame(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
     """Fill links and world; S of the channels, and v and a of the links, in the base frame."""
     links, world, S, channels = work.links, work.world, work.S, work.channels
     v, a = work.v, work.a
@@ -138,7 +138,7 @@ def bias_gradient(diagonal: Vector, mixed: Vector, w: Vector) -> Vector:
 
 
 @inlined
-def pass_on(x: Array, i: int, parent: int) -> None:
+def add_to_parent(x: Array, i: int, parent: int) -> None:
     """Add row i of spatial vectors to row parent."""
     for c in range(SPATIAL):
         x[parent * SPATIAL + c] += x[i * SPATIAL + c]
@@ -152,10 +152,10 @@ def joint_gradient(S_j: Spatial, work: Workspace, i: int) -> tuple[float, float,
     b = cross_motion(S_j, v_i)
     c = cross_motion(S_j, load_spatial(work.a, at))
     by_v, by_a, swept = load_spatial(work.by_v, at), load_spatial(work.by_a, at), load_spatial(work.swept, at)
-    own = scalar(b, cross_force(v_i, by_a))  # (S_j x v_j) x (v_i - v_j), with the sum over i in swept
-    gq = -scalar(b, by_v) - scalar(c, by_a) - scalar(b, swept) + own
-    gv = scalar(S_j, by_v) - 2.0 * scalar(b, by_a) + scalar(S_j, swept)
-    return gq, gv, scalar(S_j, by_a)
+    own = spatial_dot(b, cross_force(v_i, by_a))  # (S_j x v_j) x (v_i - v_j), with the sum over i in swept
+    gq = -spatial_dot(b, by_v) - spatial_dot(c, by_a) - spatial_dot(b, swept) + own
+    gv = spatial_dot(S_j, by_v) - 2.0 * spatial_dot(b, by_a) + spatial_dot(S_j, swept)
+    return gq, gv, spatial_dot(S_j, by_a)
 
 
 @compiled
@@ -171,7 +171,7 @@ def joint_rows_adjoint(
     links, world, S, v, width = work.links, work.world, work.S, work.v, work.width
     by_v, by_a, swept, f = work.by_v, work.by_a, work.swept, work.f
     for n in range(gq.shape[0]):
-        place_motions(geometry, samples, n, work)
+        write_motions_in_base_frame(geometry, samples, n, work)
         by_v[:] = 0.0
         by_a[:] = 0.0
         swept[:] = 0.0
@@ -211,7 +211,7 @@ def joint_rows_adjoint(
                 for position in range(channel_count(geometry, i, layout)):
                     k = channel_of(geometry, i, position, channels)
                     turned = cross_motion(S_j, load_spatial(S, k * SPATIAL))
-                    gq[n, j] -= scalar(turned, load_spatial(f, (i * width + k) * SPATIAL))
+                    gq[n, j] -= spatial_dot(turned, load_spatial(f, (i * width + k) * SPATIAL))
                 if rows > channels and rotor[j] >= 0:
                     weight = flat[(n * rows + channels + j) * p + rotor[j]]
                     if kind == TORQUE:
@@ -220,12 +220,12 @@ def joint_rows_adjoint(
                         gv[n, j] += weight
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(by_v, i, parent)
-                pass_on(by_a, i, parent)
-                pass_on(swept, i, parent)
+                add_to_parent(by_v, i, parent)
+                add_to_parent(by_a, i, parent)
+                add_to_parent(swept, i, parent)
                 for position in range(channel_count(geometry, parent, layout)):
                     k = channel_of(geometry, parent, position, channels)
-                    pass_on(f, i * width + k, parent * width + k)
+                    add_to_parent(f, i * width + k, parent * width + k)
 
 
 @compiled
@@ -246,9 +246,9 @@ def lagrangian_rows_adjoint(
     links, world, S, Sdot, v, width = work.links, work.world, work.S, work.Sdot, work.v, work.width
     by_v, by_g, swept, f, weight = work.by_v, work.by_g, work.swept, work.f, work.weight
     for n in range(gq.shape[0]):
-        place_motions(geometry, samples, n, work)
+        write_motions_in_base_frame(geometry, samples, n, work)
         gravity = load_row(samples.base_frame, base_row(samples, n), GRAVITY)
-        place_rates(geometry, samples, n, work)
+        write_channel_rates(geometry, samples, n, work)
         by_v[:] = 0.0
         by_g[:] = 0.0
         swept[:] = 0.0
@@ -258,7 +258,7 @@ def lagrangian_rows_adjoint(
             here = i * SPATIAL
             X = load_pose(world, i * POSE)
             v_i = load_spatial(links, i * LINK + V)
-            g = turn_back(X[0], gravity)
+            g = rotate_back(X[0], gravity)
             for position in range(channel_count(geometry, i, layout)):
                 k = channel_of(geometry, i, position, channels)
                 at, entry = (n * rows + k) * p + inertial[i], (i * width + k) * SPATIAL
@@ -274,31 +274,31 @@ def lagrangian_rows_adjoint(
             if j >= 0:
                 S_j = load_spatial(S, (channels + j) * SPATIAL)
                 b = cross_motion(S_j, load_spatial(v, here))
-                gq[n, j] = -scalar(b, load_spatial(by_v, here)) - scalar(b, load_spatial(swept, here))
-                gq[n, j] -= dot(cross(S_j[0], gravity), load(by_g, here + LINEAR))
-                gv[n, j] = scalar(S_j, load_spatial(by_v, here)) + scalar(S_j, load_spatial(swept, here))
+                gq[n, j] = -spatial_dot(b, load_spatial(by_v, here)) - spatial_dot(b, load_spatial(swept, here))
+                gq[n, j] -= dot(cross(S_j[0], gravity), load_vector(by_g, here + LINEAR))
+                gv[n, j] = spatial_dot(S_j, load_spatial(by_v, here)) + spatial_dot(S_j, load_spatial(swept, here))
                 for position in range(channel_count(geometry, i, layout)):
                     k = channel_of(geometry, i, position, channels)
                     entry = (i * width + k) * SPATIAL
                     turned = cross_motion(S_j, load_spatial(Sdot, k * SPATIAL))
-                    gq[n, j] -= scalar(turned, load_spatial(f, entry))
+                    gq[n, j] -= spatial_dot(turned, load_spatial(f, entry))
                     turned = cross_motion(S_j, load_spatial(S, k * SPATIAL))
-                    gq[n, j] -= scalar(turned, load_spatial(weight, entry))
+                    gq[n, j] -= spatial_dot(turned, load_spatial(weight, entry))
                 own = load_spatial(f, (i * width + channels + j) * SPATIAL)
                 accumulate_spatial(swept, here, cross_force(S_j, own))
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(by_v, i, parent)
-                pass_on(by_g, i, parent)
-                pass_on(swept, i, parent)
+                add_to_parent(by_v, i, parent)
+                add_to_parent(by_g, i, parent)
+                add_to_parent(swept, i, parent)
                 for position in range(channel_count(geometry, parent, layout)):
                     k = channel_of(geometry, parent, position, channels)
-                    pass_on(f, i * width + k, parent * width + k)
-                    pass_on(weight, i * width + k, parent * width + k)
+                    add_to_parent(f, i * width + k, parent * width + k)
+                    add_to_parent(weight, i * width + k, parent * width + k)
 
 
 @inlined
-def place_rates(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
+def write_channel_rates(geometry: Geometry, samples: Samples, n: int, work: Workspace) -> None:
     """Sdot = v x S of every channel, in the base frame."""
     S, Sdot, v, channels = work.S, work.Sdot, work.v, work.channels
     v_base, _ = base_motion(samples, n)
@@ -324,7 +324,7 @@ def scalar_rows_adjoint(
     links, world, S, v = work.links, work.world, work.S, work.v
     by_v, by_a, by_g, swept = work.by_v, work.by_a, work.by_g, work.swept
     for n in range(gq.shape[0]):
-        place_motions(geometry, samples, n, work)
+        write_motions_in_base_frame(geometry, samples, n, work)
         gravity = load_row(base_frame, base_row(samples, n), GRAVITY)
         by_v[:] = 0.0
         by_a[:] = 0.0
@@ -345,14 +345,14 @@ def scalar_rows_adjoint(
                 accumulate_spatial(swept, here, cross_force(load_spatial(v, here), load_spatial(by_a, here)))
             else:
                 accumulate_spatial(by_v, here, force_out(X, h))
-                lift = momentum_of(flat, at, (REST, scale(-1.0, turn_back(X[0], gravity))))
+                lift = momentum_of(flat, at, (REST, scale(-1.0, rotate_back(X[0], gravity))))
                 accumulate_spatial(by_g, here, force_out(X, lift))
         for i in range(L - 1, -1, -1):
             j = geometry.joint[i]
             if j >= 0:
                 S_j = load_spatial(S, j * SPATIAL)
                 gq[n, j], gv[n, j], ga[n, j] = joint_gradient(S_j, work, i)
-                gq[n, j] += scalar(S_j, load_spatial(by_g, i * SPATIAL))
+                gq[n, j] += spatial_dot(S_j, load_spatial(by_g, i * SPATIAL))
                 if rotor[j] >= 0:
                     weight = flat[n * p + rotor[j]]
                     if kind == POWER:
@@ -362,7 +362,7 @@ def scalar_rows_adjoint(
                         gv[n, j] += weight * qd[n, j]
             parent = geometry.parent[i]
             if parent >= 0:
-                pass_on(by_v, i, parent)
-                pass_on(by_a, i, parent)
-                pass_on(swept, i, parent)
-                pass_on(by_g, i, parent)
+                add_to_parent(by_v, i, parent)
+                add_to_parent(by_a, i, parent)
+                add_to_parent(swept, i, parent)
+                add_to_parent(by_g, i, parent)

@@ -18,14 +18,14 @@ from dynid.dynamics.kernels.compiled import (
     load_pose,
     load_rotation,
     load_row,
+    rotate,
+    rotate_back,
     scale,
-    store,
-    turn,
-    turn_back,
+    store_vector,
 )
 from dynid.dynamics.kernels.geometry import PRISMATIC, Geometry, Integers, geometry_of
 from dynid.dynamics.kernels.links import store_rotation
-from dynid.dynamics.kernels.threads import share_samples
+from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.robot.robot import DIRECTIONS, Robot
 from dynid.robot.transform import Array
 
@@ -94,7 +94,7 @@ def closings_of(robot: Robot, geometry: Geometry) -> Closings:
     )
 
 
-def moved_by(closings: Closings, C: Array) -> NDArray[np.bool_]:
+def columns_that_move_loops(closings: Closings, C: Array) -> NDArray[np.bool_]:
     """Which columns of C (joints, k) move a loop."""
     return np.asarray((closings.side != 0.0).any(axis=0) @ np.abs(C) > 0.0)
 
@@ -114,7 +114,7 @@ class Scales(NamedTuple):
     rounding: float
 
 
-def scales_of(robot: Robot, closings: Closings, geometry: Geometry, C: Array, start: Array) -> Scales:
+def loop_scales(robot: Robot, closings: Closings, geometry: Geometry, C: Array, start: Array) -> Scales:
     """Scales of a robot's loops."""
     lengths, total = [np.abs(closings.points).max(initial=0.0)], 0.0
     for pair, points in zip(closings.frames, closings.points, strict=True):
@@ -132,7 +132,7 @@ def scales_of(robot: Robot, closings: Closings, geometry: Geometry, C: Array, st
     slides = np.array([geometry.kind[closings.row[np.argmax(c != 0.0)]] == PRISMATIC for c in C.T])
     lengths += list(np.abs(start[slides]))
     length = float(max(lengths)) or 1.0
-    moves = moved_by(closings, C[:, :n])
+    moves = columns_that_move_loops(closings, C[:, :n])
     return Scales(
         row=np.where(closings.keep[:, 1] < 3, 1.0 / length, 1.0),
         column=np.where(slides, length, 1.0),
@@ -183,7 +183,7 @@ class Paths(NamedTuple):
     regularity: float
 
 
-def follow(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least: float = SINGULAR) -> Paths:
+def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least: float = SINGULAR) -> Paths:
     """Follow straight lines of the active joints from the assembly to q (N, n), never through a singular position.
 
     The tree's joints are C y + offset; start (n + passive,) is near an assembly. A path ends where the regularity falls
@@ -191,38 +191,40 @@ def follow(robot: Robot, C: Array, offset: Array, start: Array, q: Array, least:
     """
     geometry = geometry_of(robot)
     closings = closings_of(robot, geometry)
-    scales = scales_of(robot, closings, geometry, C, start)
+    scales = loop_scales(robot, closings, geometry, C, start)
     loops, N = Loops(geometry, closings, scales, C, offset), len(q)
     paths = Paths(scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
     q = np.ascontiguousarray(q, dtype=np.float64)
     regularity = np.empty(max(1, N))
 
-    def work(first: int, last: int) -> None:
+    def follow_samples(first: int, last: int) -> None:
+        """Follow the paths to a range of samples."""
         part = paths._replace(y=paths.y[first:last], left=paths.left[first:last], end=paths.end[first:last])
-        regularity[first] = _follow(loops, start, q[first:last], least, part)
+        regularity[first] = _follow_paths(loops, start, q[first:last], least, part)
 
-    share_samples(N, work)
+    run_on_sample_ranges(N, follow_samples)
     return paths._replace(regularity=float(regularity[0]))
 
 
-def derivatives(robot: Robot, C: Array, tree: Array) -> Array:
+def closure_derivatives(robot: Robot, C: Array, tree: Array) -> Array:
     """Derivatives (N, m, n + passive) of the closure equations by y, at the tree's joints (N, joints)."""
     geometry = geometry_of(robot)
     closings = closings_of(robot, geometry)
     tree = np.ascontiguousarray(tree)
     out = np.empty((len(tree), len(closings.keep), C.shape[1]))
-    share_samples(len(tree), lambda a, b: _derivatives(geometry, closings, C, tree[a:b], out[a:b]))
+    run_on_sample_ranges(len(tree), lambda a, b: _write_closure_derivatives(geometry, closings, C, tree[a:b], out[a:b]))
     return out
 
 
 @compiled
-def _derivatives(geometry: Geometry, closings: Closings, C: Array, tree: Array, out: Array) -> None:
+def _write_closure_derivatives(geometry: Geometry, closings: Closings, C: Array, tree: Array, out: Array) -> None:
+    """Derivatives of the closure equations at every position of the tree's joints."""
     m = closings.keep.shape[0]
-    q, pose, J, A = _workspace(geometry, closings)
+    q, pose, J, A = _allocate_workspace(geometry, closings)
     for s in range(tree.shape[0]):
         q[:] = tree[s]
         _place_links(geometry, q, pose)
-        _equations(geometry, closings, pose, J, A)
+        _write_closure_equations(geometry, closings, pose, J, A)
         for r in range(m):
             for c in range(C.shape[1]):
                 out[s, r, c] = 0.0
@@ -231,28 +233,30 @@ def _derivatives(geometry: Geometry, closings: Closings, C: Array, tree: Array, 
 
 
 @inlined
-def _workspace(geometry: Geometry, closings: Closings) -> Workspace:
+def _allocate_workspace(geometry: Geometry, closings: Closings) -> Workspace:
+    """Memory of one position."""
     m, joints = closings.keep.shape[0], closings.row.shape[0]
     pose = np.empty(geometry.parent.shape[0] * POSE)
     return Workspace(np.empty(joints), pose, np.empty((m, joints)), np.empty((m, m + 1)))
 
 
 @inlined
-def _jacobian(m: int, n: int) -> Jacobian:
+def _allocate_jacobian(m: int, n: int) -> Jacobian:
+    """Memory of the equations' scaled derivatives, m passive and n active joints."""
     return Jacobian(np.empty((m, m)), np.empty((m, m)), np.empty((m, n)))
 
 
 @compiled
-def _follow(loops: Loops, start: Array, q: Array, least: float, paths: Paths) -> float:
+def _follow_paths(loops: Loops, start: Array, q: Array, least: float, paths: Paths) -> float:
     """Follow the paths to q (N, n), fill `paths` and return the regularity at the assembly."""
     geometry, closings, scales, _, _ = loops
     _, y, left, end, _ = paths
     n = q.shape[1]
     m = closings.keep.shape[0]
-    work = _workspace(geometry, closings)
-    at_start, here = _jacobian(m, n), _jacobian(m, n)
+    work = _allocate_workspace(geometry, closings)
+    at_start, here = _allocate_jacobian(m, n), _allocate_jacobian(m, n)
     assembled = start.copy()
-    gap, _ = _newton(loops, assembled, 0.0, work, at_start)
+    gap, _ = _close_loops_by_newton(loops, assembled, 0.0, work, at_start)
     best = _regularity(at_start)
     now, trial = np.empty(start.shape[0]), np.empty(start.shape[0])
     Pk, Bk = np.empty((m, m)), np.empty((m, n))
@@ -282,9 +286,9 @@ def _follow(loops: Loops, start: Array, q: Array, least: float, paths: Paths) ->
                         change += Pk[c, r] * Bk[r, j] * (trial[j] - now[j])
                 trial[n + c] = now[n + c] - scales.column[n + c] * change
             goal = 0.0 if is_last else ON_THE_WAY
-            rest, moved = _newton(loops, trial, goal, work, here)
+            rest, moved = _close_loops_by_newton(loops, trial, goal, work, here)
             closed = rest <= (scales.rounding if is_last else ON_THE_WAY)
-            turned = _turned(Pk, here.passive) if closed else np.inf
+            turned = _inverse_error(Pk, here.passive) if closed else np.inf
             if not (closed and moved <= _CORRECTION and turned <= _TURN):
                 step *= 0.5
                 if step * max(far, 1.0) < _SHORTEST:
@@ -307,7 +311,7 @@ def _follow(loops: Loops, start: Array, q: Array, least: float, paths: Paths) ->
         else:
             trial[:n] = q[s]
             trial[n:] = now[n:]
-            rest, _ = _newton(loops, trial, 0.0, work, here)
+            rest, _ = _close_loops_by_newton(loops, trial, 0.0, work, here)
             end[s] = BEYOND if rest <= scales.rounding else OPEN
             left[s] = rest * scales.length
         y[s, :n] = q[s]
@@ -316,7 +320,9 @@ def _follow(loops: Loops, start: Array, q: Array, least: float, paths: Paths) ->
 
 
 @compiled
-def _newton(loops: Loops, y: Array, goal: float, work: Workspace, jacobian: Jacobian) -> tuple[float, float]:
+def _close_loops_by_newton(
+    loops: Loops, y: Array, goal: float, work: Workspace, jacobian: Jacobian
+) -> tuple[float, float]:
     """Move y[n:] until the equations hold to the goal, or to rounding: until what is left of them no longer falls.
 
     Return what is left and how far y was moved, both scaled; the Jacobian is that at y or less than a last step away.
@@ -335,7 +341,7 @@ def _newton(loops: Loops, y: Array, goal: float, work: Workspace, jacobian: Jaco
             for c in range(C.shape[1]):
                 tree[i] += C[i, c] * y[c]
         _place_links(geometry, tree, pose)
-        _equations(geometry, closings, pose, J, A)
+        _write_closure_equations(geometry, closings, pose, J, A)
         worst = 0.0
         for r in range(m):
             worst = max(worst, abs(A[r, m]) * scales.row[r])
@@ -418,7 +424,7 @@ def _regularity(jacobian: Jacobian) -> float:
 
 
 @compiled
-def _turned(P: Array, S: Array) -> float:
+def _inverse_error(P: Array, S: Array) -> float:
     """Largest row sum of |P S - 1|."""
     m = S.shape[0]
     most = 0.0
@@ -442,18 +448,18 @@ def _place_links(geometry: Geometry, q: Array, pose: Array) -> None:
         store_rotation(geometry, i, q[j] if j >= 0 else 0.0, pose, at)
         p = load_row(geometry.translation, i, 0)
         if geometry.kind[i] == PRISMATIC:
-            p = add(p, scale(q[j], turn(load_rotation(pose, at), load_row(geometry.axis, i, 0))))
+            p = add(p, scale(q[j], rotate(load_rotation(pose, at), load_row(geometry.axis, i, 0))))
         before = geometry.parent[i] * POSE
         if before >= 0:
             R, origin = load_pose(pose, before)
-            p = add(origin, turn(R, p))
+            p = add(origin, rotate(R, p))
             for c in range(at, at + 3):  # column by column
-                pose[c], pose[c + 3], pose[c + 6] = turn(R, (pose[c], pose[c + 3], pose[c + 6]))
-        store(pose, at + POSITION, p)
+                pose[c], pose[c + 3], pose[c + 6] = rotate(R, (pose[c], pose[c + 3], pose[c + 6]))
+        store_vector(pose, at + POSITION, p)
 
 
 @compiled
-def _equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A: Array) -> None:
+def _write_closure_equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A: Array) -> None:
     """Closure equations into A's last column, their derivatives by the tree's joints into J.
 
     A joint that moves both frames changes nothing between them; one that moves the first changes what one that moves
@@ -464,31 +470,33 @@ def _equations(geometry: Geometry, closings: Closings, pose: Array, J: Array, A:
         k, direction = closings.keep[r, 0], closings.keep[r, 1]
         R1, p1 = load_pose(pose, closings.frames[k, 0] * POSE)
         R2, p2 = load_pose(pose, closings.frames[k, 1] * POSE)
-        tip1 = add(p1, turn(R1, load_row(closings.points, k, 0)))
-        tip2 = add(p2, turn(R2, load_row(closings.points, k, 3)))
-        x = turn_back(R1, (R2[0], R2[3], R2[6]))
-        y = turn_back(R1, (R2[1], R2[4], R2[7]))
-        z = turn_back(R1, (R2[2], R2[5], R2[8]))
-        between = turn_back(R1, add(tip2, scale(-1.0, tip1)))
-        A[r, m] = _pick(between, x, y, z, direction)
+        tip1 = add(p1, rotate(R1, load_row(closings.points, k, 0)))
+        tip2 = add(p2, rotate(R2, load_row(closings.points, k, 3)))
+        x = rotate_back(R1, (R2[0], R2[3], R2[6]))
+        y = rotate_back(R1, (R2[1], R2[4], R2[7]))
+        z = rotate_back(R1, (R2[2], R2[5], R2[8]))
+        between = rotate_back(R1, add(tip2, scale(-1.0, tip1)))
+        A[r, m] = _closure_equation(between, x, y, z, direction)
         for j in range(J.shape[1]):
             J[r, j] = 0.0
             if closings.side[k, j] == 0.0:
                 continue
             i = closings.row[j]
             R, p = load_pose(pose, i * POSE)
-            w = turn(R, load_row(geometry.axis, i, 0))
+            w = rotate(R, load_row(geometry.axis, i, 0))
             if geometry.kind[i] == PRISMATIC:
                 zero = (0.0, 0.0, 0.0)
-                J[r, j] = closings.side[k, j] * _pick(turn_back(R1, w), zero, zero, zero, direction)
+                J[r, j] = closings.side[k, j] * _closure_equation(rotate_back(R1, w), zero, zero, zero, direction)
                 continue
-            moved = turn_back(R1, cross(w, add(tip2, scale(-1.0, p))))
-            w1 = turn_back(R1, w)
-            J[r, j] = closings.side[k, j] * _pick(moved, cross(w1, x), cross(w1, y), cross(w1, z), direction)
+            moved = rotate_back(R1, cross(w, add(tip2, scale(-1.0, p))))
+            w1 = rotate_back(R1, w)
+            J[r, j] = closings.side[k, j] * _closure_equation(
+                moved, cross(w1, x), cross(w1, y), cross(w1, z), direction
+            )
 
 
 @inlined
-def _pick(position: Vector, x: Vector, y: Vector, z: Vector, direction: int) -> float:
+def _closure_equation(position: Vector, x: Vector, y: Vector, z: Vector, direction: int) -> float:
     """One of six: the position's entries, then half the skew part of the matrix with columns x, y, z."""
     if direction < 3:
         return position[direction]

@@ -46,24 +46,25 @@ hold_across_forks(global_compiler_lock)  # a child forked while a kernel is comp
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a kernel: cached on disk, without the GIL, multiply-adds fused."""
-    return _stamped(numba.njit(**_OPTIONS)(function), function)
+    return _with_cache_stamp(numba.njit(**_OPTIONS)(function), function)
 
 
 def inlined(function: Callable[P, T]) -> Callable[P, T]:
     """Compile a small function into its callers."""
-    return _stamped(numba.njit(forceinline=True, **_OPTIONS)(function), function)
+    return _with_cache_stamp(numba.njit(forceinline=True, **_OPTIONS)(function), function)
 
 
-def _stamped(dispatcher: Callable[P, T], function: Callable[P, T]) -> Callable[P, T]:
+def _with_cache_stamp(dispatcher: Callable[P, T], function: Callable[P, T]) -> Callable[P, T]:
     """Tie the cache on disk to all kernel sources: numba looks at the caller's file alone, not at its callees'."""
     file = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
     if file is not None and hasattr(file, "_source_stamp"):
-        file._source_stamp = _sources(Path(inspect.getfile(function)))
+        file._source_stamp = _hash_of_sources(Path(inspect.getfile(function)))
     return dispatcher
 
 
 @cache
-def _sources(own: Path) -> str:
+def _hash_of_sources(own: Path) -> str:
+    """Hash of a function's own file and of all kernel sources."""
     files = sorted({own, *Path(__file__).parent.glob("*.py")})
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
@@ -92,7 +93,7 @@ def sine_cosine(x: float) -> tuple[float, float]:
 
 
 @inlined
-def load(x: Array, at: int) -> Vector:
+def load_vector(x: Array, at: int) -> Vector:
     """Vector stored at x[at:at + 3]."""
     return x[at], x[at + 1], x[at + 2]
 
@@ -104,7 +105,7 @@ def load_row(x: Array, i: int, at: int) -> Vector:
 
 
 @inlined
-def store(x: Array, at: int, a: Vector) -> None:
+def store_vector(x: Array, at: int, a: Vector) -> None:
     """Store a vector at x[at:at + 3]."""
     x[at] = a[0]
     x[at + 1] = a[1]
@@ -112,7 +113,7 @@ def store(x: Array, at: int, a: Vector) -> None:
 
 
 @inlined
-def accumulate(x: Array, at: int, a: Vector) -> None:
+def accumulate_vector(x: Array, at: int, a: Vector) -> None:
     """Add a vector to x[at:at + 3]."""
     x[at] += a[0]
     x[at + 1] += a[1]
@@ -150,7 +151,7 @@ def cross(a: Vector, b: Vector) -> Vector:
 
 
 @inlined
-def turn(R: Rotation, a: Vector) -> Vector:
+def rotate(R: Rotation, a: Vector) -> Vector:
     """R a: from the link's frame outwards."""
     return (
         R[0] * a[0] + R[1] * a[1] + R[2] * a[2],
@@ -160,7 +161,7 @@ def turn(R: Rotation, a: Vector) -> Vector:
 
 
 @inlined
-def turn_back(R: Rotation, a: Vector) -> Vector:
+def rotate_back(R: Rotation, a: Vector) -> Vector:
     """R' a: into the link's frame."""
     return (
         R[0] * a[0] + R[3] * a[1] + R[6] * a[2],
@@ -175,50 +176,50 @@ def turn_back(R: Rotation, a: Vector) -> Vector:
 @inlined
 def load_pose(x: Array, at: int) -> Pose:
     """Pose stored at x[at:at + POSE]."""
-    return load_rotation(x, at), load(x, at + POSITION)
+    return load_rotation(x, at), load_vector(x, at + POSITION)
 
 
 @inlined
 def load_spatial(x: Array, at: int) -> Spatial:
     """Spatial vector stored at x[at:at + SPATIAL]."""
-    return load(x, at), load(x, at + LINEAR)
+    return load_vector(x, at), load_vector(x, at + LINEAR)
 
 
 @inlined
 def store_spatial(x: Array, at: int, m: Spatial) -> None:
     """Store a spatial vector at x[at:at + SPATIAL]."""
-    store(x, at, m[0])
-    store(x, at + LINEAR, m[1])
+    store_vector(x, at, m[0])
+    store_vector(x, at + LINEAR, m[1])
 
 
 @inlined
 def accumulate_spatial(x: Array, at: int, m: Spatial) -> None:
     """Add a spatial vector to x[at:at + SPATIAL]."""
-    accumulate(x, at, m[0])
-    accumulate(x, at + LINEAR, m[1])
+    accumulate_vector(x, at, m[0])
+    accumulate_vector(x, at + LINEAR, m[1])
 
 
 @inlined
 def motion_in(X: Pose, m: Spatial) -> Spatial:
     """X m: a motion, written in the frame of the pose."""
     R, p = X
-    return turn_back(R, m[0]), turn_back(R, add(m[1], cross(m[0], p)))
+    return rotate_back(R, m[0]), rotate_back(R, add(m[1], cross(m[0], p)))
 
 
 @inlined
 def motion_out(X: Pose, m: Spatial) -> Spatial:
     """X^-1 m: a motion of the frame, written in the one that the pose is given in."""
     R, p = X
-    w = turn(R, m[0])
-    return w, add(turn(R, m[1]), cross(p, w))
+    w = rotate(R, m[0])
+    return w, add(rotate(R, m[1]), cross(p, w))
 
 
 @inlined
 def force_out(X: Pose, f: Spatial) -> Spatial:
     """X' f: a force of the frame, written in the one that the pose is given in."""
     R, p = X
-    force = turn(R, f[1])
-    return add(turn(R, f[0]), cross(p, force)), force
+    force = rotate(R, f[1])
+    return add(rotate(R, f[0]), cross(p, force)), force
 
 
 @inlined
@@ -234,6 +235,6 @@ def cross_force(v: Spatial, f: Spatial) -> Spatial:
 
 
 @inlined
-def scalar(m: Spatial, f: Spatial) -> float:
+def spatial_dot(m: Spatial, f: Spatial) -> float:
     """Work of a force on a motion."""
     return dot(m[0], f[0]) + dot(m[1], f[1])

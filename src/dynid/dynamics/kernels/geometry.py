@@ -53,7 +53,7 @@ class Gradient(NamedTuple):
     qd: Array
     qdd: Array
 
-    def part(self, start: int, stop: int) -> Gradient:
+    def samples_between(self, start: int, stop: int) -> Gradient:
         """Return views of a range of samples."""
         return Gradient(*(x[start:stop] for x in self))
 
@@ -133,12 +133,12 @@ def link_poses(robot: Robot, q: Array) -> Poses:
         if link.kind == "prismatic":
             p = p + (R @ link.axis) * q[:, column[k], None]
         elif link.kind == "revolute":
-            R = R @ _turns(link.axis, q[:, column[k]])
+            R = R @ _rotations_about_axis(link.axis, q[:, column[k]])
         rotation[k], position[k] = R, p
     return Poses(rotation, position)
 
 
-def _turns(axis: Array, angle: Array) -> Array:
+def _rotations_about_axis(axis: Array, angle: Array) -> Array:
     """Rotations (N, 3, 3) about a unit axis (Rodrigues)."""
     K = skew(axis)
     return np.asarray(np.eye(3) + np.sin(angle)[:, None, None] * K + (1.0 - np.cos(angle))[:, None, None] * (K @ K))

@@ -19,16 +19,16 @@ from dynid.dynamics.kernels.compiled import (
     cross,
     dot,
     inlined,
-    load,
     load_rotation,
     load_row,
     load_spatial,
+    load_vector,
+    rotate,
+    rotate_back,
     scale,
     sine_cosine,
-    store,
     store_spatial,
-    turn,
-    turn_back,
+    store_vector,
 )
 from dynid.dynamics.kernels.geometry import PRISMATIC, REVOLUTE, Geometry, Samples
 from dynid.robot.transform import Array
@@ -72,14 +72,14 @@ def move_links(geometry: Geometry, samples: Samples, n: int, links: Array) -> No
         e = load_row(geometry.axis, i, 0)
         p = load_row(geometry.translation, i, 0)
         if kind == PRISMATIC:
-            p = add(p, scale(q, turn(R, e)))
-        store(links, at + POSITION, p)
-        (w, v), (wd, acc) = motion_before(geometry, samples, n, links, i)
+            p = add(p, scale(q, rotate(R, e)))
+        store_vector(links, at + POSITION, p)
+        (w, v), (wd, acc) = parent_motion(geometry, samples, n, links, i)
         wp = cross(w, p)
-        acc = turn_back(R, add(acc, add(cross(wd, p), cross(w, wp))))
-        v = turn_back(R, add(v, wp))
-        w = turn_back(R, w)
-        wd = turn_back(R, wd)
+        acc = rotate_back(R, add(acc, add(cross(wd, p), cross(w, wp))))
+        v = rotate_back(R, add(v, wp))
+        w = rotate_back(R, w)
+        wd = rotate_back(R, wd)
         if kind == REVOLUTE:
             wd = add(wd, add(scale(qdd, e), scale(qd, cross(w, e))))
             w = add(w, scale(qd, e))
@@ -91,7 +91,7 @@ def move_links(geometry: Geometry, samples: Samples, n: int, links: Array) -> No
 
 
 @inlined
-def motion_before(geometry: Geometry, samples: Samples, n: int, links: Array, i: int) -> tuple[Spatial, Spatial]:
+def parent_motion(geometry: Geometry, samples: Samples, n: int, links: Array, i: int) -> tuple[Spatial, Spatial]:
     """Return v and a of link i's parent, in the parent's frame."""
     if geometry.parent[i] < 0:
         return base_motion(samples, n)
@@ -123,10 +123,10 @@ def pose_links(geometry: Geometry, links: Array, world: Array) -> None:
                 world[at + k] = links[own + k]
             continue
         R = load_rotation(links, own)
-        p = load(links, own + POSITION)
+        p = load_vector(links, own + POSITION)
         for r in range(3):
-            row = load(world, before + 3 * r)
-            store(world, at + 3 * r, turn_back(R, row))
+            row = load_vector(world, before + 3 * r)
+            store_vector(world, at + 3 * r, rotate_back(R, row))
             world[at + POSITION + r] = world[before + POSITION + r] + dot(row, p)
 
 
@@ -175,7 +175,7 @@ def write_row(body: Body, S: Spatial, out: Array, at: int) -> None:
 
 
 @inlined
-def add_row_of_weight(g: Vector, S: Spatial, out: Array, at: int) -> None:
+def add_gravity_row(g: Vector, S: Spatial, out: Array, at: int) -> None:
     """Add the coefficients of S.f, f the force that acc = g alone takes, at out[at:at + 10]."""
     moment = cross(g, S[0])
     out[at + MX] += moment[0]
@@ -189,7 +189,7 @@ def force_of(body: Body, I: Array, at: int) -> Spatial:
     """Force that a body with the ten parameters I[at:at + 10] takes."""
     wd, acc, square, product, D = body
     w12, w02, w01 = product
-    ms = load(I, at + MX)
+    ms = load_vector(I, at + MX)
     m = I[at + M]
     xx, xy, xz, yy, yz, zz = I[at + XX], I[at + XY], I[at + XZ], I[at + YY], I[at + YZ], I[at + ZZ]
     moment = (
@@ -208,7 +208,7 @@ def force_of(body: Body, I: Array, at: int) -> Spatial:
 @inlined
 def momentum_of(I: Array, at: int, v: Spatial) -> Spatial:
     """I v: momentum of a body with the ten parameters I[at:at + 10]."""
-    ms = load(I, at + MX)
+    ms = load_vector(I, at + MX)
     m = I[at + M]
     u, y = v
     turned = (
@@ -224,7 +224,7 @@ def bias_of(I: Array, at: int, S: Spatial) -> tuple[Vector, Vector]:
     """Diagonal and off-diagonal (12, 02, 01) of the symmetric Q with S.(w x J w; w x (w x MS)) = w'Qw/2."""
     u, y = S
     xx, xy, xz, yy, yz, zz = I[at + XX], I[at + XY], I[at + XZ], I[at + YY], I[at + YZ], I[at + ZZ]
-    m0, m1, m2 = load(I, at + MX)
+    m0, m1, m2 = load_vector(I, at + MX)
     diagonal = (
         2.0 * (u[2] * xy - u[1] * xz - y[1] * m1 - y[2] * m2),
         2.0 * (u[0] * yz - u[2] * xy - y[0] * m0 - y[2] * m2),

@@ -19,9 +19,9 @@ from dynid.dynamics.kernels.closing import (
     SINGULAR,
     Paths,
     closings_of,
-    derivatives,
-    follow,
-    moved_by,
+    closure_derivatives,
+    columns_that_move_loops,
+    follow_paths,
 )
 from dynid.dynamics.kernels.geometry import geometry_of
 from dynid.errors import DeadPointError, LoopError, SingularPathError
@@ -66,8 +66,10 @@ class LoopMap:
         tree = paths.y @ self.C.T + self.offset
         if self.gap:
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (N, len(self.start)))
-            tree = tree + self._solve_passive_motion(-self.gap * signs / paths.scales.row, self._inverse(tree)[0])
-        P, G = self._inverse(tree)
+            tree = tree + self._solve_passive_motion(
+                -self.gap * signs / paths.scales.row, self._inverse_and_jacobian(tree)[0]
+            )
+        P, G = self._inverse_and_jacobian(tree)
         velocity = np.einsum("Nij,Nj->Ni", G, v)
         Gdot = self._derivative_of_jacobian(tree, velocity, G, P)
         acceleration = np.einsum("Nij,Nj->Ni", G, a) + np.einsum("Nij,Nj->Ni", Gdot, v)
@@ -92,7 +94,7 @@ class LoopMap:
         if not self.robot.closures:
             return out_q, out_v, out_a
         out_v = out_v + 2.0 * np.einsum("Nij,Ni->Nj", Gdot, ga)
-        P, _ = self._inverse(motion.q)
+        P, _ = self._inverse_and_jacobian(motion.q)
         for b in self._loop_moving_joints:
             dq = G[:, :, b]
             dG = self._derivative_of_jacobian(motion.q, dq, G, P)
@@ -111,14 +113,14 @@ class LoopMap:
 
     def follow_paths(self, q: Array, least: float = SINGULAR) -> Paths:
         """Paths from the assembly to q (N, n), and how they ended; `least` regularity as `follow` takes it."""
-        return follow(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
+        return follow_paths(self.robot, self.C, self.offset, np.concatenate([self.at, self.start]), q, least)
 
     def _follow_to_closed_loops(self, q: Array, t: Array | None = None) -> Paths:
         """Paths from the assembly to q (N, n), all of which close."""
         paths = self.follow_paths(q)
         if (paths.end != REACHED).any():
             sample = int(np.argmax(paths.end != REACHED))
-            frames, time = self._frames(), None if t is None else float(t[sample])
+            frames, time = self._closed_link_names(), None if t is None else float(t[sample])
             if paths.end[sample] == DEAD:
                 raise DeadPointError(sample, frames, time)
             if paths.end[sample] == BEYOND:
@@ -126,19 +128,20 @@ class LoopMap:
             raise LoopError(sample, float(paths.left[sample]), frames, time)
         return paths
 
-    def _frames(self) -> str:
+    def _closed_link_names(self) -> str:
+        """Text that names the links of all closures."""
         return " and ".join("-".join(c.links) for c in self.robot.closures)
 
     @property
     def _loop_moving_joints(self) -> list[int]:
         """Active joints that move a loop; the others have a constant column in G."""
         closings = closings_of(self.robot, geometry_of(self.robot))
-        return [int(b) for b in np.flatnonzero(moved_by(closings, self.C[:, : self.n]))]
+        return [int(b) for b in np.flatnonzero(columns_that_move_loops(closings, self.C[:, : self.n]))]
 
-    def _inverse(self, tree: Array) -> tuple[Array, Array]:
+    def _inverse_and_jacobian(self, tree: Array) -> tuple[Array, Array]:
         """Inverse (N, m, m) of the closures' derivatives by the passive joints, and G (N, joints, n)."""
-        J = derivatives(self.robot, self.C, tree)
-        P = _inverted(J[:, :, self.n :])
+        J = closure_derivatives(self.robot, self.C, tree)
+        P = _inverse_or_nan(J[:, :, self.n :])
         passive = -np.einsum("Nij,Njk->Nik", P, J[:, :, : self.n])
         active = np.broadcast_to(np.eye(self.n), (len(tree), self.n, self.n))
         return P, np.asarray(np.einsum("ij,Njk->Nik", self.C, np.concatenate([active, passive], axis=1)))
@@ -173,7 +176,7 @@ class LoopMap:
 
     def _closure_derivatives(self, tree: Array, x: Array, degree: int) -> list[Array]:
         """Derivatives 0 to degree of phi(tree + s x) by s at s = 0, each (N, equations)."""
-        poses = _Poses(self.robot, tree, x, degree)
+        poses = _PoseSeries(self.robot, tree, x, degree)
         parts = [_closure_series(poses, closure) for closure in self.robot.closures]
         return [np.concatenate([part[order] for part in parts], axis=1) for order in range(degree + 1)]
 
@@ -205,7 +208,7 @@ def loop_map(robot: Robot) -> LoopMap | None:
     return LoopMap(robot, C, offset, robot.n, start, np.asarray(at))
 
 
-def _inverted(A: Array) -> Array:
+def _inverse_or_nan(A: Array) -> Array:
     """Inverse for every sample; NaN where A is exactly singular."""
     singular = np.linalg.det(A) == 0.0
     inverse = np.linalg.inv(np.where(singular[:, None, None], np.eye(A.shape[1]), A))
@@ -213,7 +216,7 @@ def _inverted(A: Array) -> Array:
     return np.asarray(inverse)
 
 
-class _Poses:
+class _PoseSeries:
     """Taylor polynomials, of some degree in s, of the links' poses at joint positions q + s x."""
 
     def __init__(self, robot: Robot, q: Array, x: Array, degree: int) -> None:
@@ -227,6 +230,7 @@ class _Poses:
         return self._link_pose_series(self.index[joint])
 
     def _link_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
+        """Pose of link k in the base's frame, as Taylor coefficients."""
         if k in self.known:
             return self.known[k]
         link = self.robot.links[k]
@@ -239,6 +243,7 @@ class _Poses:
         return R, p
 
     def _local_pose_series(self, k: int) -> tuple[list[Array], list[Array]]:
+        """Pose of link k in its parent, as Taylor coefficients."""
         link = self.robot.links[k]
         N = len(self.q)
         R0 = np.broadcast_to(link.placement.rotation, (N, 3, 3))
@@ -264,7 +269,7 @@ def _multiply_series(rule: str, a: list[Array], b: list[Array]) -> list[Array]:
     return [np.asarray(sum(np.einsum(rule, a[i], b[k - i]) for i in range(k + 1))) for k in range(len(a))]
 
 
-def _closure_series(poses: _Poses, closure: Closure) -> list[Array]:
+def _closure_series(poses: _PoseSeries, closure: Closure) -> list[Array]:
     """Derivatives of one closure's equations, in the axes of its first frame."""
     (R1, p1), (R2, p2) = (poses.of(name) for name in closure.links)
     tip1 = [a + np.einsum("Nij,j->Ni", R, closure.points[0]) for a, R in zip(p1, R1, strict=True)]

@@ -19,15 +19,15 @@ from dynid.dynamics.kernels.compiled import (
     cross_motion,
     dot,
     inlined,
-    load,
     load_pose,
     load_rotation,
     load_row,
     load_spatial,
+    load_vector,
     motion_in,
+    rotate_back,
     scale,
     store_spatial,
-    turn_back,
 )
 from dynid.dynamics.kernels.geometry import REVOLUTE, Geometry, Integers, RowLayout, Samples
 from dynid.dynamics.kernels.links import (
@@ -40,7 +40,7 @@ from dynid.dynamics.kernels.links import (
     A,
     M,
     V,
-    add_row_of_weight,
+    add_gravity_row,
     base_motion,
     base_row,
     body_of,
@@ -195,7 +195,7 @@ def write_lagrangian_rows(geometry: Geometry, layout: RowLayout, samples: Sample
         gravity = load_row(samples.base_frame, base_row(samples, n), GRAVITY)
         for i in range(geometry.parent.shape[0]):
             body = body_of(REST, load_spatial(work.links, i * LINK + V))
-            g = turn_back(load_rotation(work.world, i * POSE), gravity)
+            g = rotate_back(load_rotation(work.world, i * POSE), gravity)
             for position in range(channel_count(geometry, i, layout)):
                 k = channel_of(geometry, i, position, channels)
                 S = channel_motion(geometry, work, i, k)
@@ -205,7 +205,7 @@ def write_lagrangian_rows(geometry: Geometry, layout: RowLayout, samples: Sample
                 store_spatial(work.Sdot, at, Sdot)
                 row = (n * rows + k) * p + layout.inertial[i]
                 write_row(body, Sdot, flat, row)
-                add_row_of_weight(g, S, flat, row)
+                add_gravity_row(g, S, flat, row)
 
 
 @inlined
@@ -242,11 +242,11 @@ def write_scalar_rows(geometry: Geometry, layout: RowLayout, samples: Samples, o
                 write_row(body_of(v[0], load_spatial(work.links, i * LINK + A)), v, flat, row)
             else:
                 write_row(body_of(REST, v), (scale(0.5, v[0]), scale(0.5, v[1])), flat, row)
-                lift = turn_back(load_rotation(work.world, i * POSE), g)
+                lift = rotate_back(load_rotation(work.world, i * POSE), g)
                 flat[row + MX] -= lift[0]
                 flat[row + MY] -= lift[1]
                 flat[row + MZ] -= lift[2]
-                flat[row + M] += samples.base_frame[b, HEIGHT] - dot(load(work.world, i * POSE + POSITION), g)
+                flat[row + M] += samples.base_frame[b, HEIGHT] - dot(load_vector(work.world, i * POSE + POSITION), g)
         for j in range(samples.q.shape[1]):
             if layout.rotor[j] >= 0:
                 rate = samples.qdd[n, j] if layout.kind == POWER else 0.5 * samples.qd[n, j]

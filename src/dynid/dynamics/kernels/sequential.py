@@ -24,7 +24,7 @@ STILL = 1e-8
 
 
 @inlined
-def direction(v: float) -> float:
+def sign_of_velocity(v: float) -> float:
     """Sign of a velocity, 0 at standstill."""
     return 0.0 if abs(v) < STILL else (1.0 if v > 0.0 else -1.0)
 
@@ -37,7 +37,7 @@ def friction_value(code: int, q: float, v: float, scale: float) -> float:
     if code == VISCOUS:
         value = v
     elif code == COULOMB:
-        value = direction(turned)
+        value = sign_of_velocity(turned)
     elif code == TANH:
         value = math.tanh(turned / 0.1)
     elif code == QUADRATIC:
@@ -45,14 +45,14 @@ def friction_value(code: int, q: float, v: float, scale: float) -> float:
     elif code == ASYMMETRY:
         value = abs(v)
     elif code == STRIBECK:
-        value = math.exp(-((turned / 0.5) ** 2)) * direction(turned)
+        value = math.exp(-((turned / 0.5) ** 2)) * sign_of_velocity(turned)
     elif code == SPRING:
         value = q
     return value
 
 
 @inlined
-def rotate_in(R: Array, at: int, size: int, row: Array, root: float) -> None:
+def add_row_by_rotations(R: Array, at: int, size: int, row: Array, root: float) -> None:
     """Turn row (size,) into the triangular factor stored row by row at R[at:at + size * size]."""
     for i in range(size):
         diagonal = at + i * (size + 1)
@@ -133,7 +133,7 @@ def take_samples(q: Array, qd: Array, qdd: Array, tau: Array, *fields: Any) -> i
                 else:
                     row[e] = friction_value(-1 - place, q[k, c], qd[k, c], scale[c])
             row[size] = tau[k, c]
-            rotate_in(R, corner[c], size + 1, row, root)
+            add_row_by_rotations(R, corner[c], size + 1, row, root)
             sums[c] = sums[c] * root * root + tau[k, c]
         sums[joints] = sums[joints] * root * root + 1.0
     return int(q.shape[0])

@@ -55,7 +55,7 @@ def use_threads(count: int) -> None:
 
 
 @contextmanager
-def own_threads(count: int) -> Iterator[None]:
+def threads_inside_block(count: int) -> Iterator[None]:
     """Set the number of threads for what the caller does inside the block."""
     before = _own_count.set(count)
     try:
@@ -64,7 +64,7 @@ def own_threads(count: int) -> Iterator[None]:
         _own_count.reset(before)
 
 
-def share_samples(samples: int, work: Callable[[int, int], None]) -> None:
+def run_on_sample_ranges(samples: int, work: Callable[[int, int], None]) -> None:
     """Call work(start, stop) on contiguous shares of range(samples), one per thread."""
     count = thread_count()
     shares = min(count, max(1, samples // _SMALLEST_SHARE))
@@ -91,7 +91,7 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
     """
 
     @wraps(function)
-    def limited(*args: P.args, **kwargs: P.kwargs) -> T:
+    def run_with_one_blas_thread(*args: P.args, **kwargs: P.kwargs) -> T:
         me = threading.get_ident()
         if me in _inside:
             return function(*args, **kwargs)
@@ -101,10 +101,11 @@ def one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
         finally:
             _leave_one_blas_thread(me)
 
-    return limited
+    return run_with_one_blas_thread
 
 
 def _enter_one_blas_thread(me: int) -> None:
+    """Count a caller in; the first one sets BLAS to one thread."""
     from threadpoolctl import ThreadpoolController
 
     libraries = [library for library in ThreadpoolController().lib_controllers if library.user_api == "blas"]
@@ -116,6 +117,7 @@ def _enter_one_blas_thread(me: int) -> None:
 
 
 def _leave_one_blas_thread(me: int) -> None:
+    """Count a caller out; the last one restores the number of BLAS threads."""
     with _lock:
         _inside.discard(me)
         if not _inside:

@@ -21,7 +21,7 @@ from dynid.logs.findings import Findings
 from dynid.messages import Message
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import write_text
-from dynid.storage.records import Form, StoredAs, dump, json_text, load, pick
+from dynid.storage.records import Form, StoredAs, dump, json_text, load, pick_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +98,14 @@ class State:
 
     def save(self, path: str | Path) -> None:
         """Write the factors as versioned JSON, to be merged elsewhere with `identify_states`."""
-        record = StateRecord(**pick(StateRecord, self))
+        record = StateRecord(**pick_fields(StateRecord, self))
         write_text(Path(path), json_text(dump(StoredState, record), indent=None))
 
     @staticmethod
     def load(path: str | Path) -> State:
         """Read what `save` wrote."""
         record = load(StoredState, Path(path), "write one with State.save", IdentificationError)
-        return State(kept=(), **pick(StateRecord, record))
+        return State(kept=(), **pick_fields(StateRecord, record))
 
     @property
     def logs(self) -> int:
@@ -237,7 +237,7 @@ def _rebuild_content(rows: Array) -> Content:
 
 StoredContent = Annotated[Content, StoredAs(FiniteArray, _record_content, _rebuild_content)]
 StoredFindings = Annotated[
-    Findings, StoredAs(FindingsRecord, lambda f: FindingsRecord(**pick(FindingsRecord, f)), _rebuild_findings)
+    Findings, StoredAs(FindingsRecord, lambda f: FindingsRecord(**pick_fields(FindingsRecord, f)), _rebuild_findings)
 ]
 
 

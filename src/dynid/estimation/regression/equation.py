@@ -15,15 +15,15 @@ from dynid.dynamics.model import project_to_active
 from dynid.dynamics.momentum import LagrangianGradient
 from dynid.dynamics.reaction import Reaction, rotor_moments, rotor_torques
 from dynid.dynamics.scene import Stage, standard_columns
-from dynid.dynamics.torque import Torque, write_picked, write_tree_rows
+from dynid.dynamics.torque import Torque, write_picked_torques, write_tree_rows
 from dynid.errors import IdentificationError
 from dynid.estimation.options import Options
-from dynid.identifiability.base_parameters import remembered_base_parameters
+from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.identifiability.numeric import find_by_qr
 from dynid.identifiability.parameters import BaseParameters
 from dynid.identifiability.samples import draw_rows
 from dynid.logs.log import Samples
-from dynid.robot.force_sensor import ForceSensor, is_force
+from dynid.robot.force_sensor import ForceSensor, is_force_channel
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.motion import Motion
 from dynid.robot.parameter import Parameter
@@ -113,7 +113,7 @@ class BaseColumns:
 
     def write(self, motion: Motion, pick: Indices, place: Indices, wide: Array) -> None:
         """Write the picked entries along a motion."""
-        write_picked(self.stage.scene(motion), pick, place, wide)
+        write_picked_torques(self.stage.scene(motion), pick, place, wide)
 
     def momentum_parts(self, motion: Motion, pick: Indices) -> tuple[Array, Array]:
         """dL/dqd and dL/dq (N, picked entries); accelerations are not looked at."""
@@ -285,7 +285,9 @@ class Equation:
     def kinds(self) -> tuple[str, ...]:
         """Of every channel: torque (and what is made of it), force or moment."""
         names = zip(self.channels, self.channel_names, strict=True)
-        return tuple("torque" if not c.of_base else "force" if is_force(name) else "moment" for c, name in names)
+        return tuple(
+            "torque" if not c.of_base else "force" if is_force_channel(name) else "moment" for c, name in names
+        )
 
     @cached_property
     def torque_channels(self) -> tuple[ChannelColumns, ...]:
@@ -450,8 +452,8 @@ def _find_base_parameters(robot: Robot, options: Options) -> BaseParameters:
     """Base parameters of what is measured."""
     if options.has_reactions:
         tared = robot.sensor is None or robot.sensor.is_tared
-        return remembered_base_parameters(robot, model=options.model, rotor_inertia=options.rotor_inertia, tared=tared)
-    base = remembered_base_parameters(robot, model="torque", rotor_inertia=options.rotor_inertia)
+        return cached_base_parameters(robot, model=options.model, rotor_inertia=options.rotor_inertia, tared=tared)
+    base = cached_base_parameters(robot, model="torque", rotor_inertia=options.rotor_inertia)
     joints = options.joint_indices(robot)
     return base if len(joints) == robot.n else _base_parameters_seen_by(base, joints)
 

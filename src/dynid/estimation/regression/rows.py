@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.dynamics.energy import write_rows
+from dynid.dynamics.energy import power_or_energy_rows
 from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
@@ -128,7 +128,7 @@ def _energy_functions(equation: Equation, motion: Motion) -> Array:
     h = np.empty((len(motion), len(kept)))
     for start in range(0, len(motion), CHUNK):
         part = slice(start, start + CHUNK)
-        h[part] = write_rows(equation.stage.scene(_without_accelerations(motion[part])), ENERGY)[:, kept]
+        h[part] = power_or_energy_rows(equation.stage.scene(_without_accelerations(motion[part])), ENERGY)[:, kept]
     return h
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from dynid.errors import DynidError, RobotFileError
 from dynid.robot.force_sensor import ForceSensor, Rotor
-from dynid.robot.io.toml_schema import SensorTable, problems_of
+from dynid.robot.io.toml_schema import SensorTable, describe_validation_error
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, freeze, rotation_about
 from dynid.storage.files import hash_file, read_toml
@@ -31,24 +31,24 @@ def read_sensor(path: str | Path) -> ForceSensor:
             str(path), "unknown_angle_unit", "angles: 'rad' or 'deg', got {angles!r:.40}", angles=angles,
         )  # fmt: skip
     try:
-        return sensor_of(SensorTable.model_validate(data), degrees=angles == "deg")
+        return sensor_from_table(SensorTable.model_validate(data), degrees=angles == "deg")
     except ValidationError as error:
-        raise RobotFileError(str(path), problems_of(error, ("sensor",))) from error
+        raise RobotFileError(str(path), describe_validation_error(error, ("sensor",))) from error
     except DynidError as error:
         raise RobotFileError(str(path), error.message) from error
 
 
-def put_on_plate(robot: Robot, path: str | Path) -> Robot:
+def with_sensor_from_file(robot: Robot, path: str | Path) -> Robot:
     """Return the robot on the force plate that a file describes."""
     return replace(robot.with_sensor(read_sensor(path)), files=(*robot.files, hash_file(Path(path))))
 
 
-def sensor_of(table: SensorTable, *, degrees: bool) -> ForceSensor:
+def sensor_from_table(table: SensorTable, *, degrees: bool) -> ForceSensor:
     """Build the sensor of a checked table."""
     known = isinstance(table.offsets, list)
     return ForceSensor(
         freeze(table.position),
-        _rotation(np.array(table.rpy) * (math.pi / 180.0 if degrees else 1.0)),
+        _rotation_from_rpy(np.array(table.rpy) * (math.pi / 180.0 if degrees else 1.0)),
         freeze(table.reference),
         table.sense,
         tuple(table.channels),
@@ -64,14 +64,14 @@ def sensor_of(table: SensorTable, *, degrees: bool) -> ForceSensor:
     )
 
 
-def sensor_lines(sensor: ForceSensor) -> list[str]:
-    """Write the table [sensor] that `sensor_of` reads back, angles in rad."""
+def sensor_toml_lines(sensor: ForceSensor) -> list[str]:
+    """Write the table [sensor] that `sensor_from_table` reads back, angles in rad."""
     lines = ["", "[sensor]"]
     for name in ("position", "reference", "com"):
         if getattr(sensor, name).any():
             lines.append(f"{name} = {getattr(sensor, name).tolist()}")
     if not np.array_equal(sensor.rotation, np.eye(3)):
-        lines.append(f"rpy = {_rpy(sensor.rotation)}")
+        lines.append(f"rpy = {_rpy_from_rotation(sensor.rotation)}")
     lines += [f'sense = "{sensor.sense}"', f"channels = {list(sensor.channels)}".replace("'", '"')]
     lines.append(f'offsets = "{sensor.offsets}"' if sensor.offset is None else f"offsets = {sensor.offset.tolist()}")
     if sensor.mass:
@@ -88,13 +88,14 @@ def sensor_lines(sensor: ForceSensor) -> list[str]:
     return lines
 
 
-def _rotation(rpy: Array) -> Array:
+def _rotation_from_rpy(rpy: Array) -> Array:
     """Rotation of roll, pitch and yaw about fixed axes, as in URDF."""
     x, y, z = np.eye(3)
     return rotation_about(z, float(rpy[2])) @ rotation_about(y, float(rpy[1])) @ rotation_about(x, float(rpy[0]))
 
 
-def _rpy(R: Array) -> list[float]:
+def _rpy_from_rotation(R: Array) -> list[float]:
+    """Roll, pitch and yaw about fixed axes of a rotation."""
     from scipy.spatial.transform import Rotation
 
     return [float(x) for x in Rotation.from_matrix(R).as_euler("xyz")]

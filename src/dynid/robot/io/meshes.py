@@ -44,14 +44,15 @@ class MeshFolders:
     def find(self, name: str) -> Path:
         """Return the file that a mesh's filename means, or say why there is none."""
         try:
-            return self._find(name)
+            return self._resolve_filename(name)
         except (OSError, ValueError) as error:  # too long for a path, a zero byte, half an address
             raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name[:80]) from error
 
-    def _find(self, name: str) -> Path:
+    def _resolve_filename(self, name: str) -> Path:
+        """File of a mesh by its path, file:// or package:// address; MeshRefusedError where it may not be opened."""
         scheme = urlsplit(name).scheme if "://" in name else ""
         if scheme == "package":
-            return self._in_package(name.removeprefix("package://"))
+            return self._find_in_package(name.removeprefix("package://"))
         if scheme not in ("", "file"):
             raise MeshRefusedError(
                 "mesh_scheme_not_allowed", "mesh {mesh}: {scheme}:// is not opened",
@@ -69,7 +70,7 @@ class MeshFolders:
                 return found
         raise MeshRefusedError("file_not_found", "mesh {mesh}: there is no such file", mesh=name)
 
-    def _in_package(self, rest: str) -> Path:
+    def _find_in_package(self, rest: str) -> Path:
         """Look below home, then on ROS_PACKAGE_PATH (links made by colcon are followed, as the user set that path).
 
         Where several folders are searched, a package may have another name in the end: its folder was renamed.

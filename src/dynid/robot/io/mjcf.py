@@ -19,19 +19,26 @@ from dynid.errors import RobotFileError
 from dynid.messages import Message, Option
 from dynid.robot.io.mjcf_expansion import (
     balance_inertias,
-    drop_shapes,
+    drop_shapes_of_known_inertia,
     expand_includes,
     expand_joint_defaults,
-    fix_frames,
+    frames_to_bodies,
+    inertias_from_shapes,
     merge_defaults,
-    name_parts,
-    state_inertias,
+    name_bodies_and_joints,
     stated_inertia,
 )
-from dynid.robot.io.pinocchio_tree import JointProperties, base_link, links_of_model, merge_fixed, merged_inertias, pose
-from dynid.robot.io.xml import numbers, place_of, read_xml
+from dynid.robot.io.pinocchio_tree import (
+    JointProperties,
+    floating_base_link,
+    links_of_model,
+    merge_fixed_links,
+    merged_inertias,
+    pose_from_pinocchio,
+)
+from dynid.robot.io.xml import file_and_line_of, read_numbers, read_xml
 from dynid.robot.locking import lock_joints
-from dynid.robot.mdh import Snapped, describe_snapped
+from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Link, Robot
 from dynid.robot.transform import SNAP_TOLERANCE, Transform, freeze, rotation_about
 
@@ -74,7 +81,7 @@ def _read_tendon_coupling(path: Path, root: Element, part: Element, zeros: Mappi
             str(path), "tendon_not_supported", "{where}: only fixed tendons of constant length are read", where=where,
         )  # fmt: skip
     try:
-        terms = [(j.get("joint", ""), numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
+        terms = [(j.get("joint", ""), read_numbers(j, "coef", (0.0,))[0]) for j in fixed[0].findall("joint")]
     except ValueError as error:
         raise RobotFileError(str(path), "values_not_numeric", "{where}: {reason}", where=where, reason=error) from error
     if len(terms) < 2 or terms[0][1] == 0.0:
@@ -88,13 +95,14 @@ def _read_tendon_coupling(path: Path, root: Element, part: Element, zeros: Mappi
 
 
 def _read_polynomial(path: Path, part: Element, where: str) -> list[float]:
+    """Five coefficients of a joint equality, missing ones as MuJoCo's defaults."""
     default = (0.0, 1.0, 0.0, 0.0, 0.0)
     count = min(max(len(part.get("polycoef", "").split()), 1), 5)
     try:
-        return [*numbers(part, "polycoef", default[:count]), *default[count:]]
+        return [*read_numbers(part, "polycoef", default[:count]), *default[count:]]
     except ValueError as error:
         raise RobotFileError(
-            str(path), "values_not_numeric", "{place}{where}: {reason}", place=place_of(part), where=where,
+            str(path), "values_not_numeric", "{place}{where}: {reason}", place=file_and_line_of(part), where=where,
             reason=error,
         ) from error  # fmt: skip
 
@@ -124,11 +132,11 @@ def check_numbers(path: Path, root: Element) -> None:
         _check_attributes(body, where, _COUNTS["body"], problems)
         for inertial in body.findall("inertial"):
             _check_attributes(inertial, f"{where}, inertial", _COUNTS["inertial"], problems)
-            _check_inertial(inertial, f"{place_of(inertial)}{where}, inertial", problems)
+            _check_inertial(inertial, f"{file_and_line_of(inertial)}{where}, inertial", problems)
         for second in body.findall("inertial")[1:]:
             problems.append(Message(
                 "two_inertial_elements", "{place}{where} has two <inertial>", "remove one",
-                place=place_of(second), where=where,
+                place=file_and_line_of(second), where=where,
             ))  # fmt: skip
         for joint in body.findall("joint"):
             name = f"joint '{joint.get('name')}'"
@@ -138,6 +146,7 @@ def check_numbers(path: Path, root: Element) -> None:
 
 
 def _check_inertial(inertial: Element, where: str, problems: list[Message]) -> None:
+    """Add what is missing or wrong in an <inertial> to the problems."""
     missing = [key for key in ("pos", "mass") if key not in inertial.attrib]
     if missing:
         problems.append(Message(
@@ -152,14 +161,15 @@ def _check_inertial(inertial: Element, where: str, problems: list[Message]) -> N
 
 
 def _check_attributes(element: Element, where: str, counts: dict[str, int], problems: list[Message]) -> None:
+    """Add attributes that are not so many finite numbers to the problems."""
     for key, count in counts.items():
         if key in element.attrib:
             size = count or max(1, len(element.attrib[key].split()))
             try:
-                numbers(element, key, (0.0,) * size)
+                read_numbers(element, key, (0.0,) * size)
             except ValueError as error:
                 problems.append(Message(
-                    "values_not_numeric", "{place}{where}: {reason}", place=place_of(element), where=where,
+                    "values_not_numeric", "{place}{where}: {reason}", place=file_and_line_of(element), where=where,
                     reason=error,
                 ))  # fmt: skip
 
@@ -173,11 +183,11 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     expand_includes(path, root, path.resolve().parent, 0)
     merge_defaults(root)
     expand_joint_defaults(root)
-    fix_frames(path, root)
-    name_parts(root)
+    frames_to_bodies(path, root)
+    name_bodies_and_joints(root)
     check_numbers(path, root)
     balance_inertias(root)
-    zeros = _take_zeros(path, root)
+    zeros = _extract_zero_positions(path, root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]
     moving = [body for body in bodies if any(e.tag in ("joint", "freejoint") for e in body.iter())]
     notes: list[Message] = []
@@ -190,14 +200,14 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     if not moving:
         raise RobotFileError(str(path), "no_moving_joint", "no body under <worldbody> has a joint; nothing can move")
     _check_mjcf(path, root, moving)
-    unknown = state_inertias(path, root, moving, notes)
+    unknown = inertias_from_shapes(path, root, moving, notes)
     free = _has_free_joint(moving[0])
     if (free or floating_base) and len(moving) > 1:
         raise RobotFileError(
             str(path), "floating_base_several_trees", "a floating base needs a single tree of bodies under <worldbody>",
         )  # fmt: skip
     links: list[Link] = []
-    snapped: list[Snapped] = []
+    snapped: list[SnappedAngle] = []
     for body in moving:
         tree, base = _read_tree(path, root, body, free or floating_base)
         tree = [replace(k, inertia=freeze(np.full(10, np.nan))) if k.name in unknown else k for k in tree]
@@ -213,12 +223,13 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         gravity=freeze(_read_gravity(path, root, notes)),
         couplings=read_couplings(path, root, zeros),
         source=str(path),
-        notes=(*notes, *describe_snapped(snapped)),
+        notes=(*notes, *describe_snapped_angles(snapped)),
     )
-    return merge_fixed(lock_joints(robot, lock))
+    return merge_fixed_links(lock_joints(robot, lock))
 
 
-def _snap_link(link: Link, snapped: list[Snapped]) -> Link:
+def _snap_link(link: Link, snapped: list[SnappedAngle]) -> Link:
+    """The link with a placement near multiples of 90 degrees set to them."""
     R = link.placement.rotation
     nearest = np.round(R)
     off = float(np.abs(R - nearest).max())
@@ -230,17 +241,17 @@ def _snap_link(link: Link, snapped: list[Snapped]) -> Link:
             "angle_snapped", "{where}: its frame is {angle:.1g} rad off a right angle, taken for it", "{snap} keeps it",
             where=where, angle=off, snap=Option("snap", False),
         )  # fmt: skip
-        snapped.append(Snapped(where, off, note))
+        snapped.append(SnappedAngle(where, off, note))
     return replace(link, placement=Transform(nearest, link.placement.translation))
 
 
-def _take_zeros(path: Path, root: Element) -> dict[str, float]:
+def _extract_zero_positions(path: Path, root: Element) -> dict[str, float]:
     """Positions `ref` that joints have as they are drawn, rad or m; they are taken out of the file."""
     zeros: dict[str, float] = {}
     in_degrees = all(compiler.get("angle", "degree") == "degree" for compiler in root.findall("compiler"))
     for joint in (j for world in root.findall("worldbody") for j in world.iter("joint")):
         try:
-            ref = numbers(joint, "ref", (0.0,))[0]
+            ref = read_numbers(joint, "ref", (0.0,))[0]
         except ValueError as error:
             raise RobotFileError(
                 str(path), "values_not_numeric", "joint '{joint}': {reason}", joint=joint.get('name'), reason=error,
@@ -271,6 +282,7 @@ def _has_free_joint(body: Element) -> bool:
 
 
 def _check_mjcf(path: Path, root: Element, bodies: list[Element]) -> None:
+    """Refuse joints and bodies that cannot be read, all at once."""
     problems: list[Message] = []
     names: list[str] = []
     for body in (b for top in bodies for b in top.iter("body")):
@@ -314,7 +326,7 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
             alone.remove(part)
     for joint in [j for j in top if j.tag == "freejoint" or j.get("type") == "free"]:
         top.remove(joint)
-    drop_shapes(alone, top)
+    drop_shapes_of_known_inertia(alone, top)
     world = SubElement(alone, "worldbody")
     if not floats and top.find("joint") is None:
         world = SubElement(world, "body", {"name": "/around the root/"})
@@ -337,16 +349,16 @@ def _read_tree(path: Path, root: Element, body: Element, floats: bool) -> tuple[
             ) from error  # fmt: skip
     facts, composites = _read_joint_properties(model, body)
     compilers = root.findall("compiler")
-    bounded = any(numbers(c, key, (0.0,))[0] > 0.0 for c in compilers for key in ("boundmass", "boundinertia"))
+    bounded = any(read_numbers(c, key, (0.0,))[0] > 0.0 for c in compilers for key in ("boundmass", "boundinertia"))
     stated = {b.get("name", ""): None if bounded else stated_inertia(b) for b in top.iter("body")}
     bodies = [
-        (frame.name, frame.parentJoint, pose(frame.placement), stated[frame.name])
+        (frame.name, frame.parentJoint, pose_from_pinocchio(frame.placement), stated[frame.name])
         for frame in model.frames
         if frame.type == pin.BODY and frame.name in stated and (floats or frame.parentJoint)
     ]
     inertias = merged_inertias(str(path), model, bodies)
     links = links_of_model(model, facts, str(path), composites, inertias)
-    return links, base_link(body.get("name", "base"), inertias[0])
+    return links, floating_base_link(body.get("name", "base"), inertias[0])
 
 
 def _read_joint_properties(model: Any, body: Element) -> tuple[dict[str, JointProperties], dict[str, list[str]]]:
@@ -389,7 +401,7 @@ def _read_gravity(path: Path, root: Element, notes: list[Message]) -> tuple[floa
     gravity: tuple[float, ...] = (0.0, 0.0, -9.81)
     for option in root.findall("option"):
         try:
-            gravity = numbers(option, "gravity", gravity)
+            gravity = read_numbers(option, "gravity", gravity)
             if any(flag.get("gravity") == "disable" for flag in option.findall("flag")):
                 notes.append(Message(
                     "gravity_switched_off", "the file switches gravity off", "{gravity} gives one",

@@ -13,7 +13,7 @@ import numpy as np
 from dynid.errors import RobotFileError
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
-from dynid.robot.io.xml import numbers, read_xml
+from dynid.robot.io.xml import read_numbers, read_xml
 from dynid.robot.transform import Array, Transform
 
 if TYPE_CHECKING:
@@ -64,30 +64,32 @@ def expand_joint_defaults(root: Element) -> None:
     """Write into every joint what its class, or the class of its body, gives it: pinocchio overlooks some of it."""
     classes: dict[str, dict[str, str]] = {}
 
-    def learn(default: Element, inherited: dict[str, str]) -> None:
+    def collect_class_defaults(default: Element, inherited: dict[str, str]) -> None:
+        """Joint attributes of a default class and those nested in it."""
         own = dict(inherited)
         for joint in default.findall("joint"):
             own |= joint.attrib
         classes[default.get("class", "main")] = own
         for nested in default.findall("default"):
-            learn(nested, own)
+            collect_class_defaults(nested, own)
 
-    def spell(body: Element, of_body: str) -> None:
+    def write_joint_attributes(body: Element, of_body: str) -> None:
+        """Write the defaults into the joints of a body and of those it carries."""
         of_body = body.get("childclass", of_body)
         for joint in body.findall("joint"):
             for key, value in classes.get(joint.get("class", of_body), {}).items():
                 joint.attrib.setdefault(key, value)
         for child in (*body.findall("body"), *body.findall("frame")):
-            spell(child, of_body)
+            write_joint_attributes(child, of_body)
 
     for default in root.findall("default"):
-        learn(default, {})
+        collect_class_defaults(default, {})
         classes.setdefault("main", classes[default.get("class", "main")])
     for world in root.findall("worldbody"):
-        spell(world, "main")
+        write_joint_attributes(world, "main")
 
 
-def fix_frames(path: Path, root: Element) -> None:
+def frames_to_bodies(path: Path, root: Element) -> None:
     """Make bodies of <frame>s, which move with the body around them; refuse what MuJoCo would multiply."""
     for world in root.findall("worldbody"):
         for part in world.iter():
@@ -96,10 +98,10 @@ def fix_frames(path: Path, root: Element) -> None:
                     str(path), "element_not_supported", "<{tag}> is not read",
                     "load the file in MuJoCo and save what it makes of it", tag=part.tag,
                 )  # fmt: skip
-        _fix_frames(path, world)
+        _frames_of_body_to_bodies(path, world)
 
 
-def _fix_frames(path: Path, owner: Element) -> None:
+def _frames_of_body_to_bodies(path: Path, owner: Element) -> None:
     """Frames directly in a body, and in these; shapes in them count only where the body does not state its inertia."""
     for part in list(owner):
         if part.tag == "frame":
@@ -114,14 +116,15 @@ def _fix_frames(path: Path, owner: Element) -> None:
             part.tag = "body"
             part.attrib.pop("name", None)
         if part.tag == "body":
-            _fix_frames(path, part)
+            _frames_of_body_to_bodies(path, part)
 
 
-def name_parts(root: Element) -> None:
+def name_bodies_and_joints(root: Element) -> None:
     """Name bodies and joints that have no name, which MuJoCo allows: by number, and after their body."""
     taken = {part.get("name") for part in root.iter()}
 
-    def free(wanted: str) -> str:
+    def unused_name(wanted: str) -> str:
+        """The wanted name, numbered where it is taken."""
         names = (wanted if k == 1 else f"{wanted}_{k}" for k in count(1))
         name = next(name for name in names if name not in taken)
         taken.add(name)
@@ -130,13 +133,13 @@ def name_parts(root: Element) -> None:
     for world in root.findall("worldbody"):
         for number, body in enumerate(world.iter("body"), 1):
             if not body.get("name"):
-                body.set("name", free(f"body{number}"))
+                body.set("name", unused_name(f"body{number}"))
             for joint in body.findall("joint"):
                 if not joint.get("name"):
-                    joint.set("name", free(f"{body.get('name')}_joint"))
+                    joint.set("name", unused_name(f"{body.get('name')}_joint"))
 
 
-def drop_shapes(root: Element, top: Element) -> None:
+def drop_shapes_of_known_inertia(root: Element, top: Element) -> None:
     """Take out the shapes of bodies that state their inertia: they are not needed, and could not all be read."""
     if any(compiler.get("inertiafromgeom") == "true" for compiler in root.findall("compiler")):
         return
@@ -151,7 +154,7 @@ def drop_shapes(root: Element, top: Element) -> None:
 # Pinocchio guesses them from some shapes and takes others for nothing; its guesses are not used.
 
 
-def state_inertias(path: Path, root: Element, moving: list[Element], notes: list[Message]) -> set[str]:
+def inertias_from_shapes(path: Path, root: Element, moving: list[Element], notes: list[Message]) -> set[str]:
     """Give bodies with shapes in place of an <inertial> the one that MuJoCo finds; return the links that stay unknown.
 
     These are the moving bodies that are such bodies or carry them.
@@ -183,7 +186,7 @@ def state_inertias(path: Path, root: Element, moving: list[Element], notes: list
         "shape_inertias_unknown", "inertias of {count} bodies follow from their shapes and are unknown: {reason}",
         "{remedy}", count=len(shaped), reason=found.what, remedy=found.remedy,
     ))  # fmt: skip
-    carriers = {name for top in moving for name in _find_carriers(top, "", shaped)}
+    carriers = {name for top in moving for name in _moving_bodies_with_shapes(top, "", shaped)}
     return carriers - {""}
 
 
@@ -191,17 +194,17 @@ def balance_inertias(root: Element) -> None:
     """Replace moments that violate the triangle inequality by their mean, where the file wants that of MuJoCo."""
     if any(compiler.get("balanceinertia") == "true" for compiler in root.findall("compiler")):
         for inertial in (i for world in root.findall("worldbody") for i in world.iter("inertial")):
-            moments = np.linalg.eigvalsh(_tensor(inertial))
+            moments = np.linalg.eigvalsh(_inertia_tensor(inertial))
             if moments[0] + moments[1] < moments[2]:
                 inertial.attrib.pop("fullinertia", None)
                 inertial.set("diaginertia", " ".join([repr(float(moments.mean()))] * 3))
 
 
-def _tensor(inertial: Element) -> Array:
+def _inertia_tensor(inertial: Element) -> Array:
     """Inertia matrix about the centre of mass, in the axes of the <inertial>."""
     if "fullinertia" not in inertial.attrib:
-        return np.diag(numbers(inertial, "diaginertia", (0.0, 0.0, 0.0)))
-    xx, yy, zz, xy, xz, yz = numbers(inertial, "fullinertia", (0.0,) * 6)
+        return np.diag(read_numbers(inertial, "diaginertia", (0.0, 0.0, 0.0)))
+    xx, yy, zz, xy, xz, yz = read_numbers(inertial, "fullinertia", (0.0,) * 6)
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
@@ -210,16 +213,16 @@ def stated_inertia(body: Element) -> Array | None:
     inertial = body.find("inertial")
     if inertial is None:
         return np.zeros(10) if body.find("geom") is None else None
-    T = plain_pose(inertial)
+    T = pose_by_quaternion(inertial)
     if T is None:
         return None
-    mass = numbers(inertial, "mass", (0.0,))[0]
-    return from_body(Body(mass, T.translation, T.rotation @ _tensor(inertial) @ T.rotation.T))
+    mass = read_numbers(inertial, "mass", (0.0,))[0]
+    return from_body(Body(mass, T.translation, T.rotation @ _inertia_tensor(inertial) @ T.rotation.T))
 
 
-def plain_pose(element: Element) -> Transform | None:
+def pose_by_quaternion(element: Element) -> Transform | None:
     """Pose by pos and quat; None where another notation turns it."""
-    q = np.array(numbers(element, "quat", (1.0, 0.0, 0.0, 0.0)))
+    q = np.array(read_numbers(element, "quat", (1.0, 0.0, 0.0, 0.0)))
     size = float(np.linalg.norm(q))
     if any(key in element.attrib for key in ("euler", "axisangle", "xyaxes", "zaxis")) or not size > 0.0:
         return None
@@ -229,15 +232,17 @@ def plain_pose(element: Element) -> Transform | None:
         [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
         [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
     ])  # fmt: skip
-    return Transform(R, np.array(numbers(element, "pos", (0.0, 0.0, 0.0))))
+    return Transform(R, np.array(read_numbers(element, "pos", (0.0, 0.0, 0.0))))
 
 
-def _find_carriers(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
+def _moving_bodies_with_shapes(body: Element, carrier: str, shaped: list[Element]) -> list[str]:
     """Moving bodies to which a body of a tree with shapes in place of an inertia is fixed, or which are it."""
     if body.find("joint") is not None:
         carrier = body.get("name", "")
     found = [carrier] if body in shaped else []
-    return found + [name for child in body.findall("body") for name in _find_carriers(child, carrier, shaped)]
+    return found + [
+        name for child in body.findall("body") for name in _moving_bodies_with_shapes(child, carrier, shaped)
+    ]
 
 
 def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...]] | Message:
@@ -250,7 +255,7 @@ def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...
 
     mujoco.set_mju_user_warning(lambda text: None)  # else it writes a MUJOCO_LOG.TXT wherever it is run
     try:
-        model = mujoco.MjModel.from_xml_string(tostring(_copy_with_weighing_shapes(path, root), encoding="unicode"))
+        model = mujoco.MjModel.from_xml_string(tostring(_copy_with_massive_shapes(path, root), encoding="unicode"))
     except ValueError as error:
         reason = str(error).strip().splitlines()[0]
         return Message("mujoco_cannot_load", "MuJoCo cannot load the file ({reason})", reason=reason)
@@ -263,11 +268,11 @@ def _compile_inertias(path: Path, root: Element) -> dict[Element, tuple[Any, ...
     return dict(zip(bodies, values, strict=True))
 
 
-def _copy_with_weighing_shapes(path: Path, root: Element) -> Element:
+def _copy_with_massive_shapes(path: Path, root: Element) -> Element:
     """A copy with the shapes that weigh something and the meshes that these use: other files need not be there."""
     alone = deepcopy(root)
     for world in alone.findall("worldbody"):
-        drop_shapes(alone, world)
+        drop_shapes_of_known_inertia(alone, world)
         for part in [part for part in world if part.tag != "body"]:
             world.remove(part)
     for part in [part for part in alone if part.tag not in ("compiler", "option", "default", "asset", "worldbody")]:
@@ -289,6 +294,7 @@ def _copy_with_weighing_shapes(path: Path, root: Element) -> Element:
 
 
 def _set_inertial(body: Element, values: tuple[Any, ...]) -> None:
+    """Replace the <inertial> of a body."""
     for old in body.findall("inertial"):
         body.remove(old)
     mass, centre, orientation, moments = values

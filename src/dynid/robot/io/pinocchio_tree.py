@@ -54,10 +54,14 @@ def merged_inertias(file: str, model: Any, bodies: Iterable[tuple[str, int, Tran
     return [theirs[k] if np.isnan(x).any() else x for k, x in enumerate(ours)]
 
 
-def sits_at(model: Any, joint: int, place: Transform, axis: Array) -> bool:
+def joint_is_at(model: Any, joint: int, place: Transform, axis: Array) -> bool:
     """Whether pinocchio has a joint at a place in its parent's frame, with this axis."""
     T = model.jointPlacements[joint]
-    pairs = ((T.rotation, place.rotation), (T.translation, place.translation), (_axis(model.joints[joint])[1], axis))
+    pairs = (
+        (T.rotation, place.rotation),
+        (T.translation, place.translation),
+        (_joint_type_and_axis(model.joints[joint])[1], axis),
+    )
     return all(np.abs(a - b).max() <= AGREE * max(1.0, np.abs(b).max()) for a, b in pairs)
 
 
@@ -76,9 +80,9 @@ def links_of_model(
         joint = model.joints[i]
         parts = _simple_joints(joint, str(model.names[i]), names)
         parent = last[model.parents[i]]
-        T = pose(model.jointPlacements[i])
+        T = pose_from_pinocchio(model.jointPlacements[i])
         for position, (name, part, offset) in enumerate(parts):
-            kind, axis = _axis(part)
+            kind, axis = _joint_type_and_axis(part)
             if kind is None:
                 problems.append(Message(
                     "unsupported_joint_type", "joint '{joint}': {kind} joints are not supported",
@@ -119,14 +123,15 @@ def links_of_model(
 
 
 def _simple_joints(joint: Any, name: str, names: Mapping[str, Sequence[str]]) -> list[tuple[str, Any, Transform]]:
+    """Name, model and placement of a joint, or of each joint inside a composite one."""
     if joint.shortname() != "JointModelComposite":
         return [(name, joint, Transform.identity())]
     composite = joint.extract()
     parts = zip(names[name], composite.joints, composite.jointPlacements, strict=True)
-    return [(part, model, pose(place)) for part, model, place in parts]
+    return [(part, model, pose_from_pinocchio(place)) for part, model, place in parts]
 
 
-def _axis(joint: Any) -> tuple[JointKind | None, Array]:
+def _joint_type_and_axis(joint: Any) -> tuple[JointKind | None, Array]:
     """Kind and unit axis of a joint with one degree of freedom."""
     if joint.nv != 1:
         return None, np.zeros(3)
@@ -136,12 +141,12 @@ def _axis(joint: Any) -> tuple[JointKind | None, Array]:
     return ("prismatic", S[:3]) if np.abs(S[:3]).max() > 0.5 else ("revolute", S[3:])
 
 
-def pose(T: Any) -> Transform:
+def pose_from_pinocchio(T: Any) -> Transform:
     """Pose from pinocchio's."""
     return Transform(clean_rotation(np.array(T.rotation)), np.array(T.translation))
 
 
-def base_link(name: str, inertia: Array) -> Link:
+def floating_base_link(name: str, inertia: Array) -> Link:
     """Return the root as a free link."""
     return Link(
         name=name,
@@ -155,7 +160,7 @@ def base_link(name: str, inertia: Array) -> Link:
     )
 
 
-def merge_fixed(robot: Robot) -> Robot:
+def merge_fixed_links(robot: Robot) -> Robot:
     """Return the robot without fixed links: their inertias go to the parent, those on a fixed base are dropped."""
     links = list(robot.links)
     for k in reversed(robot.topological_order):

@@ -13,10 +13,10 @@ import numpy as np
 from dynid.concurrency import cached_property
 from dynid.errors import ExpressionError
 from dynid.messages import Message, Option
-from dynid.robot.expression import Expression, evaluate, parse_expression, symbols_of
+from dynid.robot.expression import Expression, evaluate_expression, parse_expression, symbols_of
 from dynid.robot.inertia import ROTOR, SYMBOLS, Body, change_of_frame, from_body
 from dynid.robot.io.toml_schema import JointTable, LinkTable, RobotTable
-from dynid.robot.mdh import Snapped, describe_snapped, transform_known_zeros, transform_parameters
+from dynid.robot.mdh import SnappedAngle, describe_snapped_angles, transform_known_zeros, transform_parameters
 from dynid.robot.robot import MdhRow
 from dynid.robot.transform import Array, Transform, rotation_x, snap_angle
 
@@ -124,14 +124,14 @@ LARGEST_TURN = 8 * math.pi
 
 
 @dataclass
-class Sheet:
+class ParsedTable:
     """A table with the names of its joints; readers of its parts add to problems and notes."""
 
     table: RobotTable
     snap: bool
     problems: list[Message] = field(default_factory=list)
     notes: list[Message] = field(default_factory=list)
-    snapped: list[Snapped] = field(default_factory=list)
+    snapped: list[SnappedAngle] = field(default_factory=list)
 
     @cached_property
     def names(self) -> list[str]:
@@ -141,7 +141,7 @@ class Sheet:
     @property
     def all_notes(self) -> tuple[Message, ...]:
         """Notes for the user, those on snapped angles last."""
-        return (*self.notes, *describe_snapped(self.snapped))
+        return (*self.notes, *describe_snapped_angles(self.snapped))
 
     @property
     def radians_per_unit(self) -> float:
@@ -149,7 +149,7 @@ class Sheet:
         return math.pi / 180 if self.table.angles == "deg" else 1.0
 
     @cached_property
-    def active(self) -> list[str]:
+    def active_joints(self) -> list[str]:
         """Joints that move by themselves."""
         passive = {c.passive for c in self.table.coupling}.union(*(c.passive for c in self.table.closure))
         pairs = zip(self.names, self.table.joint, strict=True)
@@ -164,7 +164,7 @@ class Sheet:
         if isinstance(value, float):
             return Expression(value)
         try:
-            number = evaluate(value, self.table.symbols)
+            number = evaluate_expression(value, self.table.symbols)
             text = value.strip() if symbols_of(parse_expression(value)) else None
         except ExpressionError as error:
             self.problems.append(error.message.about(where))
@@ -180,14 +180,14 @@ class Sheet:
                 "angle_looks_like_degrees", "{where}: {angle:g} rad is more than a turn, surely degrees",
                 "write angles = \"deg\" in the file", where=where, angle=number.value,
             ))  # fmt: skip
-        angle = _radians(number.value) if degrees else number.value
+        angle = _degrees_to_radians(number.value) if degrees else number.value
         if self.snap and (snapped := snap_angle(angle)) != angle:
             if abs(snapped - angle) > 1e-12:
                 note = Message(
                     "angle_snapped", "{where}: {angle:.9g} rad taken for {degrees:g} degrees", "{snap} keeps it",
                     where=where, angle=angle, degrees=math.degrees(snapped), snap=Option("snap", False),
                 )  # fmt: skip
-                self.snapped.append(Snapped(where, abs(snapped - angle), note))
+                self.snapped.append(SnappedAngle(where, abs(snapped - angle), note))
             angle = snapped
         return Expression(angle, number.text, degrees and number.text is not None)
 
@@ -210,7 +210,7 @@ class Sheet:
         ]
 
 
-def _radians(degrees: float) -> float:
+def _degrees_to_radians(degrees: float) -> float:
     """Convert to rad, exact at multiples of 90 degrees."""
     quarter = degrees / 90.0
     return quarter * (math.pi / 2) if quarter == round(quarter) else math.radians(degrees)
@@ -225,7 +225,7 @@ LETTERS = {"modified": ("gamma", "b", "alpha", "d", "theta", "r"), "standard": (
 _ENTRY = re.compile(r"([a-z]+)([0-9]*)")
 
 
-def read_unknown(
+def read_unknown_geometry(
     table: RobotTable, names: Sequence[str], parents: Sequence[int], problems: list[Message]
 ) -> tuple[str, ...]:
     """Symbols and entries in modified notation (`d3`); those of a standard table are converted.
@@ -262,12 +262,14 @@ def read_unknown(
 
 
 def _entries_of_letter(table: RobotTable, letter: str, parents: Sequence[int]) -> list[str]:
+    """Entries of the modified table that a letter of the file's table stands for."""
     if table.convention == "modified":
         return [letter]
     return [entry for j in range(len(parents)) for entry in _entries_in_mdh(table, letter, j, parents)]
 
 
 def _entries_in_mdh(table: RobotTable, letter: str, j: int, parents: Sequence[int]) -> list[str]:
+    """Entries of the modified table that a letter in row j of the file's table becomes."""
     if table.convention == "modified":
         return [f"{letter}{j + 1}"]
     if letter in ("theta", "d"):
@@ -275,7 +277,7 @@ def _entries_in_mdh(table: RobotTable, letter: str, j: int, parents: Sequence[in
     return [f"{'d' if letter == 'a' else letter}{k + 1}" for k, parent in enumerate(parents) if parent == j]
 
 
-def loose_letters(table: RobotTable, j: int) -> frozenset[str]:
+def unknown_letters_of_row(table: RobotTable, j: int) -> frozenset[str]:
     """Which of a and alpha of row j of a standard table are unknown, by letter or by a symbol in them."""
     joint = table.joint[j]
     words = {*table.unknown, *(f"{letter}{j + 1}" for letter in joint.unknown)}
@@ -295,12 +297,12 @@ RawRow: TypeAlias = dict[str, Expression]
 """A row as the file writes it, by letter."""
 
 
-def read_rows(sheet: Sheet) -> list[RawRow]:
+def read_rows(sheet: ParsedTable) -> list[RawRow]:
     """Rows in the letters of the table's convention."""
     return [_read_row(sheet, j, joint) for j, joint in enumerate(sheet.table.joint)]
 
 
-def modified_rows(sheet: Sheet, raw: Sequence[RawRow], parents: Sequence[int]) -> list[MdhRow]:
+def modified_rows(sheet: ParsedTable, raw: Sequence[RawRow], parents: Sequence[int]) -> list[MdhRow]:
     """Modified rows; those of a standard table are converted (a, alpha of a row belong to the next joint)."""
     if sheet.table.convention == "modified":
         return [MdhRow(**row) for row in raw]
@@ -312,7 +314,8 @@ def modified_rows(sheet: Sheet, raw: Sequence[RawRow], parents: Sequence[int]) -
     return rows
 
 
-def _read_row(sheet: Sheet, j: int, joint: JointTable) -> RawRow:
+def _read_row(sheet: ParsedTable, j: int, joint: JointTable) -> RawRow:
+    """Row j in the letters of its convention; other letters are added to problems."""
     letters = LETTERS[sheet.table.convention]
     for key in sorted({"gamma", "b", "r", "a"} & joint.model_fields_set - set(letters)):
         sheet.problems.append(Message(
@@ -328,7 +331,7 @@ def _read_row(sheet: Sheet, j: int, joint: JointTable) -> RawRow:
     return row
 
 
-def read_values(sheet: Sheet, j: int, raw: RawRow) -> LinkValues:
+def link_values_in_mdh_frame(sheet: ParsedTable, j: int, raw: RawRow) -> LinkValues:
     """Values of a link; those of a standard table refer to its own frame, Tx(a) Rx(alpha) after ours."""
     name = sheet.names[j]
     where = f"link.{name}"
@@ -337,7 +340,7 @@ def read_values(sheet: Sheet, j: int, raw: RawRow) -> LinkValues:
         return values
     a, alpha = raw["a"].value, raw["alpha"].value
     moved = values.in_frame(Transform(rotation_x(alpha), np.array([a, 0.0, 0.0])), where, sheet.problems)
-    loose = loose_letters(sheet.table, j)
+    loose = unknown_letters_of_row(sheet.table, j)
     other = Transform(rotation_x(alpha + 0.7 * ("alpha" in loose)), np.array([a + 0.3 * ("a" in loose), 0.0, 0.0]))
     if transform_known_zeros(change_of_frame(other), values.zero)[0] != moved.zero:
         sheet.problems.append(Message(

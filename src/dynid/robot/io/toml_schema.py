@@ -15,11 +15,13 @@ Value = Number | str
 Vector = Annotated[list[Number], Field(min_length=3, max_length=3)]
 
 
-class _Strict(BaseModel):
+class _TableWithoutUnknownKeys(BaseModel):
+    """A table that refuses keys it does not know."""
+
     model_config = ConfigDict(extra="forbid")
 
 
-class LimitsTable(_Strict):
+class LimitsTable(_TableWithoutUnknownKeys):
     """Limits of a joint; missing ones are unknown."""
 
     position: Annotated[list[Number], Field(min_length=2, max_length=2)] | None = None
@@ -28,7 +30,7 @@ class LimitsTable(_Strict):
     effort: Number | None = None
 
 
-class JointTable(_Strict):
+class JointTable(_TableWithoutUnknownKeys):
     """A row of the table; `a` and the meaning of `d` depend on the convention."""
 
     name: str | None = None
@@ -45,7 +47,7 @@ class JointTable(_Strict):
     limits: LimitsTable = LimitsTable()
 
 
-class CouplingTable(_Strict):
+class CouplingTable(_TableWithoutUnknownKeys):
     """q_passive = sum(k * q) + offset."""
 
     passive: str
@@ -53,7 +55,7 @@ class CouplingTable(_Strict):
     offset: Value = 0.0
 
 
-class ClosureTable(_Strict):
+class ClosureTable(_TableWithoutUnknownKeys):
     """Two frames that stay together."""
 
     frames: Annotated[list[str], Field(min_length=2, max_length=2)]
@@ -64,7 +66,7 @@ class ClosureTable(_Strict):
     at: list[Value] | None = None
 
 
-class FrictionTable(_Strict):
+class FrictionTable(_TableWithoutUnknownKeys):
     """Nominal friction of a joint."""
 
     viscous: Number | None = None
@@ -72,7 +74,7 @@ class FrictionTable(_Strict):
     offset: Number | None = None
 
 
-class LinkTable(_Strict):
+class LinkTable(_TableWithoutUnknownKeys):
     """Nominal values of a link."""
 
     mass: Number | None = None
@@ -94,7 +96,7 @@ class LinkTable(_Strict):
     Ia: Number | None = None
 
 
-class ColumnTable(_Strict):
+class ColumnTable(_TableWithoutUnknownKeys):
     """A torque of known shape and unknown size at one joint, over the position of a joint."""
 
     name: str
@@ -104,7 +106,7 @@ class ColumnTable(_Strict):
     torque: Annotated[list[Number], Field(min_length=2)]
 
 
-class RotorTable(_Strict):
+class RotorTable(_TableWithoutUnknownKeys):
     """A rotor that turns faster than its joint."""
 
     joint: str
@@ -113,7 +115,7 @@ class RotorTable(_Strict):
     axis: Vector = [0.0, 0.0, 1.0]
 
 
-class SensorTable(_Strict):
+class SensorTable(_TableWithoutUnknownKeys):
     """A force plate under the base; `rpy` turns about the fixed x, y, z of frame 0, in this order."""
 
     position: Vector = [0.0, 0.0, 0.0]
@@ -130,7 +132,8 @@ class SensorTable(_Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _with_new_names(cls, data: Any) -> Any:
+    def _rename_old_keys(cls, data: Any) -> Any:
+        """Accept the former names of keys, with a warning."""
         if not isinstance(data, dict):
             return data
         given = dict(data)
@@ -141,7 +144,7 @@ class SensorTable(_Strict):
         return given
 
 
-class RobotTable(_Strict):
+class RobotTable(_TableWithoutUnknownKeys):
     """A whole robot file."""
 
     name: str | None = None
@@ -178,13 +181,13 @@ def check_table(data: object) -> tuple[RobotTable | None, list[Message]]:
     try:
         return RobotTable.model_validate(data), []
     except ValidationError as error:
-        return None, problems_of(error)
+        return None, describe_validation_error(error)
 
 
-def problems_of(error: ValidationError, under: tuple[str, ...] = ()) -> list[Message]:
+def describe_validation_error(error: ValidationError, under: tuple[str, ...] = ()) -> list[Message]:
     """All that is wrong, each with place and remedy; under: the table in which the places lie."""
     items: list[dict[str, Any]] = [dict(item) for item in error.errors(include_url=False, include_context=False)]
-    return list(dict.fromkeys(_describe_mistake(item | {"loc": (*under, *item["loc"])}) for item in items))
+    return list(dict.fromkeys(_describe_one_mistake(item | {"loc": (*under, *item["loc"])}) for item in items))
 
 
 def describe_location(loc: tuple[str | int, ...]) -> str:
@@ -203,7 +206,8 @@ def describe_location(loc: tuple[str | int, ...]) -> str:
     return ", ".join(words) or "the file"
 
 
-def _describe_mistake(item: dict[str, Any]) -> Message:
+def _describe_one_mistake(item: dict[str, Any]) -> Message:
+    """Message on one mistake that pydantic found."""
     loc = tuple(item["loc"])
     if item["type"] == "extra_forbidden":
         return _describe_unknown_key(loc)
@@ -217,6 +221,7 @@ def _describe_mistake(item: dict[str, Any]) -> Message:
 
 
 def _describe_unknown_key(loc: tuple[str | int, ...]) -> Message:
+    """Message on an unknown key, with the nearest allowed one."""
     key = str(loc[-1])
     table = next((str(p) for p in reversed(loc[:-1]) if isinstance(p, str) and p in _KEYS), "")
     allowed = list(_KEYS[table].model_fields)

@@ -13,8 +13,15 @@ from dynid.errors import DynidError, ExpressionError, RobotFileError
 from dynid.messages import Message
 from dynid.robot.expression import parse_expression, symbols_of
 from dynid.robot.force_sensor import ForceSensor
-from dynid.robot.io.force_sensor import sensor_of
-from dynid.robot.io.toml_rows import LARGEST_TURN, Sheet, modified_rows, read_rows, read_unknown, read_values
+from dynid.robot.io.force_sensor import sensor_from_table
+from dynid.robot.io.toml_rows import (
+    LARGEST_TURN,
+    ParsedTable,
+    link_values_in_mdh_frame,
+    modified_rows,
+    read_rows,
+    read_unknown_geometry,
+)
 from dynid.robot.io.toml_schema import ClosureTable, CouplingTable, JointTable, check_table
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.mdh import Z_AXIS, mdh_transform
@@ -25,12 +32,12 @@ from dynid.storage.files import read_toml
 # Couplings and closures of a robot table.
 
 
-def read_coupling(sheet: Sheet, k: int, coupling: CouplingTable) -> Coupling:
+def read_coupling(sheet: ParsedTable, k: int, coupling: CouplingTable) -> Coupling:
     """Coupling k of the table, from 1."""
     where = f"coupling {k}"
-    _check_moving(sheet, f"{where}, passive", coupling.passive)
+    _check_joint_moves(sheet, f"{where}, passive", coupling.passive)
     for name in coupling.of:
-        _check_moving(sheet, f"{where}, of", name)
+        _check_joint_moves(sheet, f"{where}, of", name)
     if coupling.passive in coupling.of:
         sheet.problems.append(Message(
             "joint_coupled_with_itself", "{where}: joint '{joint}' is coupled with itself", "leave it out of 'of'",
@@ -43,7 +50,7 @@ def read_coupling(sheet: Sheet, k: int, coupling: CouplingTable) -> Coupling:
     return Coupling(coupling.passive, tuple((n, f) for n, f in coupling.of.items()), offset.value)
 
 
-def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
+def read_closure(sheet: ParsedTable, k: int, closure: ClosureTable) -> Closure:
     """Closure k of the table, from 1."""
     where = f"closure {k}"
     for name in closure.frames:
@@ -53,7 +60,7 @@ def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
                 joint=name, joints=list(sheet.names),
             ))  # fmt: skip
     for name in closure.passive:
-        _check_moving(sheet, f"{where}, passive", name)
+        _check_joint_moves(sheet, f"{where}, passive", name)
     if len(set(closure.keep)) != len(closure.passive) or len(closure.keep) != len(closure.passive):
         sheet.problems.append(Message(
             "closure_directions_mismatch", "{where}: keeps {directions} directions with {passive} passive joints",
@@ -67,7 +74,7 @@ def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
         ))  # fmt: skip
         points = [[0.0] * 3] * 2
     start = sheet.read_positions(where, closure.start, closure.passive, "start") or [0.0] * len(closure.passive)
-    at = sheet.read_positions(where, closure.at, sheet.active, "at")
+    at = sheet.read_positions(where, closure.at, sheet.active_joints, "at")
     return Closure(
         (closure.frames[0], closure.frames[1]),
         tuple(closure.keep),
@@ -78,7 +85,7 @@ def read_closure(sheet: Sheet, k: int, closure: ClosureTable) -> Closure:
     )
 
 
-def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequence[Closure]) -> None:
+def check_passive_joints(sheet: ParsedTable, couplings: Sequence[Coupling], closures: Sequence[Closure]) -> None:
     """No joint is passive twice, some are active, and no coupling depends on itself."""
     passive = [c.passive for c in couplings] + [name for c in closures for name in c.passive]
     for name in dict.fromkeys(n for n in passive if passive.count(n) > 1):
@@ -104,7 +111,8 @@ def check_passive(sheet: Sheet, couplings: Sequence[Coupling], closures: Sequenc
             ))  # fmt: skip
 
 
-def _check_moving(sheet: Sheet, where: str, name: str) -> None:
+def _check_joint_moves(sheet: ParsedTable, where: str, name: str) -> None:
+    """Add a name that is no joint, or a fixed one, to the problems."""
     if name not in sheet.names:
         sheet.problems.append(Message(
             "unknown_joint", "{where}: there is no joint '{joint}'", "joints are {joints}", where=where, joint=name,
@@ -131,6 +139,7 @@ def robot_from_rows(rows: Any, *, gravity: Any, symbols: Mapping[str, float], na
 
 
 def _to_python_number(value: Any) -> Any:
+    """Plain number of a numpy scalar."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -139,16 +148,17 @@ def build_robot(data: object, *, file: str, name: str, snap: bool) -> Robot:
     table, problems = check_table(data)
     if table is None:
         raise RobotFileError(file, problems)
-    robot = _Builder(table, snap).build(name)
+    robot = _RobotBuilder(table, snap).build(name)
     if isinstance(robot, list):
         raise RobotFileError(file, robot)
     return robot
 
 
-class _Builder(Sheet):
+class _RobotBuilder(ParsedTable):
     """Turns a checked table into a Robot, collecting the mistakes that only the whole table shows."""
 
     def build(self, name: str) -> Robot | list[Message]:
+        """The robot, or all problems."""
         table = self.table
         self._check_names()
         parents = [self._find_parent(j, joint) for j, joint in enumerate(table.joint)]
@@ -160,11 +170,11 @@ class _Builder(Sheet):
         limits = [self._read_limits(j, joint) for j, joint in enumerate(table.joint)]
         couplings = tuple(read_coupling(self, k, c) for k, c in enumerate(table.coupling, 1))
         closures = tuple(read_closure(self, k, c) for k, c in enumerate(table.closure, 1))
-        check_passive(self, couplings, closures)
+        check_passive_joints(self, couplings, closures)
         columns = self._read_columns()
         sensor = self._read_sensor()
-        values = [read_values(self, j, row) for j, row in enumerate(raw)]
-        nominal = read_unknown(table, self.names, parents, self.problems)
+        values = [link_values_in_mdh_frame(self, j, row) for j, row in enumerate(raw)]
+        nominal = read_unknown_geometry(table, self.names, parents, self.problems)
         for unknown in sorted(set(table.link) - set(self.names)):
             self.problems.append(Message(
                 "unknown_joint", "link.{joint}: no joint has this name", "joints are {joints}", joint=unknown,
@@ -210,7 +220,7 @@ class _Builder(Sheet):
 
     def _read_columns(self) -> tuple[JointColumn, ...]:
         """Torques of known shape; positions are angles as the file gives them."""
-        active = self.active
+        active = self.active_joints
         columns = []
         for k, column in enumerate(self.table.column, 1):
             of = column.of or column.joint
@@ -241,7 +251,7 @@ class _Builder(Sheet):
     def _read_sensor(self) -> ForceSensor | None:
         if self.table.sensor is None:
             return None
-        active = self.active
+        active = self.active_joints
         for rotor in self.table.sensor.rotor:
             if rotor.joint not in active:
                 self.problems.append(Message(
@@ -249,18 +259,20 @@ class _Builder(Sheet):
                     joints=list(active),
                 ))  # fmt: skip
         try:
-            return sensor_of(self.table.sensor, degrees=self.table.angles == "deg")
+            return sensor_from_table(self.table.sensor, degrees=self.table.angles == "deg")
         except DynidError as error:
             self.problems.append(error.message.about("sensor"))
             return None
 
     def _check_names(self) -> None:
+        """No two joints have the same name."""
         for name in dict.fromkeys(n for n in self.names if self.names.count(n) > 1):
             self.problems.append(Message(
                 "joint_name_twice", "joint: two joints are named '{joint}'", "give each its own name", joint=name,
             ))  # fmt: skip
 
     def _check_symbol(self, symbol: str) -> None:
+        """A symbol is a name that expressions can use."""
         try:
             valid = symbols_of(parse_expression(symbol)) == (symbol,)
         except ExpressionError:
@@ -295,6 +307,7 @@ class _Builder(Sheet):
         return parent
 
     def _check_cycles(self, parents: Sequence[int]) -> None:
+        """No link is its own ancestor."""
         for j in range(len(parents)):
             seen, k = [j], parents[j]
             while k != -1 and k not in seen:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import SYMBOLS
-from dynid.robot.io.force_sensor import sensor_lines
+from dynid.robot.io.force_sensor import sensor_toml_lines
 from dynid.robot.mdh import to_mdh
 from dynid.robot.robot import JointLimits, Link, Robot
 
@@ -33,13 +33,14 @@ def table_text(robot: Robot) -> str:
     for k in table:
         lines += _joint_lines(robot.links[k], number)
     lines += _loop_lines(robot)
-    lines += [] if robot.sensor is None else sensor_lines(robot.sensor)
+    lines += [] if robot.sensor is None else sensor_toml_lines(robot.sensor)
     for k in table:
         lines += _link_lines(robot.links[k])
     return "\n".join(lines) + "\n"
 
 
 def _joint_lines(link: Link, number: dict[int, int]) -> list[str]:
+    """Lines of a [[joint]]; number: the file's joint number of each link."""
     assert link.mdh is not None
     lines = ["", "[[joint]]", f"name = {_quoted(link.joint)}", f"parent = {number[link.parent]}"]
     lines.append(f'type = "{link.kind}"')
@@ -54,6 +55,7 @@ def _joint_lines(link: Link, number: dict[int, int]) -> list[str]:
 
 
 def _limit_lines(limits: JointLimits) -> list[str]:
+    """Lines of the finite limits of a joint."""
     parts = []
     if math.isfinite(limits.lower) and math.isfinite(limits.upper):
         parts.append(f"position = [{limits.lower!r}, {limits.upper!r}]")
@@ -64,6 +66,7 @@ def _limit_lines(limits: JointLimits) -> list[str]:
 
 
 def _loop_lines(robot: Robot) -> list[str]:
+    """Lines of all [[coupling]] and [[closure]] tables."""
     lines: list[str] = []
     for coupling in robot.couplings:
         factors = ", ".join(f"{_quoted(name)} = {factor!r}" for name, factor in coupling.factors)
@@ -88,7 +91,7 @@ def _loop_lines(robot: Robot) -> list[str]:
 
 
 def _link_lines(link: Link) -> list[str]:
-
+    """Lines of the nominal values of a link."""
     lines = [
         f"{s} = {float(x)!r}"
         for s, x in zip(SYMBOLS, link.inertia, strict=True)

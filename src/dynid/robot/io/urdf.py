@@ -15,15 +15,15 @@ from dynid.messages import Message, Option
 from dynid.robot.inertia import Body, from_body, inertia_matrix
 from dynid.robot.io.pinocchio_tree import (
     JointProperties,
-    base_link,
+    floating_base_link,
+    joint_is_at,
     links_of_model,
-    merge_fixed,
+    merge_fixed_links,
     merged_inertias,
-    sits_at,
 )
-from dynid.robot.io.xml import numbers, place_of, read_xml
+from dynid.robot.io.xml import file_and_line_of, read_numbers, read_xml
 from dynid.robot.locking import lock_joints
-from dynid.robot.mdh import Snapped, describe_snapped
+from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Robot
 from dynid.robot.transform import Array, Transform, cos_sin, freeze, snap_angle
 
@@ -65,8 +65,8 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     _check_urdf(path, root)
     notes = [
         Message(
-            "two_origins", "{place}joint '{joint}' has two <origin>; the first one counts", place=place_of(joint),
-            joint=joint.get("name"),
+            "two_origins", "{place}joint '{joint}' has two <origin>; the first one counts",
+            place=file_and_line_of(joint), joint=joint.get("name"),
         )
         for joint in _joint_elements(root)
         if len(joint.findall("origin")) > 1
@@ -83,7 +83,7 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     inertias = merged_inertias(str(path), model, _read_bodies(path, root, model))
     links = links_of_model(model, _read_joint_properties(path, root), str(path), {}, inertias)
     if floating_base:
-        base = base_link(_root_link(root), inertias[0])
+        base = floating_base_link(_root_link(root), inertias[0])
         links = [base, *(replace(link, parent=link.parent + 1) for link in links)]
     robot = Robot(
         name=root.get("name") or path.stem,
@@ -93,17 +93,17 @@ def read_urdf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
         source=str(path),
         notes=tuple(notes),
     )
-    return merge_fixed(lock_joints(robot, lock))
+    return merge_fixed_links(lock_joints(robot, lock))
 
 
-def pose_of(owner: Element, *, snap: bool = False) -> Transform:
+def pose_from_origin(owner: Element, *, snap: bool = False) -> Transform:
     """Pose that the <origin> of a joint, an inertial or a shape states."""
     origin = owner.find("origin")
-    roll, pitch, yaw = (snap_angle(x) if snap else x for x in numbers(origin, "rpy", (0.0,) * 3))
-    return Transform(rotation_of(roll, pitch, yaw), np.array(numbers(origin, "xyz", (0.0,) * 3)))
+    roll, pitch, yaw = (snap_angle(x) if snap else x for x in read_numbers(origin, "rpy", (0.0,) * 3))
+    return Transform(rotation_from_rpy(roll, pitch, yaw), np.array(read_numbers(origin, "xyz", (0.0,) * 3)))
 
 
-def rotation_of(roll: float, pitch: float, yaw: float) -> Array:
+def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
     """Return the rotation of URDF's angles, Rz(yaw) Ry(pitch) Rx(roll)."""
     (cr, sr), (cp, sp), (cy, sy) = map(cos_sin, (roll, pitch, yaw))
     return np.array([
@@ -118,23 +118,26 @@ def link_inertia(link: Element, *, snap: bool = False) -> Array:
     inertial = link.find("inertial")
     if inertial is None or not len(inertial):
         return np.zeros(10)
-    mass = numbers(inertial.find("mass"), "value", (0.0,))[0]
+    mass = read_numbers(inertial.find("mass"), "value", (0.0,))[0]
     tensor = inertial.find("inertia")
-    about = inertia_matrix(np.array([numbers(tensor, key, (0.0,))[0] for key in _TENSOR]))
-    T = pose_of(inertial, snap=snap)
+    about = inertia_matrix(np.array([read_numbers(tensor, key, (0.0,))[0] for key in _TENSOR]))
+    T = pose_from_origin(inertial, snap=snap)
     return from_body(Body(mass, T.translation, T.rotation @ about @ T.rotation.T))
 
 
 def _joint_elements(root: Element) -> list[Element]:
+    """All <joint> elements of the robot."""
     return root.findall("joint")
 
 
 def _linked_name(joint: Element, tag: str) -> str:
+    """Name of the link in a joint's <parent> or <child>."""
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 
 
 def _root_link(root: Element) -> str:
+    """Name of the link that is no joint's child."""
     children = {_linked_name(joint, "child") for joint in _joint_elements(root)}
     return next(link.get("name", "") for link in root.findall("link") if link.get("name") not in children)
 
@@ -189,15 +192,15 @@ def _check_numbers(owner: Element) -> list[Message]:
         found = owner.findall(tags)
         if len(found) > 1 and tags != "origin":
             again = Message(
-                "element_twice", "{place}{element} has two <{tag}>", "remove one", place=place_of(found[1]),
+                "element_twice", "{place}{element} has two <{tag}>", "remove one", place=file_and_line_of(found[1]),
                 element=named, tag=found[1].tag,
             )  # fmt: skip
             return [*problems, again]
         for element in found[:1]:
-            where = f"{place_of(element)}{named}, {tags.replace('/', ', ')}"
+            where = f"{file_and_line_of(element)}{named}, {tags.replace('/', ', ')}"
             for key, count in counts.items():
                 try:
-                    numbers(element, key, (0.0,) * count)
+                    read_numbers(element, key, (0.0,) * count)
                 except ValueError as error:
                     problems.append(Message("values_not_numeric", "{where}: {reason}", where=where, reason=error))
             missing = [key for key in _NEEDED.get(element.tag, ()) if key not in element.attrib]
@@ -211,13 +214,14 @@ def _check_numbers(owner: Element) -> list[Message]:
         if missing:
             problems.append(Message(
                 "inertial_numbers_missing", "{place}{element}, inertial: {missing} missing",
-                "give mass and inertia, or remove the <inertial>", place=place_of(inertial), element=named,
+                "give mass and inertia, or remove the <inertial>", place=file_and_line_of(inertial), element=named,
                 missing=' and '.join(missing),
             ))  # fmt: skip
     return problems
 
 
 def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[Message]:
+    """What keeps links and joints from being one tree."""
     roots = [link for link in links if link not in parent_of]
     if len(roots) == 1 and all(_reaches_root(link, roots[0], parent_of) for link in links):
         return [] if parent_of else [Message("no_moving_joint", "there is no <joint>; nothing can move")]
@@ -229,6 +233,7 @@ def _check_tree(links: list[str], parent_of: dict[str, str]) -> list[Message]:
 
 
 def _reaches_root(link: str, root: str, parent_of: dict[str, str]) -> bool:
+    """Whether a link's ancestors lead to the root."""
     seen: set[str] = set()
     while link != root and link in parent_of and link not in seen:
         seen.add(link)
@@ -238,7 +243,7 @@ def _reaches_root(link: str, root: str, parent_of: dict[str, str]) -> bool:
 
 def _snap_angles(root: Element) -> list[Message]:
     """Set rpy angles that are almost multiples of 90 degrees to them; return notes on that."""
-    found: list[Snapped] = []
+    found: list[SnappedAngle] = []
     owners = [(f"joint '{j.get('name')}'", j) for j in _joint_elements(root)]
     for link in root.findall("link"):
         owners += [(f"link '{link.get('name')}', inertial", inertial) for inertial in link.findall("inertial")]
@@ -246,7 +251,7 @@ def _snap_angles(root: Element) -> list[Message]:
         origin = owner.find("origin")
         if origin is None or "rpy" not in origin.attrib:
             continue
-        rpy = numbers(origin, "rpy", (0.0, 0.0, 0.0))
+        rpy = read_numbers(origin, "rpy", (0.0, 0.0, 0.0))
         snapped = [snap_angle(angle) for angle in rpy]
         if any(a != b for a, b in zip(rpy, snapped, strict=True)):
             written = origin.get("rpy", "")
@@ -258,8 +263,8 @@ def _snap_angles(root: Element) -> list[Message]:
                 "angle_snapped", "{where}: rpy {written} taken for {degrees} degrees", "{snap} keeps it", where=where,
                 written=written, degrees=shown, angle=off, snap=Option("snap", False),
             )  # fmt: skip
-            found.append(Snapped(where, off, note))
-    return describe_snapped(found)
+            found.append(SnappedAngle(where, off, note))
+    return describe_snapped_angles(found)
 
 
 def _read_couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
@@ -283,7 +288,7 @@ def _read_couplings(path: Path, root: Element) -> tuple[Coupling, ...]:
                 str(path), "mimic_of_fixed_joint", "{where}: it follows '{master}', which is fixed",
                 "make it fixed, too", where=where, master=master,
             )  # fmt: skip
-        factor, offset = numbers(mimic, "multiplier", (1.0,))[0], numbers(mimic, "offset", (0.0,))[0]
+        factor, offset = read_numbers(mimic, "multiplier", (1.0,))[0], read_numbers(mimic, "offset", (0.0,))[0]
         couplings.append(Coupling(name, ((master, factor),), offset))
     followers = {c.passive: c.factors[0][0] for c in couplings}
     for name in followers:
@@ -303,10 +308,13 @@ def _simplify_for_pinocchio(root: Element) -> str:
     """The robot as pinocchio shall read it: the open tree and its bodies, numbers as they were read here."""
     from xml.etree.ElementTree import Element, SubElement, tostring
 
-    def copy(into: Element, element: Element | None, counts: Mapping[str, int]) -> None:
+    def copy_with_numbers(into: Element, element: Element | None, counts: Mapping[str, int]) -> None:
+        """Copy an element with these attributes as the numbers that were read."""
         if element is not None:
             words = {
-                k: " ".join(map(repr, numbers(element, k, (0.0,) * n))) for k, n in counts.items() if element.get(k)
+                k: " ".join(map(repr, read_numbers(element, k, (0.0,) * n)))
+                for k, n in counts.items()
+                if element.get(k)
             }
             SubElement(into, element.tag, words)
 
@@ -317,15 +325,15 @@ def _simplify_for_pinocchio(root: Element) -> str:
         if inertial is not None and len(inertial):
             made = SubElement(made, "inertial")
             for tag in ("origin", "mass", "inertia"):
-                copy(made, inertial.find(tag), _NUMBERS["link"][f"inertial/{tag}"])
+                copy_with_numbers(made, inertial.find(tag), _NUMBERS["link"][f"inertial/{tag}"])
     for joint in _joint_elements(root):
         kind = joint.get("type", "")
         made = SubElement(plain, "joint", {"name": joint.get("name", ""), "type": kind})
         for tag in ("parent", "child"):
             SubElement(made, tag, {"link": _linked_name(joint, tag)})
-        copy(made, joint.find("origin"), _NUMBERS["joint"]["origin"])
+        copy_with_numbers(made, joint.find("origin"), _NUMBERS["joint"]["origin"])
         if kind != "fixed":
-            copy(made, joint.find("axis"), _NUMBERS["joint"]["axis"])
+            copy_with_numbers(made, joint.find("axis"), _NUMBERS["joint"]["axis"])
         if kind in ("revolute", "prismatic"):
             SubElement(made, "limit", {"lower": "0", "upper": "0", "effort": "0", "velocity": "0"})
     return tostring(plain, encoding="unicode")
@@ -343,13 +351,13 @@ def _read_bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, 
         name, at, T = waiting.pop()
         bodies.append((name, at, T, link_inertia(elements[name])))
         for joint in joints.get(name, []):
-            place, moved = T @ pose_of(joint), model.getJointId(joint.get("name", ""))
+            place, moved = T @ pose_from_origin(joint), model.getJointId(joint.get("name", ""))
             if joint.get("type") == "fixed":
                 waiting.append((_linked_name(joint, "child"), at, place))
                 continue
-            axis = np.array(numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
+            axis = np.array(read_numbers(joint.find("axis"), "xyz", (1.0, 0.0, 0.0)))
             axis = axis / (np.linalg.norm(axis) or 1.0)
-            if model.parents[moved] != at or not sits_at(model, moved, place, axis):
+            if model.parents[moved] != at or not joint_is_at(model, moved, place, axis):
                 raise RobotFileError(
                     str(path), "pinocchio_places_differ", "joint '{joint}': pinocchio puts it elsewhere",
                     joint=joint.get('name'),
@@ -359,24 +367,25 @@ def _read_bodies(path: Path, root: Element, model: Any) -> list[tuple[str, int, 
 
 
 def _read_joint_properties(path: Path, root: Element) -> dict[str, JointProperties]:
+    """Child link, limits and friction of every joint that moves."""
     facts: dict[str, JointProperties] = {}
     for joint in (j for j in _joint_elements(root) if j.get("type") != "fixed"):
         name = joint.get("name", "")
         limit, dynamics = joint.find("limit"), joint.find("dynamics")
         lower, upper, velocity, effort = (
-            numbers(limit, key, (0.0,))[0] for key in ("lower", "upper", "velocity", "effort")
+            read_numbers(limit, key, (0.0,))[0] for key in ("lower", "upper", "velocity", "effort")
         )
         if joint.get("type") == "continuous" or lower == upper == 0.0 or min(-lower, upper) >= UNLIMITED:
             lower, upper = -math.inf, math.inf
         elif lower >= upper:
             raise RobotFileError(
                 str(path), "position_limits_reversed", "{place}joint '{joint}': the lower limit {lower:g} is not below "
-                "the upper {upper:g}", place=place_of(joint), joint=name, lower=lower, upper=upper,
+                "the upper {upper:g}", place=file_and_line_of(joint), joint=name, lower=lower, upper=upper,
             )  # fmt: skip
         friction = tuple(
             (kind, value)
             for kind, key in (("viscous", "damping"), ("coulomb", "friction"))
-            if (value := numbers(dynamics, key, (0.0,))[0]) != 0.0
+            if (value := read_numbers(dynamics, key, (0.0,))[0]) != 0.0
         )
         limits = JointLimits(lower, upper, _positive_or_none(velocity), math.inf, _positive_or_none(effort))
         facts[name] = JointProperties(_linked_name(joint, "child"), limits, friction)

@@ -16,15 +16,15 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _NOT_FINITE = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE | re.ASCII)
 
 
-class _Placed(Element):
+class _ElementWithLine(Element):
     """An element that knows where it stands."""
 
     place = ""
 
 
-def place_of(element: Element) -> str:
+def file_and_line_of(element: Element) -> str:
     """File and line of an element as they begin an error: `line 12: `; nothing for one that was not read."""
-    return f"{element.place}: " if isinstance(element, _Placed) else ""
+    return f"{element.place}: " if isinstance(element, _ElementWithLine) else ""
 
 
 def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
@@ -32,12 +32,13 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser, parse
 
-    def placed(tag: str, attributes: dict[str, str]) -> _Placed:
-        made = _Placed(tag, attributes)
+    def create_element(tag: str, attributes: dict[str, str]) -> _ElementWithLine:
+        """Element that remembers its file and line."""
+        made = _ElementWithLine(tag, attributes)
         made.place = f"{f'{path.name} ' * bool(also)}line {parser.parser.CurrentLineNumber}"
         return made
 
-    parser = DefusedXMLParser(target=TreeBuilder(element_factory=placed), forbid_dtd=True)
+    parser = DefusedXMLParser(target=TreeBuilder(element_factory=create_element), forbid_dtd=True)
     try:
         element = parse(path, parser).getroot()
     except ParseError as error:
@@ -71,7 +72,7 @@ def read_xml(path: Path, root: str, remedy: str, *, also: str = "") -> Element:
     return element
 
 
-def numbers(element: Element | None, attribute: str, default: tuple[float, ...]) -> tuple[float, ...]:
+def read_numbers(element: Element | None, attribute: str, default: tuple[float, ...]) -> tuple[float, ...]:
     """Finite numbers of an attribute, as many as the default has; ValueError says which text is none.
 
     Only what every parser takes for the same number is one: ASCII digits, a point, an exponent. Python's float also
