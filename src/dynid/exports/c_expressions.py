@@ -44,7 +44,7 @@ class Graph:
     nodes: list[Content] = field(default_factory=list)
     _places: dict[Content, Node] = field(default_factory=dict)
 
-    def _node(self, operation: str, operands: tuple[Node, ...] = (), value: float | str = 0.0) -> Node:
+    def _find_or_add_node(self, operation: str, operands: tuple[Node, ...] = (), value: float | str = 0.0) -> Node:
         content = (operation, operands, value)
         if content not in self._places:
             self._places[content] = len(self.nodes)
@@ -57,12 +57,12 @@ class Graph:
         if not math.isfinite(number):
             raise ValueError(f"{number} is no constant of an expression")
         if number < 0.0:
-            return self._node("neg", (self.constant(-number),))
-        return self._node("constant", (), abs(number))
+            return self._find_or_add_node("neg", (self.constant(-number),))
+        return self._find_or_add_node("constant", (), abs(number))
 
     def variable(self, text: str) -> Node:
         """A quantity that is known when the function is called."""
-        return self._node("variable", (), text)
+        return self._find_or_add_node("variable", (), text)
 
     def value(self, x: Node) -> float | None:
         """Value of a constant, else None."""
@@ -84,8 +84,8 @@ class Graph:
         if negated or self.value(x) == 0.0:
             return inner
         if self.nodes[x][0] == "sub":
-            return self._node("sub", self.nodes[x][1][::-1])
-        return self._node("neg", (x,))
+            return self._find_or_add_node("sub", self.nodes[x][1][::-1])
+        return self._find_or_add_node("neg", (x,))
 
     def add(self, x: Node, y: Node) -> Node:
         """X + y."""
@@ -100,13 +100,13 @@ class Graph:
         if minus_x and minus_y:
             return self.neg(self.add(inner_x, inner_y))
         if minus_y:
-            return self._difference(x, inner_y)
+            return self._subtract_nodes(x, inner_y)
         if minus_x:
-            return self._difference(y, inner_x)
-        return self._node("add", (min(x, y), max(x, y)))
+            return self._subtract_nodes(y, inner_x)
+        return self._find_or_add_node("add", (min(x, y), max(x, y)))
 
-    def _difference(self, x: Node, y: Node) -> Node:
-        return self.constant(0.0) if x == y else self._node("sub", (x, y))
+    def _subtract_nodes(self, x: Node, y: Node) -> Node:
+        return self.constant(0.0) if x == y else self._find_or_add_node("sub", (x, y))
 
     def sub(self, x: Node, y: Node) -> Node:
         """X - y."""
@@ -115,10 +115,10 @@ class Graph:
     def mul(self, x: Node, y: Node) -> Node:
         """X * y."""
         (minus_x, x), (minus_y, y) = self._split_negation(x), self._split_negation(y)
-        product = self._product(x, y)
+        product = self._multiply_nodes(x, y)
         return self.neg(product) if minus_x != minus_y else product
 
-    def _product(self, x: Node, y: Node) -> Node:
+    def _multiply_nodes(self, x: Node, y: Node) -> Node:
         a, b = self.value(x), self.value(y)
         if a is not None and b is not None:
             return self.constant(a * b)
@@ -134,7 +134,7 @@ class Graph:
                 c = self.value(factor)
                 if c is not None:
                     return self.mul(self.constant(a * c), other)
-        return self._node("mul", (min(x, y), max(x, y)))
+        return self._find_or_add_node("mul", (min(x, y), max(x, y)))
 
     def call(self, name: str, x: Node) -> Node:
         """A function of one argument: sin, cos, tanh, exp, fabs, sign."""
@@ -146,7 +146,7 @@ class Graph:
         value = self.value(x)
         if value is not None and name in _FUNCTIONS:
             return self.constant(_FUNCTIONS[name](value))
-        return self._node(name, (x,))
+        return self._find_or_add_node(name, (x,))
 
     def sum(self, terms: Sequence[Node]) -> Node:
         """Sum of the terms."""

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
-from dynid.exports.c_code import Operations, write_c
+from dynid.exports.c_code import Operations, write_c_code
 from dynid.exports.mjcf import write_mjcf
 from dynid.exports.names import lost_friction_warnings
 from dynid.exports.robot_json import write_robot_json
 from dynid.exports.subject import Subject, rotor_spin_warnings, subject_of
 from dynid.exports.urdf_new import write_urdf
-from dynid.exports.urdf_update import check_friction, update_urdf
-from dynid.exports.verify import Verification, verify_as
+from dynid.exports.urdf_update import template_friction_warnings, update_urdf
+from dynid.exports.verify import Verification, verify_named_file
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
@@ -144,7 +144,7 @@ def _table_content(subject: Subject) -> str:
 
 
 def _c_content(subject: Subject) -> _ExportContent:
-    code = write_c(subject)
+    code = write_c_code(subject)
     return _ExportContent(code.text.encode(), operations=code.operations)
 
 
@@ -168,13 +168,13 @@ def _updated_urdf_content(
     data, notes = update_urdf(subject, template, lock)
     what = "all but the inertial elements is taken from {template}"
     said = (Message("template_from_source", what, template=template),) if told else ()
-    return _ExportContent(data, (*said, *notes), check_friction(subject.robot, template, lock))
+    return _ExportContent(data, (*said, *notes), template_friction_warnings(subject.robot, template, lock))
 
 
 def _verify_before_rename(path: Path, beside: Path, subject: Subject, lock: Mapping[str, float]) -> Verification:
     """Read the file again, before it takes its place; ExportError where it is not the model."""
     try:
-        checked = verify_as(path, beside, subject, lock)
+        checked = verify_named_file(path, beside, subject, lock)
     except RobotFileError as error:
         raise ExportError(
             "format_cannot_hold_robot", "a {suffix} file cannot hold this robot: {reason}",

@@ -83,7 +83,7 @@ def subject_of(result: Any) -> Subject:
             kind=type(result).__name__,
         )  # fmt: skip
     _check_fixed_base(robot)
-    robot = _with_known_zeros(robot)
+    robot = _set_known_zeros(robot)
     unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if np.isnan(x)]
     if unknown:
         more = f" and {len(unknown) - 12} more" if len(unknown) > 12 else ""
@@ -93,12 +93,12 @@ def subject_of(result: Any) -> Subject:
         )  # fmt: skip
     model = getattr(result, "model", None)
     if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
-        friction, notes = _friction_of(model)
-        return Subject(_with_friction(robot, friction), friction, False, notes)
-    return Subject(robot, _nominal_friction(robot), False, tuple(map(_column_left_out, robot.columns)))
+        friction, notes = _joint_friction_of_identification(model)
+        return Subject(_set_nominal_friction(robot, friction), friction, False, notes)
+    return Subject(robot, _nominal_friction(robot), False, tuple(map(_left_out_column_text, robot.columns)))
 
 
-def _column_left_out(column: JointColumn) -> Message:
+def _left_out_column_text(column: JointColumn) -> Message:
     what = "the torque '{column}' at joint '{joint}' is left out"
     return Message("column_torque_left_out", what, column=column.name, joint=column.joint)
 
@@ -111,7 +111,7 @@ def _check_fixed_base(robot: Robot) -> None:
         )  # fmt: skip
 
 
-def _with_known_zeros(robot: Robot) -> Robot:
+def _set_known_zeros(robot: Robot) -> Robot:
     """Known zeros are zeros, whatever the file says of their value."""
     values = robot.parameters.copy()
     zero = set(robot.known_zeros)
@@ -145,8 +145,8 @@ def _subject_of_identification(result: Identification) -> Subject:
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     X = np.zeros(len(place))
     X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_count]
-    friction, losses = _friction_of(result)
-    return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
+    friction, losses = _joint_friction_of_identification(result)
+    return Subject(_set_nominal_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
 
 
 def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
@@ -158,10 +158,10 @@ def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
     return (Message("rotor_spin_left_out", what, joints=[rotor.joint for rotor in rotors]),)
 
 
-def _friction_of(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
+def _joint_friction_of_identification(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
     """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
     equation, n = result.equation, result.robot.n
-    notes = list(map(_column_left_out, equation.extra))
+    notes = list(map(_left_out_column_text, equation.extra))
     blocks: list[str] = []
     rows: list[Array] = []
     sliding, stops = np.zeros(n), []
@@ -196,7 +196,7 @@ def _first_row_of_block(blocks: list[str], name: str) -> int:
     return sum(len(find_block(block).symbols) for block in blocks[: blocks.index(name)])
 
 
-def _with_friction(robot: Robot, friction: JointFriction) -> Robot:
+def _set_nominal_friction(robot: Robot, friction: JointFriction) -> Robot:
     """Make the friction the robot's nominal one; where that cannot hold all of it, it holds none."""
     rows: dict[str, Array] = {}
     if friction.is_plain:

@@ -54,7 +54,7 @@ class TreeState:
         return np.asarray(np.einsum("Nij,Ni->Nj", self.G, tau))
 
 
-def states_near(robot: Robot, samples: int) -> Motion:
+def random_states(robot: Robot, samples: int) -> Motion:
     """Random states: anywhere for trees, on the given assembly mode for loops, which cannot close everywhere."""
     rng = np.random.default_rng(0)
     q, v, a = (rng.standard_normal((samples, robot.n)) for _ in range(3))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkPlace:
+class LinkBytes:
     """Bytes of a link of a URDF: the end of its start tag, whether that closes it too, and its inertial elements."""
 
     name: str
@@ -44,7 +44,7 @@ class LinkPlace:
 
 
 @dataclass(slots=True)
-class JointPlace:
+class JointBytes:
     """Bytes of a joint of a URDF: the end of its start tag, and that of its <limit>'s with the attributes there."""
 
     kind: str
@@ -53,7 +53,7 @@ class JointPlace:
     attributes: tuple[str, ...] = ()
 
 
-def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[JointPlace]]:
+def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes], list[JointBytes]]:
     """Find links and joints of a URDF that `read_xml` has accepted (no document type, no entities)."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in data:
         raise RobotFileError(
@@ -62,8 +62,8 @@ def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[Join
         )  # fmt: skip
     parser = expat.ParserCreate()
     trail: list[str] = []
-    found: dict[str, LinkPlace] = {}
-    joints: list[JointPlace] = []
+    found: dict[str, LinkBytes] = {}
+    joints: list[JointBytes] = []
     open_link: list[tuple[str, int, bool, list[tuple[int, int]]]] = []
     start = 0
 
@@ -76,7 +76,7 @@ def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[Join
         elif trail == ["robot", "link", "inertial"]:
             start = parser.CurrentByteIndex
         elif trail == ["robot", "joint"]:
-            joints.append(JointPlace(attributes.get("type", ""), _end_of_tag(data, parser.CurrentByteIndex)))
+            joints.append(JointBytes(attributes.get("type", ""), _end_of_tag(data, parser.CurrentByteIndex)))
         elif trail == ["robot", "joint", "limit"]:
             joints[-1].limit, joints[-1].attributes = _end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
 
@@ -88,7 +88,7 @@ def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[Join
             open_link[-1][3].append((start, end))
         elif trail == ["robot", "link"]:
             name, end, is_empty, inertials = open_link.pop()
-            found[name] = LinkPlace(name, end, is_empty, tuple(inertials))
+            found[name] = LinkBytes(name, end, is_empty, tuple(inertials))
         trail.pop()
 
     def refuse(*_: object) -> None:
@@ -172,7 +172,7 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
     return data, (*notes, *urdf_notes(robot))
 
 
-def check_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
+def template_friction_warnings(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
     """Warning where the joints of the template, which are not touched, have another friction."""
     old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
     unlike = [
@@ -209,16 +209,19 @@ def check_same_robot(robot: Robot, template: Path, lock: Mapping[str, float]) ->
                 "template_of_other_robot", "{template} is not a file of '{robot}': joint '{joint}' differs",
                 template=template, robot=robot.name, joint=joint,
             )  # fmt: skip
-        if (off := _distance(link, twin)) > 2.0 * SNAP_TOLERANCE:
+        if (off := _pose_and_axis_difference(link, twin)) > 2.0 * SNAP_TOLERANCE:
             raise ExportError(
                 "template_of_other_robot", "{template} is not a file of '{robot}': joint '{joint}' sits "
                 "{distance:.3g} off", template=template, robot=robot.name, joint=joint, distance=off,
             )  # fmt: skip
-    off_by = {snap: max(_distance(ours[link.joint], link) for link in other.links) for snap, other in others.items()}
+    off_by = {
+        snap: max(_pose_and_axis_difference(ours[link.joint], link) for link in other.links)
+        for snap, other in others.items()
+    }
     return off_by[True] <= off_by[False]
 
 
-def _distance(a: Link, b: Link) -> float:
+def _pose_and_axis_difference(a: Link, b: Link) -> float:
     """Largest difference of two links' places and axes."""
     pairs = (
         (a.placement.rotation, b.placement.rotation),
@@ -273,7 +276,7 @@ def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes,
             reason=error.strerror or error,
         ) from error  # fmt: skip
     edits: list[tuple[int, int, bytes]] = []
-    places, joints = find_parts(template, data)
+    places, joints = find_links_and_joints(template, data)
     edits += [edit for joint in joints for edit in _limit_edits(data, joint)]
     limited = len(edits)
     end = b"\r\n" if b"\r\n" in data else b"\n"
@@ -284,7 +287,7 @@ def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes,
     return data, limited
 
 
-def _limit_edits(data: bytes, joint: JointPlace) -> list[tuple[int, int, bytes]]:
+def _limit_edits(data: bytes, joint: JointBytes) -> list[tuple[int, int, bytes]]:
     """What parsers insist on, where the file leaves it out: travel, effort and speed that limit nothing."""
     if joint.kind not in ("revolute", "prismatic"):
         return []
@@ -298,7 +301,7 @@ def _limit_edits(data: bytes, joint: JointPlace) -> list[tuple[int, int, bytes]]
 
 
 def _inertial_edits(
-    template: Path, data: bytes, place: LinkPlace, x: Array, end: bytes
+    template: Path, data: bytes, place: LinkBytes, x: Array, end: bytes
 ) -> list[tuple[int, int, bytes]]:
     if len(place.inertials) > 1:
         raise RobotFileError(

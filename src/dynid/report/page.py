@@ -47,10 +47,12 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
     for section in sections:
         filled = section.build_content(subject)
         if filled is not None:
-            body = escape_control_characters(environment().get_template(f"{section.name}.html").render(**filled))
+            body = escape_control_characters(
+                template_environment().get_template(f"{section.name}.html").render(**filled)
+            )
             parts.append({"name": section.name, "title": section.title, "body": Markup(body)})  # escaped: autoescape
     return (
-        environment()
+        template_environment()
         .get_template("page.html")
         .render(
             title=escape_control_characters(title),
@@ -62,17 +64,17 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
 
 
 @cache
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Templates of this package, with escaping everywhere."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
-        loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(_load_template), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
 
 
-run_after_fork(environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
+run_after_fork(template_environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
 
 
 @cache
@@ -83,7 +85,7 @@ def plotly_script() -> str:
     return str(get_plotlyjs()).replace("</script", "<\\/script")
 
 
-def _template(name: str) -> str:
+def _load_template(name: str) -> str:
     return (resources.files("dynid.report") / "templates" / name).read_text(encoding="utf-8")
 
 

@@ -22,12 +22,12 @@ from dynid.report.elements import (
     Cell,
     Figure,
     Table,
-    axis,
-    cell,
-    named_axis,
+    escape_plot_text,
+    name_axis,
+    number_cell,
     number_text,
     percent_text,
-    plot_text,
+    titled_axis,
     typed_array,
 )
 from dynid.report.page import Section, StandardValues, Subject, render_page
@@ -142,10 +142,11 @@ class OverviewSection:
             rows.append([
                 Cell(name), Cell(r.verdict.level, mark=mark), Cell(r.robot.name), Cell(r.model), Cell(r.estimator),
                 Cell(", ".join(r.friction) or "none"),
-                cell(r.validation.mean, percent_text(r.validation.mean)), cell(r.fit.mean, percent_text(r.fit.mean)),
-                cell(r.rank, str(r.rank)), cell(r.condition, number_text(r.condition, 3)),
-                cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
-                cell(len(set(r.warnings)), str(len(set(r.warnings)))),
+                number_cell(r.validation.mean, percent_text(r.validation.mean)),
+                number_cell(r.fit.mean, percent_text(r.fit.mean)),
+                number_cell(r.rank, str(r.rank)), number_cell(r.condition, number_text(r.condition, 3)),
+                number_cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
+                number_cell(len(set(r.warnings)), str(len(set(r.warnings)))),
             ])  # fmt: skip
         head = ("result", "verdict", "robot", "model", "estimator", "friction", "error, validation", "error, fit",
                 "rank", "condition", "cut-off", "warnings")  # fmt: skip
@@ -169,15 +170,15 @@ class ErrorsSection:
         channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
         traces = [
             {
-                "type": "bar", "name": plot_text(name), "x": [channels.index(c) for c in r.channels],
+                "type": "bar", "name": escape_plot_text(name), "x": [channels.index(c) for c in r.channels],
                 "y": typed_array(100.0 * np.nan_to_num(r.validation.nrmse)),
                 "marker": {"color": COLOURS[k % len(COLOURS)]},
             }
             for k, (name, r) in enumerate(zip(subject.names, subject.results, strict=True))
         ]  # fmt: skip
         layout = {
-            "xaxis": {**named_axis(channels), "showgrid": False},
-            "yaxis": axis("NRMSE on validation data [%]"),
+            "xaxis": {**name_axis(channels), "showgrid": False},
+            "yaxis": titled_axis("NRMSE on validation data [%]"),
             "barmode": "group",
         }
         sources = list(zip(subject.names, (r.validation.source for r in subject.results), strict=True))
@@ -212,7 +213,9 @@ def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
     for k in range(len(subject.results)):
         value, _, half = subject.estimate(k, name)
         cells.append(
-            cell(value, f"{number_text(value, 4)} {PLUS_MINUS} {number_text(half, 2)}" if np.isfinite(value) else "-")
+            number_cell(
+                value, f"{number_text(value, 4)} {PLUS_MINUS} {number_text(half, 2)}" if np.isfinite(value) else "-"
+            )
         )
     return cells
 
@@ -221,7 +224,9 @@ def _dispute_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
     if not dispute:
         return []
     d = dispute[name]
-    return [cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
+    return [
+        number_cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")
+    ]
 
 
 def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
@@ -241,14 +246,15 @@ def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
                 half.append(own / scale)
                 y.append(row + 0.7 * ((k + 0.5) / count - 0.5))
         traces.append({
-            "type": "scatter", "mode": "markers", "name": plot_text(subject.names[k]), "x": typed_array(np.array(x)),
+            "type": "scatter", "mode": "markers", "name": escape_plot_text(subject.names[k]),
+            "x": typed_array(np.array(x)),
             "y": typed_array(np.array(y)),
             "error_x": {"type": "data", "array": typed_array(np.array(half)), "thickness": 1.2, "width": 2},
             "marker": {"color": COLOURS[k % len(COLOURS)], "size": 6},
         })  # fmt: skip
     layout = {
-        "xaxis": axis("difference / widest half width"), "hovermode": "closest",
-        "yaxis": {**named_axis(names), "autorange": "reversed", "zeroline": False},
+        "xaxis": titled_axis("difference / widest half width"), "hovermode": "closest",
+        "yaxis": {**name_axis(names), "autorange": "reversed", "zeroline": False},
     }  # fmt: skip
     return Figure(
         "Parameters with intervals, relative to the first result", traces, layout, 90 + 22 * max(4, len(names))

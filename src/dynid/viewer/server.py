@@ -35,7 +35,7 @@ MOST = 200_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Path:
+class JointPath:
     """Positions q (N, joints of the tree) at the instants t (N,) in s from 0 on."""
 
     t: Array
@@ -51,7 +51,7 @@ class Path:
         return np.array([[np.interp(time, self.t, column) for column in self.q.T]])
 
 
-def make_path(robot: Robot, t: Array, q: Array) -> Path:
+def make_joint_path(robot: Robot, t: Array, q: Array) -> JointPath:
     """Thin the active joints' positions q (N, n) for drawing, and close the loops.
 
     Samples without numbers, and those whose time does not go on, are passed over.
@@ -69,7 +69,7 @@ def make_path(robot: Robot, t: Array, q: Array) -> Path:
     count = int(min(np.ceil(length * RATE) + 1, MOST))
     grid = np.linspace(0.0, length, max(count, 2))
     active = np.column_stack([np.interp(grid, t - t[0], column) for column in q.T])
-    return Path(grid, tree_positions(active, loop_map(robot)))
+    return JointPath(grid, tree_positions(active, loop_map(robot)))
 
 
 def tree_positions(q: Array, loop: LoopMap | None) -> Array:
@@ -97,7 +97,7 @@ TICK = 1.0 / 30.0
 HINT = "Give a trajectory to see it move: `dynid view ROBOT traj.csv`."
 
 
-def add_switches(server: ViserServer, scene: Scene) -> None:
+def add_visibility_switches(server: ViserServer, scene: Scene) -> None:
     """Add the switches of what is drawn."""
     meshes = server.gui.add_checkbox("meshes", scene.has_shapes, visible=scene.has_shapes)
     skeleton = server.gui.add_checkbox("skeleton", not scene.has_shapes)
@@ -110,7 +110,7 @@ def add_switches(server: ViserServer, scene: Scene) -> None:
 class Player:
     """Moves a scene along a path in real time, times the speed; `tick` is called again and again."""
 
-    def __init__(self, server: ViserServer, scene: Scene, path: Path) -> None:
+    def __init__(self, server: ViserServer, scene: Scene, path: JointPath) -> None:
         self._scene, self._path = scene, path
         self._playing, self._time, self._last = True, 0.0, time.monotonic()
         self.button: Any = server.gui.add_button("Pause")
@@ -118,7 +118,7 @@ class Player:
         step = max(path.length / 1000.0, 1e-3)
         self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.length, step=step, initial_value=0.0)
         self.button.on_click(lambda _: self.toggle_playing())
-        self.slider.on_update(lambda event: self._seek(event))
+        self.slider.on_update(lambda event: self._seek_to_slider(event))
         scene.show(path.at(0.0))
 
     @property
@@ -141,7 +141,7 @@ class Player:
         self.slider.value = round(self._time, 3)
         self._scene.show(self._path.at(self._time))
 
-    def _seek(self, event: Any) -> None:
+    def _seek_to_slider(self, event: Any) -> None:
         """Go to where a person moved the slider; our own moves of it have no client."""
         if event.client is not None:
             self._time = float(self.slider.value)
@@ -220,7 +220,7 @@ def _delay_interrupt() -> Iterator[None]:
 
 def run_viewer(
     robot: Robot,
-    path: Path | None,
+    path: JointPath | None,
     shapes: Sequence[Shape],
     *,
     port: int,
@@ -233,7 +233,7 @@ def run_viewer(
     try:
         scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
         player = JointSliders(server, scene, robot) if path is None else Player(server, scene, path)
-        add_switches(server, scene)
+        add_visibility_switches(server, scene)
         on_start(f"http://{HOST}:{server.get_port()}")
         end = None if seconds is None else time.monotonic() + seconds
         while end is None or time.monotonic() < end:

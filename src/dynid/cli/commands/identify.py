@@ -41,7 +41,7 @@ def simulate(
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     motion = recordings.read_motion(trajectory, loaded)
     if rate is not None:
-        motion = recordings.resample(motion, rate)
+        motion = recordings.resample_motion(motion, rate)
     if not plate and loaded.sensor is None:
         terminal.refuse_unused_options(
             {"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate"
@@ -58,7 +58,7 @@ def simulate(
     outputs.write_file(out, lambda place: recordings.write_log(place, log, with_plate))
     outputs.write_json_file(json, lambda: recordings.json_data(log, loaded, deviations, seed, out))
     terminal.show_notes(loaded, screen)
-    recordings.show(log, loaded, screen)
+    recordings.show_simulated_log(log, loaded, screen)
     outputs.show(screen, "nothing was written; --out log.csv keeps the log")
     outputs.finish(loaded.warnings)
 
@@ -110,7 +110,7 @@ def identify(
     from dynid.cli.output import comparison, identification, inertial
     from dynid.estimation.identify import identify as identified
 
-    comparison.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
+    comparison.check_comparison_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     if compare and report is not None:
         raise DynidError(
             "option_not_applicable", "--report is about a single result", "save some with --out and compare them with "
@@ -132,7 +132,7 @@ def identify(
     files = [log_options.log_file(word) for word in (*logs, *(validate or ()))]
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
-    comparison.check_report(report, (out, json), inputs)
+    comparison.check_report_path(report, (out, json), inputs)
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.console(json), terminal.Outputs()
@@ -153,20 +153,20 @@ def identify(
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
             **options,
         )  # fmt: skip
-    result = comparison.with_command(result)
+    result = comparison.record_command(result)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
     bodies.write(terminal.parse_locks(lock or []))
     found: list[Message] = []
     with identification.show_progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
-        outputs.write_file(report, lambda place: found.extend(comparison.report_identified(
+        outputs.write_file(report, lambda place: found.extend(comparison.write_identification_report(
             result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
         )))  # fmt: skip
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
     outputs.write_json_file(json, lambda: identification.json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
-    identification.show(result, screen)
+    identification.show_identification(result, screen)
     bodies.show(screen)
     outputs.show(screen, "nothing was written")
     if out is None:

@@ -67,11 +67,11 @@ def excite(
             points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
-    for place, write in excitation.output_files(found, out, rate) if out else ():
+    for place, write in excitation.excitation_output_files(found, out, rate) if out else ():
         outputs.write_file(place, write)
     outputs.write_json_file(json, lambda: excitation.json_data(found, outputs.written))
     terminal.show_notes(loaded, screen)
-    excitation.show(found, screen)
+    excitation.show_excitation(found, screen)
     outputs.show(screen)
     outputs.finish(found.warnings)
 
@@ -113,7 +113,7 @@ def view(
     shapes, notes = excitation.read_urdf_shapes(robot, loaded, locks)
     screen = terminal.console(json)
     terminal.show_notes(loaded, screen)
-    excitation.show_notes(notes, screen)
+    excitation.show_shape_notes(notes, screen)
 
     def on_start(address: str) -> None:
         if json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,7 +42,7 @@ def physical(
     found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
     outputs.write_file(out, found.save)
     outputs.write_json_file(json, lambda: inertial.json_data(found))
-    inertial.show(found, screen)
+    inertial.show_physical_parameters(found, screen)
     outputs.show(screen)
     outputs.finish(found.warnings)
 
@@ -136,10 +135,10 @@ def export(
 
     screen, outputs = terminal.console(json), terminal.Outputs()
     outputs.write_json_file(json, facts_of)
-    screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)
-    screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)
+    screen.print(f"wrote {terminal.escape_markup(str(out))}", highlight=False, soft_wrap=True)
+    screen.print(terminal.escape_markup(str(checked)), highlight=False, soft_wrap=True)
     for line in done.operations.lines() if done.operations else ():
-        screen.print(terminal.escaped(line), highlight=False)
+        screen.print(terminal.escape_markup(line), highlight=False)
     for note in done.notes:
         terminal.show_note(note, screen)
     outputs.finish(warnings)
@@ -150,13 +149,14 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
     from dynid.estimation.identification import Identification
     from dynid.exports.robot_json import FORMAT, read_robot_json
     from dynid.robot.load import load_robot
+    from dynid.storage.records import read_format_name
 
     path = Path(source)
     if path.suffix.lower() != ".json":
         return load_robot(source, lock=lock)
     if not path.is_file():
         raise DynidError("file_not_found", "there is no file '{source}'", source=source)
-    form = _read_format_name(path)
+    form = read_format_name(path)
     if form == FORMAT:
         return read_robot_json(path)
     if form.startswith("dynid physical"):
@@ -170,19 +170,6 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
             )  # fmt: skip
         return kind.load(path)
     return Identification.load(path)
-
-
-def _read_format_name(path: Path) -> str:
-    """Word at the beginning of a result file that says what it is; nothing if there is none."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(4096)
-    except OSError as error:
-        raise DynidError(
-            "file_unreadable", "cannot read {path}: {strerror}", path=path, strerror=error.strerror or error,
-        ) from error  # fmt: skip
-    found = re.search(rb'"format"\s*:\s*"([^"]*)"', start)
-    return found[1].decode(errors="replace") if found else ""
 
 
 # The command `report`: parse, call, show.
@@ -249,7 +236,7 @@ def report(
         terminal.print_line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
         terminal.print_line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
-    screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
+    screen.print(f"wrote {terminal.escape_markup(str(place))}", highlight=False, soft_wrap=True)
     outputs.finish(warnings)
 
 

@@ -94,7 +94,7 @@ def base(
     else:
         compared = None
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
-    numbers = found.values(identifiability.read_values(values, loaded)) if values else None
+    numbers = found.values(identifiability.read_standard_values(values, loaded)) if values else None
     facts = identifiability.json_data(found, compared, numbers)
     warnings = [*loaded.warnings, *found.warnings, *(identifiability.method_warnings(compared) if compared else ())]
     if barycentric:
@@ -108,7 +108,7 @@ def base(
     terminal.show_notes(loaded, screen)
     if compared is not None:
         screen.print(identifiability.comparison_table(compared))
-    identifiability.show(found, screen, latex=latex, values=numbers)
+    identifiability.show_base_parameters(found, screen, latex=latex, values=numbers)
     if barycentric:
         identifiability.show_barycentric(found, screen)
     if answer is not None:
@@ -145,7 +145,7 @@ def unknown(
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
         outputs.write_json_file(json, lambda: identifiability.count_json_data(loaded.name, count))
         terminal.show_notes(loaded, screen)
-        identifiability.show_count(loaded.name, count, screen)
+        identifiability.show_model_parameter_count(loaded.name, count, screen)
         return outputs.finish()
     found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
     outputs.write_json_file(json, lambda: identifiability.model_parameter_json_data(found))

@@ -12,13 +12,13 @@ from dynid.report.elements import (
     Cell,
     Figure,
     Table,
-    axis,
-    cell,
-    line,
+    escape_plot_text,
+    line_trace,
+    number_cell,
     number_text,
     percent_text,
-    plot_text,
     short_name,
+    titled_axis,
     unit_text,
 )
 from dynid.report.page import Subject
@@ -109,7 +109,7 @@ class ReproduceSection:
         for what, file in _input_files(subject):
             once.setdefault(file.sha256, (what, file))
         rows = [
-            [Cell(file.name), Cell(what), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")]
+            [Cell(file.name), Cell(what), Cell(file.sha256, mark="mono"), number_cell(file.size, f"{file.size:,}")]
             for what, file in once.values()
         ]
         return {
@@ -164,10 +164,10 @@ def _logs_table(subject: Subject) -> Table:
             out = found.missing.count + found.strays.count + found.saturated + found.repeated_times + found.late
             still = found.standstill / found.used if found.used else 0.0
             rows.append([
-                Cell(short_name(replay.name)), Cell(part), cell(found.rate, f"{found.rate:.5g} Hz"),
-                cell(found.samples, f"{found.samples:,}"), cell(found.used, f"{found.used:.4g} s"),
-                cell(found.gaps, str(found.gaps)), cell(found.longest_gap, f"{found.longest_gap:.3g} s"),
-                cell(still, percent_text(still)), cell(out, f"{out:,} rows"),
+                Cell(short_name(replay.name)), Cell(part), number_cell(found.rate, f"{found.rate:.5g} Hz"),
+                number_cell(found.samples, f"{found.samples:,}"), number_cell(found.used, f"{found.used:.4g} s"),
+                number_cell(found.gaps, str(found.gaps)), number_cell(found.longest_gap, f"{found.longest_gap:.3g} s"),
+                number_cell(still, percent_text(still)), number_cell(out, f"{out:,} rows"),
             ])  # fmt: skip
     return Table("Logs, read again for this page", head, rows, 2)
 
@@ -194,7 +194,7 @@ def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: Subject
     top = float(S.max()) or 1.0
     names = subject.result.robot.joint_names
     traces = [
-        line(f, S[:, j].clip(1e-12 * top), plot_text(names[j]), COLOURS[j % len(COLOURS)], width=1.1)
+        line_trace(f, S[:, j].clip(1e-12 * top), escape_plot_text(names[j]), COLOURS[j % len(COLOURS)], width=1.1)
         for j in range(S.shape[1])
     ]
     shapes = []
@@ -212,7 +212,8 @@ def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: Subject
             }
         ]
     layout = {
-        "xaxis": axis("f [Hz]", type="log"), "yaxis": axis(scale, type="log", exponentformat="power", nticks=6),
+        "xaxis": titled_axis("f [Hz]", type="log"),
+        "yaxis": titled_axis(scale, type="log", exponentformat="power", nticks=6),
         "shapes": shapes,
     }  # fmt: skip
     return Figure(f"Spectrum of the {what}", traces, layout, 300)
