@@ -99,6 +99,7 @@ def _polars_has_threads() -> bool:
 
 
 def _record_polars_loaded() -> None:
+    """Keep whether polars was loaded when this process was forked."""
     _loaded_before_fork[0] = "polars" in sys.modules
 
 

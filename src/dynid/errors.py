@@ -32,7 +32,7 @@ class DynidError(Exception):
 
     @property
     def code(self) -> str:
-        """What it is, for scripts."""
+        """Identifier of what is wrong, for scripts."""
         return self.message.code
 
     @property
@@ -140,6 +140,7 @@ class DeadPointError(LoopError):
 
 
 def _sample_and_time_text(sample: int, time: float | None) -> str:
+    """Number of a sample, with its time where that is known."""
     return f"{sample}" if time is None else f"{sample} (t = {time:.6g} s)"
 
 

@@ -177,17 +177,18 @@ def messages_in(data: object) -> Iterator[Message]:
     """Every message in nested containers, each text once."""
     seen: dict[str, Message] = {}
 
-    def visit(part: object) -> None:
+    def collect_messages(part: object) -> None:
+        """Go down into containers, and keep the messages there."""
         if isinstance(part, Message):
             seen.setdefault(str(part), part)
         elif isinstance(part, Mapping):
             for value in part.values():
-                visit(value)
+                collect_messages(value)
         elif isinstance(part, list | tuple):
             for value in part:
-                visit(value)
+                collect_messages(value)
 
-    visit(data)
+    collect_messages(data)
     yield from seen.values()
 
 
@@ -197,14 +198,18 @@ def command_line_wording(text: str) -> str:
 
 
 def _restore_message(*parts: Any) -> Message:
+    """Undo pickling."""
     return Message._create(*parts)
 
 
 class _TemplateFormatter(string.Formatter):
+    """Fills templates with facts in the words of Python or of the command line."""
+
     def __init__(self, front: Front) -> None:
         self.front = front
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        """Render options, wordings, messages and sequences; numbers by their format."""
         match value:
             case Option() | Wording():
                 return value.render(self.front)
@@ -220,21 +225,25 @@ class _TemplateFormatter(string.Formatter):
 
 
 def _quote_names(names: Sequence[object], limit: int) -> str:
+    """First names in quotes, and how many there are if some are left out."""
     more = f", ... ({len(names)} in all)" if len(names) > limit else ""
     return ", ".join(f"'{name}'" for name in names[:limit]) + more if names else "nothing"
 
 
 def _fill_template(template: str, facts: Mapping[str, Any], front: Front) -> str:
+    """Put the facts into a template, in the words of one front."""
     return _TemplateFormatter(front).vformat(template, (), facts)
 
 
 def _join_remedy(what: str, remedy: str) -> str:
+    """One sentence of what is wrong and the remedy."""
     if not remedy:
         return what
     return f"{what} {remedy}" if what.endswith((":", ".", "?", ",")) else f"{what}; {remedy}"
 
 
 def _python_value_text(value: Any) -> str:
+    """Value of a keyword as it is written in Python."""
     match value:
         case _ if value is ANYTHING:
             return "..."
@@ -246,6 +255,7 @@ def _python_value_text(value: Any) -> str:
 
 
 def _command_line_value_text(value: Any, blank: str) -> str:
+    """Value of an option as it is typed; blank: what stands for any value."""
     match value:
         case _ if value is ANYTHING:
             return blank
@@ -269,6 +279,7 @@ def _to_picklable(value: Any) -> Any:
 
 
 def _to_json_value(value: Any, front: Front = "python") -> Any:
+    """Facts as JSON can hold them."""
     match value:
         case float() if not math.isfinite(value):
             return None  # JSON has no such numbers

@@ -70,5 +70,6 @@ def accept_old_names(thing: Renamed) -> Renamed:
 
 
 def _get_renamed_attribute(old: str, new: str, thing: object) -> Any:
+    """Value of an attribute that was asked for by its old name."""
     warn_renamed(old, new)
     return getattr(thing, new)

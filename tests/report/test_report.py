@@ -298,10 +298,10 @@ def test_results_differ_by_combined_deviations() -> None:
     for name in first.names:
         k, m = first.names.index(name), other.names.index(name)
         expected = abs(first.values[k] - other.values[m]) / np.hypot(first.sigma[k], other.sigma[m])
-        assert compared.dispute(name) == pytest.approx(expected, rel=1e-12)
+        assert compared.largest_difference(name) == pytest.approx(expected, rel=1e-12)
     plate = ComparedResults.of([first, result("reaction")], None, UNKNOWN_ORIGIN)
     shared = set(first.names) & set(result("reaction").names)
-    assert any(np.isnan(plate.dispute(name)) for name in shared)  # ZZ1: rotors are not felt by the base
+    assert any(np.isnan(plate.largest_difference(name)) for name in shared)  # ZZ1: rotors are not felt by the base
 
 
 def test_different_robots_are_listed_without_a_comparison(tmp_path: Path) -> None:

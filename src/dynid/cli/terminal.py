@@ -35,6 +35,8 @@ def console(json: Path | None = None) -> Console:
     from rich.console import Console
 
     class Screen(Console):
+        """A console that ends quietly where its reader closes the pipe."""
+
         def on_broken_pipe(self) -> None:
             self.quiet = True
             discard_output(self.file)
@@ -100,7 +102,7 @@ class Outputs:
         """Write machine-readable output if asked for."""
         self.write_file(path, lambda place: write_json(place, data()))
 
-    def show(self, screen: Console, otherwise: str = "") -> None:
+    def show_written_files(self, screen: Console, otherwise: str = "") -> None:
         """Print the names of the files that were written."""
         text = f"wrote {', '.join(self.written)}" if self.written else otherwise
         if text:

@@ -8,7 +8,7 @@ from dynid.dynamics.friction import STILL
 from dynid.exports.c_expressions import Cost
 from dynid.exports.c_functions import CustomisedDynamics, GraphFunction
 from dynid.exports.names import c_comment, c_prefix
-from dynid.exports.subject import Subject
+from dynid.exports.subject import ExportSubject
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")
 
@@ -35,7 +35,7 @@ class Operations:
     standard: Cost
 
     def lines(self) -> tuple[str, ...]:
-        """For people, one line each."""
+        """Return a line of text for each function."""
         rows = [*self.functions.items(), ("inverse_dynamics with standard parameters, not written", self.standard)]
         return tuple(
             f"{name}: {cost.multiplications} multiplications, {cost.additions} additions, {cost.calls} calls"
@@ -51,7 +51,7 @@ class CCode:
     operations: Operations
 
 
-def write_c_code(subject: Subject) -> CCode:
+def write_c_code(subject: ExportSubject) -> CCode:
     """Write the code of a robot; the same robot gives the same text."""
     robot = CustomisedDynamics.of(subject)
     functions = {
@@ -67,7 +67,7 @@ def write_c_code(subject: Subject) -> CCode:
     return CCode("\n".join(parts), operations)
 
 
-def _header_comment(robot: CustomisedDynamics, subject: Subject, operations: Operations) -> str:
+def _header_comment(robot: CustomisedDynamics, subject: ExportSubject, operations: Operations) -> str:
     known = robot.robot
     lines = [f"Dynamics of the robot {known.name}, written by dynid.", ""]
     lines += ["Joints, in the order of all arrays (rad, rad/s, rad/s^2 and N m; m, m/s, m/s^2 and N where they slide):"]
@@ -81,6 +81,7 @@ def _header_comment(robot: CustomisedDynamics, subject: Subject, operations: Ope
 
 
 def _declarations(robot: CustomisedDynamics, prefix: str) -> str:
+    """Sizes, prototypes, and the sign function where friction needs it."""
     count = max(1, robot.base.count)
     smooth = [
         "/* Coulomb friction takes the sign of the velocity, or tanh(v / width) with -DDYNID_SMOOTH=width (rad/s). */",
@@ -101,10 +102,12 @@ def _declarations(robot: CustomisedDynamics, prefix: str) -> str:
 
 
 def _nodes_of_function(function: GraphFunction) -> list[tuple[str, tuple[int, ...], float | str]]:
+    """Nodes that a function needs."""
     return [function.graph.nodes[node] for node in function.graph.needed_nodes(function.outputs)]
 
 
 def _parameters_code(robot: CustomisedDynamics, prefix: str) -> str:
+    """Array of the base parameters with their names as comments."""
     rows = []
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
         rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {name.unit}')} */")
@@ -113,6 +116,7 @@ def _parameters_code(robot: CustomisedDynamics, prefix: str) -> str:
 
 
 def _c_signature(name: str, prefix: str) -> str:
+    """Return type, name and arguments of a C function."""
     sizes = {"X": f"{prefix}_PARAMETERS"}
     inputs = [f"const double {x}[{sizes.get(x, f'{prefix}_JOINTS')}]" for x in _ARGUMENTS[name]]
     return f"void {prefix}_{name}({', '.join([*inputs, f'double tau[{prefix}_JOINTS]'])})"

@@ -45,6 +45,7 @@ class Graph:
     _places: dict[Content, Node] = field(default_factory=dict)
 
     def _find_or_add_node(self, operation: str, operands: tuple[Node, ...] = (), value: float | str = 0.0) -> Node:
+        """Number of the node with this content, which is made if there is none yet."""
         content = (operation, operands, value)
         if content not in self._places:
             self._places[content] = len(self.nodes)
@@ -64,7 +65,7 @@ class Graph:
         """A quantity that is known when the function is called."""
         return self._find_or_add_node("variable", (), text)
 
-    def value(self, x: Node) -> float | None:
+    def constant_value(self, x: Node) -> float | None:
         """Value of a constant, else None."""
         operation, operands, value = self.nodes[x]
         if operation == "constant":
@@ -81,7 +82,7 @@ class Graph:
     def neg(self, x: Node) -> Node:
         """-x."""
         negated, inner = self._split_negation(x)
-        if negated or self.value(x) == 0.0:
+        if negated or self.constant_value(x) == 0.0:
             return inner
         if self.nodes[x][0] == "sub":
             return self._find_or_add_node("sub", self.nodes[x][1][::-1])
@@ -89,7 +90,7 @@ class Graph:
 
     def add(self, x: Node, y: Node) -> Node:
         """X + y."""
-        a, b = self.value(x), self.value(y)
+        a, b = self.constant_value(x), self.constant_value(y)
         if a is not None and b is not None:
             return self.constant(a + b)
         if a == 0.0:
@@ -106,6 +107,7 @@ class Graph:
         return self._find_or_add_node("add", (min(x, y), max(x, y)))
 
     def _subtract_nodes(self, x: Node, y: Node) -> Node:
+        """X - y, where neither is a constant or a negation."""
         return self.constant(0.0) if x == y else self._find_or_add_node("sub", (x, y))
 
     def sub(self, x: Node, y: Node) -> Node:
@@ -119,7 +121,8 @@ class Graph:
         return self.neg(product) if minus_x != minus_y else product
 
     def _multiply_nodes(self, x: Node, y: Node) -> Node:
-        a, b = self.value(x), self.value(y)
+        """X * y, where neither is a negation."""
+        a, b = self.constant_value(x), self.constant_value(y)
         if a is not None and b is not None:
             return self.constant(a * b)
         if b is not None:
@@ -131,19 +134,19 @@ class Graph:
         if a is not None and self.nodes[y][0] == "mul":
             inner = self.nodes[y][1]
             for factor, other in (inner, inner[::-1]):
-                c = self.value(factor)
+                c = self.constant_value(factor)
                 if c is not None:
                     return self.mul(self.constant(a * c), other)
         return self._find_or_add_node("mul", (min(x, y), max(x, y)))
 
-    def call(self, name: str, x: Node) -> Node:
+    def call_function(self, name: str, x: Node) -> Node:
         """A function of one argument: sin, cos, tanh, exp, fabs, sign."""
         negated, inner = self._split_negation(x)
         if negated and name in _ODD:
-            return self.neg(self.call(name, inner))
+            return self.neg(self.call_function(name, inner))
         if negated and name in _EVEN:
-            return self.call(name, inner)
-        value = self.value(x)
+            return self.call_function(name, inner)
+        value = self.constant_value(x)
         if value is not None and name in _FUNCTIONS:
             return self.constant(_FUNCTIONS[name](value))
         return self._find_or_add_node(name, (x,))

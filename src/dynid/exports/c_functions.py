@@ -13,7 +13,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN_UNITS, find_block
 from dynid.errors import ExportError
 from dynid.exports.c_expressions import Cost, Graph, Node
-from dynid.exports.subject import JointFriction, Subject
+from dynid.exports.subject import ExportSubject, JointFriction
 from dynid.exports.tree_state import linear_couplings
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.parameters import BaseParameters
@@ -49,6 +49,8 @@ class _LinkFrame:
 
 @dataclass(frozen=True, slots=True)
 class _LinkMotion:
+    """Velocities and accelerations of a link's frame, as nodes."""
+
     w: Vector
     wp: Vector
     Vp: Vector
@@ -97,6 +99,7 @@ class Recursion:
         return torque
 
     def _link_frame(self, link: Link, q: Node) -> _LinkFrame:
+        """Frame of a link from its row of the Denavit-Hartenberg table."""
         g, row = self.graph, link.mdh
         assert row is not None
         slides, turns = link.kind == "prismatic", link.kind == "revolute"
@@ -116,19 +119,22 @@ class Recursion:
         quarter = round(angle / _RIGHT)
         if angle != quarter * _RIGHT:
             q = g.add(q, g.constant(angle))
-            return g.call("cos", q), g.call("sin", q)
-        C, S = g.call("cos", q), g.call("sin", q)
+            return g.call_function("cos", q), g.call_function("sin", q)
+        C, S = g.call_function("cos", q), g.call_function("sin", q)
         return ((C, S), (g.neg(S), C), (g.neg(C), g.neg(S)), (S, g.neg(C)))[quarter % 4]
 
     def _rotate_z(self, turn: tuple[Node, Node], x: Vector) -> Vector:
+        """Rotate a vector about z; turn: cosine and sine."""
         g, (c, s) = self.graph, turn
         return g.sub(g.mul(c, x[0]), g.mul(s, x[1])), g.add(g.mul(s, x[0]), g.mul(c, x[1])), x[2]
 
     def _rotate_x(self, turn: tuple[Node, Node], x: Vector) -> Vector:
+        """Rotate a vector about x; turn: cosine and sine."""
         y, z, _ = self._rotate_z(turn, (x[1], x[2], x[0]))
         return x[0], y, z
 
     def _inverse_rotation(self, turn: tuple[Node, Node]) -> tuple[Node, Node]:
+        """Cosine and sine of the opposite angle."""
         return turn[0], self.graph.neg(turn[1])
 
     def _to_parent_frame(self, frame: _LinkFrame, x: Vector) -> Vector:
@@ -158,6 +164,7 @@ class Recursion:
         return rows[0], rows[1], rows[2]
 
     def _link_motion(self, link: Link, frame: _LinkFrame, parent: _LinkMotion, v: Node, a: Node) -> _LinkMotion:
+        """Motion of a link from its parent's (outward recursion)."""
         g = self.graph
         w, wp = self._to_link_frame(frame, parent.w), self._to_link_frame(frame, parent.wp)
         Vp = self._to_link_frame(frame, self._add_vectors(parent.Vp, self._multiply_matrix_vector(parent.U, frame.P)))
@@ -232,7 +239,7 @@ class CustomisedDynamics:
     friction: JointFriction
 
     @staticmethod
-    def of(subject: Subject) -> CustomisedDynamics:
+    def of(subject: ExportSubject) -> CustomisedDynamics:
         """Change the frames; loops that only numbers can close are refused."""
         if subject.robot.closures:
             raise ExportError(
@@ -262,6 +269,7 @@ class CustomisedDynamics:
         )
 
     def _inverse_dynamics(self, values: Mapping[str, float]) -> GraphFunction:
+        """Inverse dynamics with parameters as constants of the code."""
         g = Graph()
         return self._torque_function(g, {name: g.constant(x) for name, x in values.items()}, "q", "qd", "qdd")
 
@@ -281,6 +289,7 @@ class CustomisedDynamics:
     def _torque_function(
         self, g: Graph, parameters: Mapping[str, Node], q: str | None, v: str | None, a: str | None
     ) -> GraphFunction:
+        """Torques of the active joints; q, v, a: names of the arguments, None where they are zero."""
         robot = self.robot
         G, offset = linear_couplings(robot)
         positions = _nodes_of_tree_joints(g, G, offset, q, robot)
@@ -317,6 +326,7 @@ _STATE = ("q", "qd", "qdd")
 
 
 def _nodes_of_tree_joints(g: Graph, G: Array, offset: Array, name: str | None, robot: Robot) -> dict[int, Node]:
+    """Positions (or their derivatives) of the tree's joints from those of the active ones."""
     nodes = {}
     for i, k in enumerate(robot.tree_joints):
         terms = [g.mul(g.constant(float(x)), g.variable(f"{name}[{j}]")) for j, x in enumerate(G[i])] if name else []
@@ -325,21 +335,23 @@ def _nodes_of_tree_joints(g: Graph, G: Array, offset: Array, name: str | None, r
 
 
 def _stribeck_node(g: Graph, v: Node) -> Node:
+    """Stribeck friction over velocity."""
     ratio = g.mul(g.constant(2.0), v)
-    return g.mul(g.call("exp", g.neg(g.mul(ratio, ratio))), g.call("sign", v))
+    return g.mul(g.call_function("exp", g.neg(g.mul(ratio, ratio))), g.call_function("sign", v))
 
 
 def _sine_and_cosine_nodes(g: Graph, q: Node) -> Sequence[Node]:
-    return g.call("sin", q), g.call("cos", q)
+    """Sine and cosine of a position."""
+    return g.call_function("sin", q), g.call_function("cos", q)
 
 
 _SHAPES: dict[str, Callable[[Graph, Node, Node], Sequence[Node]]] = {
     "viscous": lambda g, q, v: (v,),
-    "coulomb": lambda g, q, v: (g.call("sign", v),),
+    "coulomb": lambda g, q, v: (g.call_function("sign", v),),
     "offset": lambda g, q, v: (g.constant(1.0),),
-    "tanh": lambda g, q, v: (g.call("tanh", g.mul(g.constant(10.0), v)),),
-    "quadratic": lambda g, q, v: (g.mul(v, g.call("fabs", v)),),
-    "asymmetry": lambda g, q, v: (g.call("fabs", v),),
+    "tanh": lambda g, q, v: (g.call_function("tanh", g.mul(g.constant(10.0), v)),),
+    "quadratic": lambda g, q, v: (g.mul(v, g.call_function("fabs", v)),),
+    "asymmetry": lambda g, q, v: (g.call_function("fabs", v),),
     "stribeck": lambda g, q, v: (_stribeck_node(g, v),),
     "spring": lambda g, q, v: (q,),
     "sine": lambda g, q, v: _sine_and_cosine_nodes(g, q),

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynid.errors import ExportError
 from dynid.exports.names import numbers_text, renamed_link_notes, unique_names, xml_attribute
-from dynid.exports.subject import Subject, check_bodies, composite_inertias, quaternion
+from dynid.exports.subject import ExportSubject, check_bodies, composite_inertias, quaternion
 from dynid.exports.tree_state import TreeState, assembly_positions, random_states
 from dynid.messages import Message
 from dynid.robot.inertia import to_body
@@ -48,6 +48,7 @@ def check_loops_closed_by_points(robot: Robot) -> None:
 
 
 def _closure_label(closure: Closure) -> str:
+    """A loop in words."""
     return f"the loop of {' and '.join(closure.links)}"
 
 
@@ -57,6 +58,7 @@ def closure_link(robot: Robot, name: str) -> int:
 
 
 def _point_in_world(robot: Robot, places: dict[int, Transform], name: str, point: Array) -> Array:
+    """Point of a link in frame 0."""
     T = places[closure_link(robot, name)]
     return np.asarray(T.rotation @ point + T.translation)
 
@@ -76,7 +78,7 @@ def link_poses_at(robot: Robot, q: Array) -> dict[int, Transform]:
     return places
 
 
-def write_mjcf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
+def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
     check_loops_closed_by_points(robot)

@@ -17,7 +17,7 @@ import numpy as np
 
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import ExportError, RobotFileError
-from dynid.exports.subject import ROUNDING, Subject, check_bodies, is_body, transform_inertia
+from dynid.exports.subject import ROUNDING, ExportSubject, check_bodies, is_body, transform_inertia
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
@@ -67,7 +67,8 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
     open_link: list[tuple[str, int, bool, list[tuple[int, int]]]] = []
     start = 0
 
-    def begin(tag: str, attributes: dict[str, str]) -> None:
+    def on_start_tag(tag: str, attributes: dict[str, str]) -> None:
+        """Note where links, joints, inertial elements and limits begin."""
         nonlocal start
         trail.append(tag)
         if trail == ["robot", "link"]:
@@ -80,7 +81,8 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
         elif trail == ["robot", "joint", "limit"]:
             joints[-1].limit, joints[-1].attributes = _end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
 
-    def finish(tag: str) -> None:
+    def on_end_tag(tag: str) -> None:
+        """Note where links and inertial elements end."""
         if trail == ["robot", "link", "inertial"]:
             end = _end_of_tag(data, start)
             if data[end - 2 : end - 1] != b"/":  # not <inertial/>, whose end is reported after it
@@ -91,14 +93,15 @@ def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes]
             found[name] = LinkBytes(name, end, is_empty, tuple(inertials))
         trail.pop()
 
-    def refuse(*_: object) -> None:
+    def refuse_document_type(*_: object) -> None:
+        """Raise for a <!DOCTYPE>."""
         raise RobotFileError(
             str(path), "document_type_not_allowed", "document types and entities are not read",
             "remove the <!DOCTYPE ...>",
         )  # fmt: skip
 
-    parser.StartElementHandler, parser.EndElementHandler = begin, finish
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler, parser.EndElementHandler = on_start_tag, on_end_tag
+    parser.StartDoctypeDeclHandler = refuse_document_type
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
@@ -133,7 +136,7 @@ class _CarriedLink:
     nominal: Array
 
 
-def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
+def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
     """Return the template with the subject's inertial parameters, and notes on what was done."""
     robot = subject.robot
     snap = check_same_robot(robot, template, lock)
@@ -256,6 +259,7 @@ def _find_carried_links(
 
 
 def _locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Transform:
+    """Motion of a joint that is locked at a position."""
     position = lock.get(joint.get("name", ""), 0.0)
     if position == 0.0:
         return Transform.identity()
@@ -303,6 +307,7 @@ def _limit_edits(data: bytes, joint: JointBytes) -> list[tuple[int, int, bytes]]
 def _inertial_edits(
     template: Path, data: bytes, place: LinkBytes, x: Array, end: bytes
 ) -> list[tuple[int, int, bytes]]:
+    """Replacements (start, end, new bytes) for a link's inertial element."""
     if len(place.inertials) > 1:
         raise RobotFileError(
             str(template), "two_inertial_elements", "link '{link}' has two <inertial>", "remove one", link=place.name,

@@ -19,7 +19,7 @@ from dynid.errors import ExportError
 from dynid.exports.c_code import FUNCTIONS
 from dynid.exports.names import c_prefix, unique_names
 from dynid.exports.robot_json import read_robot_json
-from dynid.exports.subject import Subject, subject_of
+from dynid.exports.subject import ExportSubject, export_subject_of
 from dynid.exports.tree_state import TreeState, random_states
 from dynid.messages import Option
 from dynid.robot.load import load_robot
@@ -122,17 +122,19 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
 
     lock: joints of a URDF that the robot holds at a position.
     """
-    return verify_named_file(Path(path), Path(path), subject_of(result), lock)
+    return verify_named_file(Path(path), Path(path), export_subject_of(result), lock)
 
 
-def verify_named_file(shown: Path, path: Path, subject: Subject, lock: Mapping[str, float] | None) -> Verification:
+def verify_named_file(
+    shown: Path, path: Path, subject: ExportSubject, lock: Mapping[str, float] | None
+) -> Verification:
     """Verify a file that has another name in errors: where it will be."""
     if lock and path.suffix.lower() != ".urdf":
         raise ExportError(
             "lock_not_applicable", "{path}: {lock} is for the joints of a URDF", path=shown, lock=Option("lock"),
         )  # fmt: skip
     motion = random_states(subject.robot, SAMPLES)
-    checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
+    checks: dict[str, Callable[[Path, ExportSubject, Motion], Verification]] = {
         ".urdf": partial(_verify_by_pinocchio, lock=lock or {}, shown=shown),
         ".xml": partial(_verify_by_mujoco, shown=shown),
         ".c": partial(_verify_by_compiler, shown=shown),
@@ -154,16 +156,16 @@ def largest_relative_difference(theirs: Array, ours: Array) -> float:
     return float((np.abs(theirs - ours) / np.maximum(size, floor)).max())
 
 
-def _verify_by_dynid(path: Path, subject: Subject, motion: Motion) -> Verification:
+def _verify_by_dynid(path: Path, subject: ExportSubject, motion: Motion) -> Verification:
     robot = read_robot_json(path) if path.suffix.lower() == ".json" else load_robot(path, snap=False)
-    again = subject_of(robot)
-    ours = subject.rigid_torques(motion) + subject_of(subject.robot).friction.torques(motion)
+    again = export_subject_of(robot)
+    ours = subject.rigid_torques(motion) + export_subject_of(subject.robot).friction.torques(motion)
     return Verification(
         "dynid", largest_relative_difference(again.rigid_torques(motion) + again.friction.torques(motion), ours)
     )
 
 
-def _verify_by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
+def _verify_by_compiler(path: Path, subject: ExportSubject, motion: Motion, *, shown: Path) -> Verification:
     try:
         theirs = torques_of_c_code(path, subject.robot, motion, shown)
     except FileNotFoundError:
@@ -182,7 +184,7 @@ def _verify_by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: 
 
 
 def _verify_by_pinocchio(
-    path: Path, subject: Subject, motion: Motion, *, lock: Mapping[str, float], shown: Path
+    path: Path, subject: ExportSubject, motion: Motion, *, lock: Mapping[str, float], shown: Path
 ) -> Verification:
     """Pinocchio reads the file as it is; if that fails, with its almost right angles snapped as dynid does."""
     import pinocchio as pin
@@ -216,10 +218,11 @@ def _torques_of_urdf(
     order = [read.joint_names.index(name) for name in robot.joint_names]
     back = np.argsort(order)
     turned = Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
-    return np.asarray(subject_of(read).rigid_torques(turned)[:, order] + _rotor_inertias(robot) * motion.a)
+    return np.asarray(export_subject_of(read).rigid_torques(turned)[:, order] + _rotor_inertias(robot) * motion.a)
 
 
 def _rotor_inertias(robot: Robot) -> Array:
+    """Rotor inertias of the active joints."""
     return np.array([robot.links[k].rotor for k in robot.active_links])
 
 
@@ -242,7 +245,7 @@ def _pinocchio_torques(pin: Any, model: Any, robot: Robot, motion: Motion, lock:
             _set_pinocchio_position(q, joint, state.q[n, i])
             v[joint.idx_v], a[joint.idx_v] = state.v[n, i], state.a[n, i]
         tau[n] = pin.rnea(model, data, q, v, a)[[joint.idx_v for joint in places.values()]]
-    return state.project(tau) + _rotor_inertias(robot) * motion.a
+    return state.project_torques(tau) + _rotor_inertias(robot) * motion.a
 
 
 def _set_pinocchio_position(q: Array, joint: Any, x: float) -> None:
@@ -250,7 +253,7 @@ def _set_pinocchio_position(q: Array, joint: Any, x: float) -> None:
     q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
 
 
-def _verify_by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
+def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, shown: Path) -> Verification:
     """MuJoCo's inverse dynamics, without constraints; dry friction is compared as a number."""
     try:
         import mujoco
@@ -295,6 +298,6 @@ def _verify_by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Pa
     dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
     return Verification(
         "MuJoCo",
-        max(largest_relative_difference(state.project(tau), ours), float(dry), apart),
+        max(largest_relative_difference(state.project_torques(tau), ours), float(dry), apart),
         remark=" (with viscous friction)",
     )

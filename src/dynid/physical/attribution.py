@@ -34,7 +34,7 @@ class DataShares:
 
 
 def find_data_shares(result: Identification, seen: IdentifiedCombinations, problem: Problem) -> DataShares:
-    """Linear-Gaussian bookkeeping with the prior's doubt of every parameter by itself.
+    """How much of each parameter comes from the data, linear-Gaussian, with the prior's deviation of each by itself.
 
     What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
     that no data show has share 0.

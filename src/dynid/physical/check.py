@@ -156,6 +156,7 @@ def find_nearest_bodies(robot: Robot, base: BaseParameters, values: Array) -> Ro
 
 
 def _rotor_inertia_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[list[Array], Array]:
+    """Scaled columns of the active joints' rotor inertias, and where the prior has them."""
     columns, centre = [], []
     for k in robot.active_links:
         column = np.zeros(len(names))

@@ -48,6 +48,7 @@ def smallest_relative_eigenvalue(x: Array, prior: Array) -> tuple[float, Array]:
 
 @cache
 def _matrix_of_svec() -> Array:
+    """Linear map from ten numbers (svec) to the symmetric (4, 4) matrix."""
     return freeze(np.column_stack([smat(unit).ravel() for unit in np.eye(10)]))
 
 
@@ -116,6 +117,7 @@ def minimise_over_cones(hessian: Matrix, gradient: Array, rows: list[ConeRows]) 
 
 
 def _solver_settings(tolerance: float) -> Any:
+    """Tolerances of the cone solver."""
     import clarabel
 
     settings = clarabel.DefaultSettings()

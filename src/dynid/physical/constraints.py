@@ -68,7 +68,7 @@ class LinearRows:
         )
 
     def with_rows(self, other: LinearRows) -> LinearRows:
-        """Both, one under the other."""
+        """Return these rows with others below them."""
         matrix, right = np.concatenate([self.matrix, other.matrix]), np.concatenate([self.right, other.right])
         return LinearRows(matrix, right, (*self.labels, *other.labels))
 
@@ -138,6 +138,7 @@ def _ellipsoid_row(name: str, ellipsoid: Ellipsoid) -> Array:
 
 
 def _label_of_link(robot: Robot, name: str) -> str:
+    """Label of a link that the user names; PhysicalError if no link with mass has that name."""
     found = [link for link in robot.links if name in (link.name, link.joint)]
     if not found or is_massless(found[0]):
         raise PhysicalError(
@@ -148,6 +149,7 @@ def _label_of_link(robot: Robot, name: str) -> str:
 
 
 def _parameter_index(name: str, place: Mapping[str, int]) -> int:
+    """Index of a parameter that the user names; PhysicalError if there is none."""
     if name not in place:
         near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
         raise PhysicalError(
@@ -158,6 +160,7 @@ def _parameter_index(name: str, place: Mapping[str, int]) -> int:
 
 
 def _check_interval(what: str, interval: object) -> Interval:
+    """Bounds (low, high) as numbers; PhysicalError if they are none or reversed."""
     try:
         low, high = (float(x) for x in interval)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -176,6 +179,7 @@ def _check_interval(what: str, interval: object) -> Interval:
 
 
 def _check_positive_mass(what: str, value: object) -> float:
+    """Mass in kg; PhysicalError if it is not positive."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -314,6 +318,7 @@ def read_mesh_vertices(file: Path) -> Array | None:
 
 
 def _check_vertices(file: Path, vertices: Array) -> Array:
+    """Vertices (N, 3) as they are; PhysicalError if a mesh has none."""
     if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
         raise PhysicalError(
             "mesh_without_vertices", "{file}: this mesh has no vertices of three finite numbers", file=file,

@@ -45,6 +45,7 @@ class _UnsupportedMjcfError(Exception):
 
 
 def _require_supported(value: _T | None) -> _T:
+    """The value, where the file states it in a way that is read here."""
     if value is None:
         raise _UnsupportedMjcfError
     return value
@@ -75,6 +76,7 @@ def mjcf_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
 def _collect_mjcf_bodies(
     body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]
 ) -> None:
+    """Append a <body> and those inside it; T: its pose in the link that carries it."""
     name = body.get("name", "")
     pose = _require_supported(plain_pose(body))
     if any(any(numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
@@ -102,6 +104,7 @@ def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
 
 
 def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
+    """Bodies of all <link> elements, frames without a body left out."""
     bodies = []
     for element, carrier, T in urdf_links_with_carriers(path, robot):
         name = element.get("name", "")
@@ -128,6 +131,7 @@ def urdf_links_with_carriers(path: Path, robot: Robot) -> list[tuple[Element, in
 
 
 def _name_of_joint_link(joint: Element, tag: str) -> str:
+    """Name in a joint's <parent> or <child>."""
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 

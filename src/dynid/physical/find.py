@@ -119,6 +119,7 @@ def _remove_rounding_errors(result: Identification, values: Array, names: tuple[
 
 
 def _smallest_eigenvalue(robot: Robot, k: int, values: Array, problem: Problem, prior: Prior) -> float:
+    """Smallest eigenvalue of a link's pseudo-inertia relative to its prior."""
     first = problem.names.index("XX" + robot.links[k].label)
     return smallest_relative_eigenvalue(values[first : first + 10], prior.inertia[k])[0]
 
@@ -162,6 +163,7 @@ def _prior_sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
 
 
 def _friction_notes(result: Identification) -> tuple[Message, ...]:
+    """Notes on friction that the robot cannot hold."""
     notes = []
     if not set(result.friction) <= set(PLAIN):
         notes.append(Message(

@@ -121,6 +121,7 @@ class PhysicalParameters:
         return found
 
     def _robot_friction(self, label: str) -> tuple[tuple[str, float], ...]:
+        """Viscous, Coulomb and offset friction of a joint, the mean over all logs."""
         found = []
         for block, symbol in zip(PLAIN, ("Fv", "Fc", "Fo"), strict=True):
             own = [v for n, v in zip(self.names, self.values, strict=True) if n.of_all_logs == symbol + label]
@@ -147,6 +148,7 @@ class StoredParameter:
 
 
 def _write_parameters_as_rows(x: PhysicalParameters, data: Data) -> Data:
+    """Layout of the file: one entry per parameter in place of arrays of names and units."""
     rows = zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
     return {"parameters": dump(tuple[StoredParameter, ...], tuple(StoredParameter(*row) for row in rows)), **data}
 

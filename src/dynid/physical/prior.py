@@ -125,8 +125,8 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
         raise PhysicalError(
             "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': its "
             "parameters are {parameters}, those of the result {expected}", subject=what, other_robot=other.name,
-            robot=robot.name, parameters=_interval_text(other.parameter_names),
-            expected=_interval_text(robot.parameter_names),
+            robot=robot.name, parameters=_abbreviate_names(other.parameter_names),
+            expected=_abbreviate_names(robot.parameter_names),
         )  # fmt: skip
     for mine, its in zip(robot.links, other.links, strict=True):
         apart = max(
@@ -142,11 +142,13 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
             )  # fmt: skip
 
 
-def _interval_text(names: Sequence[str]) -> str:
+def _abbreviate_names(names: Sequence[str]) -> str:
+    """First and last of many names, and their number."""
     return f"{names[0]} .. {names[-1]} ({len(names)})"
 
 
 def _known_zero_mask(link: Link) -> Array:
+    """Which of the ten parameters of a link are declared to be zero."""
     return np.array([symbol in link.zero for symbol in SYMBOLS])
 
 
@@ -164,6 +166,7 @@ def _mass_covariance(x: Array) -> Array:
 
 
 def _describe_impossible(x: Array) -> str:
+    """Why no body can have ten parameters: its mass or its principal moments."""
     if not x[9] > 0.0:
         return f"its mass is {x[9]:.3g} kg"
     J = np.linalg.eigvalsh(to_body(x).inertia)

@@ -47,7 +47,7 @@ class IdentifiedCombinations:
 
 
 def identified_combinations(result: Identification) -> IdentifiedCombinations:
-    """Take a result's parameters apart."""
+    """Matrix by which the identified parameters of a result are sums of standard ones and friction."""
     base, standard = result.equation.base, result.robot.parameter_names
     own = dict(zip(base.names, base.matrix, strict=True))
     place = {name: k for k, name in enumerate(result.names)}
@@ -144,7 +144,7 @@ class Problem:
 def build_problem(
     result: Identification, seen: IdentifiedCombinations, prior: Prior, demands: BodyConstraints
 ) -> Problem:
-    """Write down a result's problem."""
+    """Set up the problem of a result: data, constraints and prior in scaled coordinates."""
     robot, estimate = result.robot, np.asarray(result.values)
     names = seen.names
     links = tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
@@ -194,6 +194,7 @@ def scale_prior_to_data(result: Identification, seen: IdentifiedCombinations, pr
     Q = scipy.linalg.orth(free) if free.shape[1] else np.zeros((len(A), 0))
 
     def without_free_columns(v: Array) -> Array:
+        """Project out what friction and other columns of no link explain."""
         return np.asarray(v - Q @ (Q.T @ v))
 
     direction, target = without_free_columns(A @ (G @ light)), without_free_columns(A @ (result.values - G @ fixed))
@@ -247,6 +248,7 @@ def _change_to_prior_coordinates(
     basis = np.array(columns).T
 
     def normalise_rows(rows: LinearRows) -> LinearRows:
+        """Rows on the coordinates, each of norm 1."""
         matrix, right = rows.matrix @ basis, rows.right - rows.matrix @ constant
         size = np.maximum(np.linalg.norm(matrix, axis=1), 1e-300)
         return LinearRows(matrix / size[:, None], right / size, rows.labels)

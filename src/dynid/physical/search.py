@@ -131,6 +131,7 @@ def _pseudo_inertia_cones(problem: Problem, x0: Array, Z: Array, margin: float, 
 
 
 def _append_zero_columns(matrix: Array, more: int) -> Matrix:
+    """Sparse matrix with further columns of zeros."""
     return sparse.hstack([sparse.csc_matrix(matrix), sparse.csc_matrix((len(matrix), more))])
 
 

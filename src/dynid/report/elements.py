@@ -108,7 +108,7 @@ def line_trace(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace
     }  # fmt: skip
 
 
-def corner_title_annotation(text: str) -> dict[str, Any]:
+def corner_title(text: str) -> dict[str, Any]:
     """A title in the upper left corner, beside the legend."""
     return {"text": text, "font": {"size": 13}, "x": 0, "xanchor": "left", "y": 0.99, "yanchor": "top"}
 
@@ -150,7 +150,7 @@ class Cell:
     bar: float | None = None
 
     @property
-    def key(self) -> str:
+    def sort_key(self) -> str:
         """What the page's script sorts by."""
         return self.text if self.value is None else str(self.value)
 

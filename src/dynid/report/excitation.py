@@ -21,7 +21,7 @@ from dynid.report.elements import (
     Figure,
     Table,
     Trace,
-    corner_title_annotation,
+    corner_title,
     escape_plot_text,
     line_trace,
     log_axis,
@@ -132,10 +132,12 @@ def criterion_ratio(value: float, best: float, criterion: str, columns: int) -> 
 
 
 def _other_starts_label(history: SearchHistory) -> str:
+    """Name of all starts but the chosen one."""
     return "other starts" if len(history.descents) > 2 else "the other start"
 
 
 def _search_trace(descent: Descent, name: str, colour: str, **more: Any) -> Trace:
+    """Criterion over the iterations of one start."""
     seconds = number_text(descent.seconds, 2)
     hover = f"start {descent.start + 1} ({seconds} s)<br>iteration %{{x}}: %{{y:.4g}}<extra></extra>"
     return line_trace(descent.iterations.astype(np.float64), descent.values, name, colour, hovertemplate=hover, **more)
@@ -319,6 +321,7 @@ def condition_numbers_of_first_rows(W: Array) -> tuple[Array, Array]:
 
 
 def _joint_curves_figure(subject: DesignedMotion, quantity: str, letter: str, per: str) -> Figure:
+    """Positions, velocities or accelerations of all joints with their limits."""
     e, motion = subject.excitation, subject.motion
     unit = ", ".join(_joint_units(e.robot, f"rad{per}", f"m{per}"))
     traces: list[Trace] = []
@@ -328,17 +331,18 @@ def _joint_curves_figure(subject: DesignedMotion, quantity: str, letter: str, pe
         ends = motion.t[[0, -1]]
         hidden = {"legendgroup": own, "showlegend": False, "hoverinfo": "skip", "dash": "dash", "width": 1}
         traces += [
-            line_trace(ends, np.full(2, bound), own, colour, **hidden) for bound in _finite_limit_traces(e, quantity, j)
+            line_trace(ends, np.full(2, bound), own, colour, **hidden) for bound in _finite_limits(e, quantity, j)
         ]
     layout = {
-        "title": corner_title_annotation(f"{quantity} [{raised(unit)}]"),
+        "title": corner_title(f"{quantity} [{raised(unit)}]"),
         "xaxis": titled_axis("t [s]"),
         "yaxis": titled_axis(""),
     }
     return Figure(f"{quantity.capitalize()} of all joints with their limits", traces, layout, 360)
 
 
-def _finite_limit_traces(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
+def _finite_limits(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
+    """Lower and upper limit of a joint, as far as there are any."""
     limits = excitation.limits
     if quantity == "position":
         bounds = tuple(float(x) for x in limits.position[j])

@@ -86,6 +86,7 @@ def plotly_script() -> str:
 
 
 def _load_template(name: str) -> str:
+    """Text of a template."""
     return (resources.files("dynid.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -117,7 +118,7 @@ class StandardValues(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class ReportSubject:
     """A result with its logs: those it was made from, and others that it had to predict.
 
     origin: of the page; doubts: warnings that are the page's own; further: those of what was done beside it.

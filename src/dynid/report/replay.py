@@ -100,6 +100,7 @@ class Envelope:
         return np.insert(t[twice], breaks, np.nan), np.insert(x[twice], breaks, np.nan)
 
     def _store_bins(self, rows: int, width: int) -> None:
+        """Make bins of so many waiting rows."""
         x = self.x[:rows].reshape(rows // width, width, -1)
         t = np.broadcast_to(self.t[:rows].reshape(rows // width, width, 1), x.shape)
         bins_t, bins_x = _extremes_of_bins(t, x)
@@ -108,6 +109,7 @@ class Envelope:
         self.t, self.x = self.t[rows:], self.x[rows:]
 
     def _merge_bins_in_pairs(self) -> None:
+        """Halve the number of bins."""
         count = len(self.segments) // 2
         pairs = (count, 4, self.bins_x.shape[2])
         t, x = _extremes_of_bins(self.bins_t[: 2 * count].reshape(pairs), self.bins_x[: 2 * count].reshape(pairs))
@@ -214,6 +216,7 @@ def _treatment_of_log(result: Identification, log: Log, seen: Survey) -> Treatme
 def _replay_log(
     result: Identification, log: Log, number: int, pages: int, on_progress: Callable[[str, float], None] | None
 ) -> Replay:
+    """Read one log and predict its channels."""
     equation = result.equation
     seen = survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints)
     treatment = _treatment_of_log(result, log, seen)
@@ -231,7 +234,7 @@ def _replay_log(
     clouds = tuple(np.empty((0, 2)) if cloud.points is None else cloud.points for cloud in gauge.clouds)
     rmse = np.sqrt(gauge.squares / gauge.count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        nrmse = rmse / gauge.spread
+        nrmse = rmse / gauge.measured_deviation
     return Replay(log.name, found, curves, clouds, find_spectrum(seen, equation.options.has_torques), rmse, nrmse)
 
 
@@ -249,7 +252,7 @@ class _ReplaySums:
         self.clouds = [PointSample(CLOUD) for _ in self.shared]
 
     @property
-    def spread(self) -> Array:
+    def measured_deviation(self) -> Array:
         """Standard deviation of the measured channels."""
         return np.sqrt(self.power / self.count)
 

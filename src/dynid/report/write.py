@@ -30,7 +30,7 @@ from dynid.report.elements import (
     titled_axis,
     typed_array,
 )
-from dynid.report.page import Section, StandardValues, Subject, render_page
+from dynid.report.page import ReportSubject, Section, StandardValues, render_page
 from dynid.report.replay import replay_logs
 from dynid.report.sections.answer import MARKS, DataSection, ReproduceSection, VerdictSection, WarningsSection
 from dynid.report.sections.fit import FrictionSection, PredictionSection, ResidualsSection
@@ -86,14 +86,15 @@ class ComparedResults:
             r.robot.name == first.name and r.robot.parameter_names == first.parameter_names for r in self.results
         )
 
-    def means_the_same(self, k: int, other: int, name: str) -> bool:
+    def is_same_parameter(self, k: int, other: int, name: str) -> bool:
         """Whether two results have the parameter and regroup the same others into it."""
-        rows = [self._regrouped(i).get(name) for i in (k, other)]
+        rows = [self._rows_of_base_matrix(i).get(name) for i in (k, other)]
         if rows[0] is None or rows[1] is None:
             return rows[0] is rows[1] and all(name in self.results[i].names for i in (k, other))
         return rows[0].shape == rows[1].shape and bool(np.allclose(rows[0], rows[1], rtol=1e-6, atol=1e-9))
 
-    def _regrouped(self, k: int) -> dict[str, Array]:
+    def _rows_of_base_matrix(self, k: int) -> dict[str, Array]:
+        """Standard parameters that a result regroups into each base parameter."""
         base = self.results[k].equation.base
         return dict(zip(base.names, base.matrix, strict=True))
 
@@ -116,10 +117,10 @@ class ComparedResults:
         place = r.names.index(name)
         return float(r.values[place]), float(r.sigma[place]), float(r.quantile * r.sigma[place])
 
-    def dispute(self, name: str) -> float:
+    def largest_difference(self, name: str) -> float:
         """Largest difference from the first result that has the parameter, in combined deviations; NaN for one."""
         having = [k for k, r in enumerate(self.results) if name in r.names]
-        found = [self.estimate(k, name) for k in having if self.means_the_same(having[0], k, name)]
+        found = [self.estimate(k, name) for k in having if self.is_same_parameter(having[0], k, name)]
         if len(found) < 2:
             return np.nan
         value, sigma, _ = found[0]
@@ -194,11 +195,11 @@ class IntervalsSection:
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """The chart only where the same name means the same."""
-        dispute = {name: subject.dispute(name) for name in subject.parameters} if subject.same_robot else {}
+        dispute = {name: subject.largest_difference(name) for name in subject.parameters} if subject.same_robot else {}
         ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
         head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
         rows = [
-            [Cell(name), *_value_cells(subject, name), *_dispute_cells(dispute, name)] for name in subject.parameters
+            [Cell(name), *_value_cells(subject, name), *_difference_cells(dispute, name)] for name in subject.parameters
         ]
         return {
             "table": Table(f"Values {PLUS_MINUS} half width of the 95 % interval", head, rows),
@@ -209,6 +210,7 @@ class IntervalsSection:
 
 
 def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
+    """Value and half width in every result."""
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.estimate(k, name)
@@ -220,7 +222,7 @@ def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
     return cells
 
 
-def _dispute_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
+def _difference_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
     if not dispute:
         return []
     d = dispute[name]
@@ -241,7 +243,7 @@ def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
             value, _, own = subject.estimate(k, name)
             widest = np.nanmax([subject.estimate(i, name)[2] for i in range(count)])
             scale = float(widest) or abs(reference[0]) or 1.0
-            if np.isfinite(value) and subject.means_the_same(first, k, name):
+            if np.isfinite(value) and subject.is_same_parameter(first, k, name):
                 x.append((value - reference[0]) / scale)
                 half.append(own / scale)
                 y.append(row + 0.7 * ((k + 0.5) / count - 0.5))
@@ -269,7 +271,7 @@ COMPARED_SECTIONS: tuple[Section[ComparedResults], ...] = (
 )
 
 
-SECTIONS: tuple[Section[Subject], ...] = (
+SECTIONS: tuple[Section[ReportSubject], ...] = (
     VerdictSection(), PredictionSection(), ParametersSection(), PhysicalSection(), FrictionSection(), RobotSection(),
     IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(), ConditionSection(),
     WarningsSection(), ReproduceSection(),
@@ -330,7 +332,7 @@ def write_report(
             )  # fmt: skip
         count = min(len(used), 4) + min(len(held_out), 4)
         doubts = (*_find_changed_files(result), *_find_other_logs(result, used))
-        subject = Subject(
+        subject = ReportSubject(
             result,
             find_origin((*used, *held_out), command, files),
             replay_logs(result, used, fitted=True, pages=count, on_progress=on_progress),
@@ -379,5 +381,6 @@ def summary_sentence(result: Identification) -> str:
 
 
 def _open_logs(result: Identification, logs: Log | str | Path | Logs) -> tuple[Log, ...]:
+    """Logs as objects, files read."""
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     return tuple(log if isinstance(log, Log) else read_log(log, result.robot) for log in several)

@@ -105,6 +105,7 @@ def _end_of_last_link(link: Link, reach: float) -> Array:
 
 
 def _stack_segments(segments: dict[int, list[Array]]) -> dict[int, Array]:
+    """Segments of each link as one array."""
     return {k: np.stack(parts) for k, parts in segments.items() if parts}
 
 
@@ -206,6 +207,7 @@ def _read_origin(origin: Element | None) -> Array:
 
 
 def _read_geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Array]:
+    """Triangles of a <geometry>."""
     from trimesh import creation
 
     shape = None if geometry is None else next(iter(geometry), None)
@@ -274,6 +276,7 @@ def _refuse_entities(path: Path) -> None:
 
 
 def _read_colour(material: Element | None, root: Element) -> tuple[int, int, int]:
+    """Colour of a <material>, by name where it is defined at the file's top."""
     if material is not None and material.find("color") is None:
         named = [m for m in root.findall("material") if m.get("name") == material.get("name")]
         material = named[0] if named else None
@@ -288,7 +291,7 @@ BONE, DRUM, AXIS = (70, 110, 170), (235, 140, 40), (200, 40, 40)
 
 
 class Scene:
-    """A robot drawn by a viser server; `show` puts it into a position."""
+    """A robot drawn by a viser server; `show_position` puts it into a position."""
 
     def __init__(self, server: ViserServer, robot: Robot, skeleton: Skeleton, shapes: Sequence[Shape]) -> None:
         self._server, self._robot = server, robot
@@ -316,7 +319,7 @@ class Scene:
             )
         self.has_shapes = bool(self._shapes)
 
-    def show(self, q: Array) -> None:
+    def show_position(self, q: Array) -> None:
         """Put the robot into a position, q (1, joints of the tree)."""
         from scipy.spatial.transform import Rotation
 
@@ -381,6 +384,7 @@ class Scene:
     def _add_rod(
         self, name: str, start: Array, end: Array, radius: float, colour: tuple[int, int, int], seen: bool
     ) -> Any:
+        """Draw a cylinder between two points."""
         from trimesh import creation
 
         body: Any = creation.cylinder(radius=radius, segment=np.array([start, end]), sections=24)

@@ -46,7 +46,7 @@ class JointPath:
         """Duration in s."""
         return float(self.t[-1])
 
-    def at(self, time: float) -> Array:
+    def positions_at(self, time: float) -> Array:
         """Positions (1, joints) at an instant."""
         return np.array([[np.interp(time, self.t, column) for column in self.q.T]])
 
@@ -80,7 +80,7 @@ def tree_positions(q: Array, loop: LoopMap | None) -> Array:
     return np.asarray(loop.solve(q, still, still).q)
 
 
-def rest_positions(robot: Robot) -> Array:
+def initial_positions(robot: Robot) -> Array:
     """Positions (n,) to begin with: where a closed loop is known to close, else zero, brought inside the limits."""
     loop = loop_map(robot)
     if loop is not None and robot.closures:
@@ -108,7 +108,7 @@ def add_visibility_switches(server: ViserServer, scene: Scene) -> None:
 
 
 class Player:
-    """Moves a scene along a path in real time, times the speed; `tick` is called again and again."""
+    """Moves a scene along a path in real time, times the speed; `advance` is called again and again."""
 
     def __init__(self, server: ViserServer, scene: Scene, path: JointPath) -> None:
         self._scene, self._path = scene, path
@@ -119,7 +119,7 @@ class Player:
         self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.length, step=step, initial_value=0.0)
         self.button.on_click(lambda _: self.toggle_playing())
         self.slider.on_update(lambda event: self._seek_to_slider(event))
-        scene.show(path.at(0.0))
+        scene.show_position(path.positions_at(0.0))
 
     @property
     def time(self) -> float:
@@ -131,7 +131,7 @@ class Player:
         self._playing = not self._playing
         self.button.label = "Pause" if self._playing else "Play"
 
-    def tick(self) -> None:
+    def advance(self) -> None:
         """Show the next position; after the last comes the first."""
         now = time.monotonic()
         passed, self._last = now - self._last, now
@@ -139,13 +139,13 @@ class Player:
             return
         self._time = (self._time + passed * float(self.speed.value)) % max(self._path.length, 1e-9)
         self.slider.value = round(self._time, 3)
-        self._scene.show(self._path.at(self._time))
+        self._scene.show_position(self._path.positions_at(self._time))
 
     def _seek_to_slider(self, event: Any) -> None:
         """Go to where a person moved the slider; our own moves of it have no client."""
         if event.client is not None:
             self._time = float(self.slider.value)
-            self._scene.show(self._path.at(self._time))
+            self._scene.show_position(self._path.positions_at(self._time))
 
 
 class JointSliders:
@@ -153,7 +153,7 @@ class JointSliders:
 
     def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
         self._scene, self._loop = scene, loop_map(robot)
-        start = rest_positions(robot)
+        start = initial_positions(robot)
         self._note: Any = server.gui.add_markdown(HINT)
         self.sliders: list[Any] = []
         for j, name in enumerate(robot.joint_names):
@@ -165,11 +165,11 @@ class JointSliders:
             slider = server.gui.add_slider(
                 f"{name}, {unit}", min=lower, max=upper, step=(upper - lower) / 400.0, initial_value=float(start[j])
             )
-            slider.on_update(lambda _: self.show_sliders())
+            slider.on_update(lambda _: self.show_slider_positions())
             self.sliders.append(slider)
-        self.show_sliders()
+        self.show_slider_positions()
 
-    def show_sliders(self) -> None:
+    def show_slider_positions(self) -> None:
         """Show the position of the sliders; one that a loop cannot take is told and not shown."""
         q = np.array([[float(slider.value) for slider in self.sliders]])
         try:
@@ -178,17 +178,17 @@ class JointSliders:
             self._note.content = "The loop cannot close there; move back."
             return
         self._note.content = HINT
-        self._scene.show(tree)
+        self._scene.show_position(tree)
 
-    def tick(self) -> None:
-        """Nothing moves by itself."""
+    def advance(self) -> None:
+        """Do nothing: sliders show their own moves."""
 
 
 HOST = "127.0.0.1"
 INSTALL = "pip install 'dynid[view]'"
 
 
-def check_installed() -> None:
+def check_viewer_installed() -> None:
     """Say how to install what the viewer needs."""
     try:
         with _delay_interrupt():
@@ -228,7 +228,7 @@ def run_viewer(
     on_start: Callable[[str], None],
 ) -> None:
     """Serve the viewer until Ctrl-C, or for some seconds; `on_start` is told its address."""
-    with_loops = tree_positions(rest_positions(robot)[None, :], loop_map(robot)) if path is None else path.q
+    with_loops = tree_positions(initial_positions(robot)[None, :], loop_map(robot)) if path is None else path.q
     server = _start_server(port, robot.name)
     try:
         scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
@@ -237,7 +237,7 @@ def run_viewer(
         on_start(f"http://{HOST}:{server.get_port()}")
         end = None if seconds is None else time.monotonic() + seconds
         while end is None or time.monotonic() < end:
-            player.tick()
+            player.advance()
             time.sleep(TICK)
     except KeyboardInterrupt:
         pass  # the usual way to end it

@@ -56,10 +56,10 @@ def simulate(
     screen, outputs = terminal.console(json), terminal.Outputs()
     with_plate = loaded if plate or loaded.sensor is not None else None
     outputs.write_file(out, lambda place: recordings.write_log(place, log, with_plate))
-    outputs.write_json_file(json, lambda: recordings.json_data(log, loaded, deviations, seed, out))
+    outputs.write_json_file(json, lambda: recordings.simulation_json_data(log, loaded, deviations, seed, out))
     terminal.show_notes(loaded, screen)
     recordings.show_simulated_log(log, loaded, screen)
-    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    outputs.show_written_files(screen, "nothing was written; --out log.csv keeps the log")
     outputs.finish(loaded.warnings)
 
 
@@ -129,7 +129,7 @@ def identify(
         terminal.refuse_unused_options(
             {"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate"
         )
-    files = [log_options.log_file(word) for word in (*logs, *(validate or ()))]
+    files = [log_options.path_of_log(word) for word in (*logs, *(validate or ()))]
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
     comparison.check_report_path(report, (out, json), inputs)
@@ -143,7 +143,7 @@ def identify(
         "joints": None if joints is None else [name for name in joints.split(",") if name],
         "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
     }  # fmt: skip
-    held_out, read = log_options.parse_validate(validate or [], reader), [reader.read_log(word) for word in logs]
+    held_out, read = log_options.parse_validation(validate or [], reader), [reader.read_log(word) for word in logs]
     if compare:
         comparison.run_comparison(loaded, read, held_out, options, screen, json=json, every=every)
         return
@@ -156,7 +156,7 @@ def identify(
     result = comparison.record_command(result)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
-    bodies.write(terminal.parse_locks(lock or []))
+    bodies.write_files(terminal.parse_locks(lock or []))
     found: list[Message] = []
     with identification.show_progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
@@ -164,11 +164,11 @@ def identify(
             result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
         )))  # fmt: skip
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
-    outputs.write_json_file(json, lambda: identification.json_data(result) | {"warnings": warnings})
+    outputs.write_json_file(json, lambda: identification.identification_json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     identification.show_identification(result, screen)
-    bodies.show(screen)
-    outputs.show(screen, "nothing was written")
+    bodies.show_bodies(screen)
+    outputs.show_written_files(screen, "nothing was written")
     if out is None:
         terminal.print_line(screen, "--out result.json keeps the result for dynid physical, export and report")
     outputs.finish(warnings)

@@ -69,10 +69,10 @@ def excite(
         )  # fmt: skip
     for place, write in excitation.excitation_output_files(found, out, rate) if out else ():
         outputs.write_file(place, write)
-    outputs.write_json_file(json, lambda: excitation.json_data(found, outputs.written))
+    outputs.write_json_file(json, lambda: excitation.excitation_json_data(found, outputs.written))
     terminal.show_notes(loaded, screen)
     excitation.show_excitation(found, screen)
-    outputs.show(screen)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
 
@@ -99,9 +99,9 @@ def view(
     from dynid.cli import terminal
     from dynid.cli.output import excitation
     from dynid.robot.load import load_robot
-    from dynid.viewer.server import check_installed, run_viewer
+    from dynid.viewer.server import check_viewer_installed, run_viewer
 
-    check_installed()
+    check_viewer_installed()
     terminal.check_output_path("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
@@ -109,7 +109,7 @@ def view(
         terminal.refuse_unused_options({"--column": column}, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
-    path = None if trajectory is None else excitation.read_path(trajectory, loaded, column or ())
+    path = None if trajectory is None else excitation.read_joint_path(trajectory, loaded, column or ())
     shapes, notes = excitation.read_urdf_shapes(robot, loaded, locks)
     screen = terminal.console(json)
     terminal.show_notes(loaded, screen)
@@ -160,5 +160,5 @@ def markers(
     outputs.write_json_file(json, lambda: recordings.marker_json_data(fit, loaded, read))
     terminal.show_notes(loaded, screen)
     recordings.show_marker_fit(fit, loaded, read, screen)
-    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    outputs.show_written_files(screen, "nothing was written; --out log.csv keeps the log")
     outputs.finish(fit.warnings)

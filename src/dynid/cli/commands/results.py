@@ -41,9 +41,9 @@ def physical(
     screen, outputs = terminal.console(json), terminal.Outputs()
     found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
     outputs.write_file(out, found.save)
-    outputs.write_json_file(json, lambda: inertial.json_data(found))
+    outputs.write_json_file(json, lambda: inertial.physical_json_data(found))
     inertial.show_physical_parameters(found, screen)
-    outputs.show(screen)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
 
@@ -79,7 +79,7 @@ def check(
     outputs.write_json_file(json, lambda: inertial.check_json_data(found))
     terminal.show_notes(found.robot, screen)
     inertial.show_check(found, screen)
-    outputs.show(screen)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
 
@@ -121,7 +121,7 @@ def export(
     checked = done.verification
     warnings = list(dict.fromkeys(done.warnings))
 
-    def facts_of() -> dict[str, Any]:
+    def export_json_data() -> dict[str, Any]:
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
         facts |= {"warnings": warnings}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
@@ -134,7 +134,7 @@ def export(
         return facts
 
     screen, outputs = terminal.console(json), terminal.Outputs()
-    outputs.write_json_file(json, facts_of)
+    outputs.write_json_file(json, export_json_data)
     screen.print(f"wrote {terminal.escape_markup(str(out))}", highlight=False, soft_wrap=True)
     screen.print(terminal.escape_markup(str(checked)), highlight=False, soft_wrap=True)
     for line in done.operations.lines() if done.operations else ():
@@ -205,12 +205,12 @@ def report(
         reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = comparison.default_report_path(results) if out is None else out
-    keep = [*results, *(log_options.log_file(word) for word in words)]
+    keep = [*results, *(log_options.path_of_log(word) for word in words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
     bodies = comparison.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.console(json)
-    common = {"command": comparison.command_line(), "inputs": results}
+    common = {"command": comparison.command_as_typed(), "inputs": results}
     doubts: tuple[Message, ...] = ()
     if len(found) > 1:
         names = comparison.result_names(results)

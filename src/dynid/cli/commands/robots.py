@@ -54,7 +54,7 @@ def mdh(
     screen.print(terminal.mdh_table(table))
     screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
     terminal.show_notes(table, screen)
-    outputs.show(screen)
+    outputs.show_written_files(screen)
     outputs.finish()
 
 
@@ -95,7 +95,7 @@ def base(
         compared = None
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
     numbers = found.values(identifiability.read_standard_values(values, loaded)) if values else None
-    facts = identifiability.json_data(found, compared, numbers)
+    facts = identifiability.base_parameter_json_data(found, compared, numbers)
     warnings = [*loaded.warnings, *found.warnings, *(identifiability.method_warnings(compared) if compared else ())]
     if barycentric:
         facts["barycentric"] = identifiability.barycentric_json_data(found)

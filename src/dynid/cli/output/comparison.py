@@ -71,10 +71,10 @@ def run_comparison(
         held_out = SHARE if validate is None else validate
         compared = compare_estimators(robot, logs, validate=held_out, on_progress=tell, **options)
     outputs = terminal.Outputs()
-    outputs.write_json_file(json, lambda: json_data(compared))
+    outputs.write_json_file(json, lambda: comparison_json_data(compared))
     terminal.show_notes(robot, screen)
     show_comparison(compared, screen, every=every)
-    outputs.show(screen)
+    outputs.show_written_files(screen)
     outputs.finish([] if compared.best is not None else [compared.advice])
 
 
@@ -154,8 +154,8 @@ def _parameter_cell(run: EstimatorRun, name: str, apart: str) -> str:
     return f"{value:.{decimals}f}{apart}+-{identification.number_text(sigma, 2)}"
 
 
-def json_data(compared: Comparison) -> dict[str, object]:
-    """All results for machines."""
+def comparison_json_data(compared: Comparison) -> dict[str, object]:
+    """Return all runs of a comparison for `--json`."""
     return {
         "robot": compared.reference.found.robot.name,
         "held_out": compared.source,
@@ -177,7 +177,7 @@ def _run_json_data(compared: Comparison, run: EstimatorRun) -> dict[str, object]
         "held_out": identification.score_json_data(run.prediction),
         "median_relative_sigma": run.relative_deviation,
         "agreement": run.agreement(compared.reference),
-        "result": identification.json_data(run.result),
+        "result": identification.identification_json_data(run.result),
     }
 
 
@@ -254,14 +254,14 @@ def result_names(files: Sequence[Path]) -> list[str]:
     return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
 
 
-def command_line() -> str:
+def command_as_typed() -> str:
     """The command as it was typed, to be typed again."""
     return shlex.join(["dynid", *sys.argv[1:]])
 
 
 def record_command(result: Identification) -> Identification:
     """The result, which knows by which command it was made."""
-    return result.replace(origin=replace(result.origin, command=command_line()))
+    return result.replace(origin=replace(result.origin, command=command_as_typed()))
 
 
 def collect_warnings(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:

@@ -151,8 +151,8 @@ def excitation_output_files(
     return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
 
 
-def json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
-    """Everything for machines."""
+def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+    """Return the designed motion for `--json`."""
     return {
         "robot": excitation.robot.name,
         "model": excitation.rows.model,
@@ -181,7 +181,7 @@ SHOWN = 5
 """Notes that are printed at most."""
 
 
-def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
+def read_joint_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
     """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities.
 
     column: where channels of a log are, CHANNEL=NAME[,NAME...].

@@ -160,7 +160,9 @@ def read_standard_values(path: Path, robot: Robot) -> Array:
     return X
 
 
-def json_data(base: BaseParameters, compared: MethodComparison | None, values: Array | None) -> dict[str, object]:
+def base_parameter_json_data(
+    base: BaseParameters, compared: MethodComparison | None, values: Array | None
+) -> dict[str, object]:
     """Everything for machines; coefficients as text where they are symbolic."""
     rows = {
         base.columns[k]: {

@@ -195,6 +195,7 @@ def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table
 
 
 def _relative_text(half: float, value: float) -> str:
+    """Half width in percent of the value."""
     if half == 0.0:
         return "fixed"
     ratio = 100.0 * half / abs(value) if value else math.inf
@@ -288,7 +289,7 @@ def _errors_legend(result: Identification) -> str:
     return text
 
 
-def json_data(result: Identification) -> dict[str, object]:
+def identification_json_data(result: Identification) -> dict[str, object]:
     """A summary for machines; `Identification.save` keeps everything."""
     return {
         "robot": result.robot.name,

@@ -120,8 +120,8 @@ def cost_table(found: PhysicalParameters) -> Table:
     return table
 
 
-def json_data(found: PhysicalParameters) -> dict[str, object]:
-    """All of it for machines."""
+def physical_json_data(found: PhysicalParameters) -> dict[str, object]:
+    """Return physical parameters for `--json`."""
     return {
         "robot": found.robot.name,
         "names": list(found.names),
@@ -233,14 +233,14 @@ class PhysicalOutputs:
             except DynidError as error:
                 outputs.failed.append(error.message)
 
-    def write(self, lock: dict[str, float]) -> None:
+    def write_files(self, lock: dict[str, float]) -> None:
         """Write what was found; lock: joints that were held."""
         found = self.found
         if found is not None:
             self._outputs.write_file(self._physical, found.save)
             self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, lock=lock))
 
-    def show(self, screen: Console) -> None:
+    def show_bodies(self, screen: Console) -> None:
         """Print the bodies, and what was found when the URDF was read again."""
         if self.found is not None:
             show_physical_parameters(self.found, screen)
@@ -292,6 +292,7 @@ def _show_logs(
     notes: Sequence[Message],
     screen: Console,
 ) -> None:
+    """Print what was found in the logs, friction, cut-off and notes."""
     for log, sentences in findings:
         print_line(screen, f"{log}: {'; '.join(map(command_line_wording, sentences)) or 'nothing to repair'}")
     print_line(

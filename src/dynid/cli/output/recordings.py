@@ -176,8 +176,10 @@ def _rms_and_peak_torques(log: Log) -> list[tuple[float, float]]:
     return [(float(np.sqrt((x**2).mean())), float(np.abs(x).max())) for x in log.tau.T]
 
 
-def json_data(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None) -> dict[str, object]:
-    """Everything for machines."""
+def simulation_json_data(
+    log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None
+) -> dict[str, object]:
+    """Return the simulated log for `--json`."""
     first, last = log.span
     return {
         "robot": robot.name,

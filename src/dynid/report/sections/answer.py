@@ -21,7 +21,7 @@ from dynid.report.elements import (
     titled_axis,
     unit_text,
 )
-from dynid.report.page import Subject
+from dynid.report.page import ReportSubject
 from dynid.report.replay import Replay
 from dynid.robot.transform import Array
 from dynid.storage.files import InputFile
@@ -36,7 +36,7 @@ class VerdictSection:
     name: str = "verdict"
     title: str = "Verdict"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Level, reasons, cards."""
         result = subject.result
         kind = "base" if result.equation.unknown is None else "model"
@@ -68,7 +68,7 @@ class WarningsSection:
     name: str = "warnings"
     title: str = "Warnings and notes"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """All sentences, once each."""
         result, bodies = subject.result, subject.physical
         notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings, *(bodies.notes if bodies else ())]
@@ -138,7 +138,7 @@ class DataSection:
     name: str = "data"
     title: str = "Data"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Findings; with logs at hand also counts and spectra."""
         result = subject.result
         found = [(short_name(log), sentences) for log, sentences in result.findings]
@@ -155,7 +155,7 @@ class DataSection:
         }
 
 
-def _logs_table(subject: Subject) -> Table:
+def _logs_table(subject: ReportSubject) -> Table:
     head = ("log", "part", "rate", "samples", "used", "gaps", "longest gap", "standstill", "left out")
     rows = []
     for part, replays in (("used", subject.used), ("validation", subject.held_out)):
@@ -172,7 +172,7 @@ def _logs_table(subject: Subject) -> Table:
     return Table("Logs, read again for this page", head, rows, 2)
 
 
-def _spectrum_figures(replay: Replay, subject: Subject) -> list[Figure]:
+def _spectrum_figures(replay: Replay, subject: ReportSubject) -> list[Figure]:
     spectrum, result = replay.spectrum, subject.result
     robot = result.robot
     slides = any(robot.links[k].kind == "prismatic" for k in robot.active_links)
@@ -190,7 +190,7 @@ def _spectrum_figures(replay: Replay, subject: Subject) -> list[Figure]:
     ]
 
 
-def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: Subject) -> Figure:
+def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: ReportSubject) -> Figure:
     top = float(S.max()) or 1.0
     names = subject.result.robot.joint_names
     traces = [

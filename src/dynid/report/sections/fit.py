@@ -15,7 +15,7 @@ from dynid.report.elements import (
     Cell,
     Figure,
     Table,
-    corner_title_annotation,
+    corner_title,
     escape_plot_text,
     line_trace,
     number_cell,
@@ -25,7 +25,7 @@ from dynid.report.elements import (
     titled_axis,
     typed_array,
 )
-from dynid.report.page import Subject
+from dynid.report.page import ReportSubject
 from dynid.report.replay import Replay, column_values, is_velocity_friction
 from dynid.robot.transform import Array
 
@@ -45,7 +45,7 @@ class PredictionSection:
     name: str = "prediction"
     title: str = "Measured and predicted"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Table and figures per log and channel."""
         parts = []
         for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
@@ -62,7 +62,7 @@ class PredictionSection:
         }
 
 
-def _errors_table(subject: Subject) -> Table:
+def _errors_table(subject: ReportSubject) -> Table:
     result = subject.result
     head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
     several = len(subject.used) > 1 or len(subject.held_out) > 1
@@ -84,14 +84,14 @@ def _nrmse_cell(nrmse: float) -> Cell:
     return number_cell(nrmse, percent_text(nrmse), mark)
 
 
-def channel_title(subject: Subject, channel: int) -> str:
+def channel_title(subject: ReportSubject, channel: int) -> str:
     """What a channel is called in a figure."""
     name = escape_plot_text(subject.result.channels[channel])
     of_joint = subject.result.equation.channels[channel].joint >= 0
     return f"joint {name}" if of_joint else name
 
 
-def channel_unit(subject: Subject, channel: int) -> str:
+def channel_unit(subject: ReportSubject, channel: int) -> str:
     """Unit of a channel."""
     result = subject.result
     kind = result.equation.kinds[channel]
@@ -101,7 +101,7 @@ def channel_unit(subject: Subject, channel: int) -> str:
     return OF_JOINTS[robot.links[robot.active_links[joint]].kind][result.model == "momentum"]
 
 
-def _prediction_figure(subject: Subject, replay: Replay, c: int) -> Figure:
+def _prediction_figure(subject: ReportSubject, replay: Replay, c: int) -> Figure:
     name = subject.result.channels[c]
     measured, predicted, residual = (replay.curve(kind, c) for kind in range(3))
     traces = [
@@ -112,7 +112,7 @@ def _prediction_figure(subject: Subject, replay: Replay, c: int) -> Figure:
     unit = channel_unit(subject, c)
     title = channel_title(subject, c)
     layout = {
-        "title": corner_title_annotation(f"{title}, error {percent_text(float(replay.nrmse[c]))}"),
+        "title": corner_title(f"{title}, error {percent_text(float(replay.nrmse[c]))}"),
         "xaxis": titled_axis("t [s]", anchor="y2"),
         "yaxis": titled_axis(f"[{unit}]", domain=[0.36, 1.0]),
         "yaxis2": titled_axis("residual", domain=[0.0, 0.28]),
@@ -134,7 +134,7 @@ class ResidualsSection:
     name: str = "residuals"
     title: str = "Residual checks"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """None where nothing was checked."""
         result = subject.result
         if not result.checks:
@@ -182,7 +182,7 @@ class FrictionSection:
     name: str = "friction"
     title: str = "Friction"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """None where friction was not identified."""
         result = subject.result
         if not result.friction:
@@ -231,7 +231,7 @@ def _curve_velocities(limit: float, cloud: Array | None) -> Array:
     return np.asarray(v)
 
 
-def _friction_figure(subject: Subject, joint: int, cloud: Array | None) -> Figure:
+def _friction_figure(subject: ReportSubject, joint: int, cloud: Array | None) -> Figure:
     result = subject.result
     name, turns = (
         result.robot.joint_names[joint],
@@ -247,7 +247,7 @@ def _friction_figure(subject: Subject, joint: int, cloud: Array | None) -> Figur
     traces.append(line_trace(v, friction_curve(result, joint, v), "identified", "#e08a00", width=2.4))
     units = ("rad/s", "N m") if turns else ("m/s", "N")
     layout = {
-        "title": corner_title_annotation(f"joint {escape_plot_text(name)}"),
+        "title": corner_title(f"joint {escape_plot_text(name)}"),
         "xaxis": titled_axis(f"v [{units[0]}]"), "yaxis": titled_axis(f"[{units[1]}]"), "hovermode": "closest",
     }  # fmt: skip
     return Figure(f"Friction of joint {name} over its velocity", traces, layout, 290)

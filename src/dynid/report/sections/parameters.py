@@ -27,7 +27,7 @@ from dynid.report.elements import (
     typed_array,
     unit_text,
 )
-from dynid.report.page import Subject
+from dynid.report.page import ReportSubject
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
@@ -42,7 +42,7 @@ class ParametersSection:
     name: str = "parameters"
     title: str = "Parameters"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Rows by relative deviation."""
         result = subject.result
         how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
@@ -111,10 +111,12 @@ def _bar_fraction(share: float) -> float:
 
 
 def _essential_cell(essential: bool) -> Cell:
+    """A star for essential parameters."""
     return Cell(STAR, 0.0) if essential else Cell("", 1.0)
 
 
 def _nominal_cells(value: float, half: float, nominal: float | None) -> list[Cell]:
+    """Nominal value, and whether it is inside the interval."""
     if nominal is None:
         return [number_cell(math.nan, "-"), number_cell(math.nan, "-")]
     off = abs(value - nominal) / half if half > 0.0 else math.nan
@@ -133,7 +135,7 @@ class PhysicalSection:
     name: str = "physical"
     title: str = "Physical parameters"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """One row per standard parameter."""
         found, robot = subject.physical, subject.result.robot
         if found is None:
@@ -158,7 +160,7 @@ class RobotSection:
     name: str = "robot"
     title: str = "Robot"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Drawing at the mean posture of the logs, or in the middle of the limits."""
         robot, unknown = subject.result.robot, subject.result.equation.unknown
         try:
@@ -174,7 +176,8 @@ class RobotSection:
         }
 
 
-def _drawn_posture(subject: Subject) -> Array:
+def _drawn_posture(subject: ReportSubject) -> Array:
+    """Mean posture of the first log that has one, else the middle of the limits."""
     for replay in subject.replays:
         if replay.findings.mean:
             return np.array(replay.findings.mean)
@@ -216,7 +219,7 @@ class IdentifiableSection:
     name: str = "identifiable"
     title: str = "What is identifiable"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Counts, names, relations."""
         result = subject.result
         base, free = result.equation.base, result.equation.unknown is not None
@@ -252,7 +255,7 @@ class ConditionSection:
     name: str = "condition"
     title: str = "Condition"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """From the factors of the result."""
         result = subject.result
         values, directions = weighted_singular_values(result)
@@ -304,7 +307,7 @@ class CorrelationSection:
     name: str = "correlation"
     title: str = "Correlation"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """None where there are no two uncertain parameters."""
         result = subject.result
         some = np.flatnonzero(result.sigma > 0.0)
