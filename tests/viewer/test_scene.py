@@ -63,7 +63,7 @@ def test_a_path_is_thinned_but_keeps_its_ends() -> None:
     t = np.linspace(3.0, 5.0, 20_001)
     path = make_joint_path(robot, t, np.sin(t)[:, None])
     assert len(path.t) == 101
-    assert path.length == pytest.approx(2.0)
+    assert path.duration == pytest.approx(2.0)
     assert_allclose(path.q[[0, -1], 0], np.sin([3.0, 5.0]))
     assert_allclose(path.positions_at(1.0), [[np.sin(4.0)]], atol=1e-4)
 
@@ -73,7 +73,7 @@ def test_samples_that_are_none_are_passed_over() -> None:
     q = np.array([0.0, 1.0, 9.0, 9.0, 9.0, np.nan, 3.0])
     path = make_joint_path(load_robot("one_link"), t, q[:, None])
     assert_allclose(path.q[:, 0], path.t, atol=1e-12)
-    assert path.length == 3.0
+    assert path.duration == 3.0
 
 
 def test_a_path_of_nothing_is_refused() -> None:

@@ -113,7 +113,7 @@ class LogReader:
     def of(
         robot: Robot, column: Sequence[str], units: Sequence[str], gear: str | None, gain: str | None, topic: str | None
     ) -> LogReader:
-        """Check the options."""
+        """Make a reader from the options, which are checked."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
         if gains is not None and len(gains) not in (1, robot.n):
             raise DynidError(

@@ -26,7 +26,7 @@ T = TypeVar("T")
 STANDARD_OUTPUT = Path("-")
 
 
-def console(json: Path | None = None) -> Console:
+def make_console(json: Path | None = None) -> Console:
     """Return the terminal; when piped, plain text that is not cut at 80 columns.
 
     json: where machine-readable output goes; if to standard output, text goes to standard error. A reader that closes

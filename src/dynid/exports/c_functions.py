@@ -223,7 +223,7 @@ class GraphFunction:
 
     @property
     def cost(self) -> Cost:
-        """Its operations."""
+        """Operations of the function."""
         return self.graph.cost(self.outputs)
 
 

@@ -60,7 +60,7 @@ class LinearRows:
 
     @staticmethod
     def of(rows: list[tuple[Array, float, str]], width: int) -> LinearRows:
-        """Stack single rows."""
+        """Stack single rows, each with its right side and label."""
         if not rows:
             return LinearRows(np.zeros((0, width)), np.zeros(0), ())
         return LinearRows(

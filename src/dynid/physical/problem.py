@@ -133,7 +133,7 @@ class Problem:
     below: LinearRows
 
     def values(self, x: Array) -> Array:
-        """All parameters."""
+        """All parameters at coordinates x."""
         return np.asarray(self.basis @ x + self.constant)
 
     def cost(self, x: Array) -> float:

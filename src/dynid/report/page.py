@@ -121,7 +121,7 @@ class StandardValues(Protocol):
 class ReportSubject:
     """A result with its logs: those it was made from, and others that it had to predict.
 
-    origin: of the page; doubts: warnings that are the page's own; further: those of what was done beside it.
+    origin: of the page; page_warnings: warnings that are the page's own; further: those of what was done beside it.
     """
 
     result: Identification
@@ -129,18 +129,18 @@ class ReportSubject:
     used: tuple[Replay, ...] = ()
     held_out: tuple[Replay, ...] = ()
     physical: StandardValues | None = None
-    doubts: tuple[Message, ...] = ()
+    page_warnings: tuple[Message, ...] = ()
     further: tuple[Message, ...] = ()
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """All of them, once each."""
+        """Warnings of the page, the result and its bodies, once each."""
         bodies = self.physical.warnings if self.physical else ()
-        return tuple(dict.fromkeys((*self.doubts, *self.result.warnings, *bodies, *self.further)))
+        return tuple(dict.fromkeys((*self.page_warnings, *self.result.warnings, *bodies, *self.further)))
 
     @property
     def replays(self) -> tuple[Replay, ...]:
-        """All logs."""
+        """All logs read again: those of the result, then the others."""
         return (*self.used, *self.held_out)
 
     @property

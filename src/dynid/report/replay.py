@@ -133,7 +133,7 @@ class PointSample:
         self.points: Array | None = None
 
     def add(self, points: Array) -> None:
-        """Take points (N, K)."""
+        """Take further points (N, K), thinned where they become too many."""
         first = -self.seen % self.every
         self.seen += len(points)
         some = points[first :: self.every]

@@ -57,12 +57,12 @@ AGREE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class ComparedResults:
-    """Results with their names; the first is the one that others are compared with. doubts: the page's own warnings."""
+    """Results with their names; the others are compared with the first. page_warnings: its own."""
 
     results: tuple[Identification, ...]
     names: tuple[str, ...]
     origin: Origin
-    doubts: tuple[Message, ...] = ()
+    page_warnings: tuple[Message, ...] = ()
 
     @staticmethod
     def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> ComparedResults:
@@ -156,7 +156,12 @@ class OverviewSection:
             for n, r in zip(subject.names, subject.results, strict=True)
         ]
         alike = len({(r.model, r.cutoff, r.validation.source) for r in subject.results}) == 1
-        return {"table": Table("Results", head, rows, 6), "reasons": reasons, "alike": alike, "doubts": subject.doubts}
+        return {
+            "table": Table("Results", head, rows, 6),
+            "reasons": reasons,
+            "alike": alike,
+            "page_warnings": subject.page_warnings,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +315,7 @@ def write_report(
     Returned is what the page warns of beyond the results' own warnings.
     """
     files = [Path(file) for file in inputs]
-    doubts: tuple[Message, ...] = ()
+    page_warnings: tuple[Message, ...] = ()
     if not isinstance(result, Identification):
         results = tuple(result)
         if logs or validate or physical is not None or warnings:
@@ -318,8 +323,10 @@ def write_report(
                 "option_not_applicable", "logs, physical parameters and warnings go with a single result; a "
                 "comparison draws no curves",
             )  # fmt: skip
-        doubts = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
-        compared = replace(ComparedResults.of(results, names, find_origin((), command, files)), doubts=doubts)
+        page_warnings = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
+        compared = replace(
+            ComparedResults.of(results, names, find_origin((), command, files)), page_warnings=page_warnings
+        )
         page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
         if names is not None:
@@ -331,19 +338,19 @@ def write_report(
                 "with {option}", logs=len(result.factors), given=len(used), option=Option("validate"),
             )  # fmt: skip
         count = min(len(used), 4) + min(len(held_out), 4)
-        doubts = (*_find_changed_files(result), *_find_other_logs(result, used))
+        page_warnings = (*_find_changed_files(result), *_find_other_logs(result, used))
         subject = ReportSubject(
             result,
             find_origin((*used, *held_out), command, files),
             replay_logs(result, used, fitted=True, pages=count, on_progress=on_progress),
             replay_logs(result, held_out, fitted=False, pages=count, on_progress=on_progress),
             physical,
-            doubts,
+            page_warnings,
             tuple(warnings),
         )
         page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=summary_sentence(result))
     write_text(Path(path), page)
-    return doubts
+    return page_warnings
 
 
 def _find_other_logs(result: Identification, used: Sequence[Log]) -> tuple[Message, ...]:

@@ -42,7 +42,7 @@ class JointPath:
     q: Array
 
     @property
-    def length(self) -> float:
+    def duration(self) -> float:
         """Duration in s."""
         return float(self.t[-1])
 
@@ -115,8 +115,8 @@ class Player:
         self._playing, self._time, self._last = True, 0.0, time.monotonic()
         self.button: Any = server.gui.add_button("Pause")
         self.speed: Any = server.gui.add_slider("speed", min=0.1, max=5.0, step=0.1, initial_value=1.0)
-        step = max(path.length / 1000.0, 1e-3)
-        self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.length, step=step, initial_value=0.0)
+        step = max(path.duration / 1000.0, 1e-3)
+        self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.duration, step=step, initial_value=0.0)
         self.button.on_click(lambda _: self.toggle_playing())
         self.slider.on_update(lambda event: self._seek_to_slider(event))
         scene.show_position(path.positions_at(0.0))
@@ -132,12 +132,12 @@ class Player:
         self.button.label = "Pause" if self._playing else "Play"
 
     def advance(self) -> None:
-        """Show the next position; after the last comes the first."""
+        """Show the position of this instant; after the last comes the first."""
         now = time.monotonic()
         passed, self._last = now - self._last, now
         if not self._playing:
             return
-        self._time = (self._time + passed * float(self.speed.value)) % max(self._path.length, 1e-9)
+        self._time = (self._time + passed * float(self.speed.value)) % max(self._path.duration, 1e-9)
         self.slider.value = round(self._time, 3)
         self._scene.show_position(self._path.positions_at(self._time))
 

@@ -53,7 +53,7 @@ def simulate(
         loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations,
         plate_noise=forces[0] if len(forces) == 1 else forces, seed=seed,
     )  # fmt: skip
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     with_plate = loaded if plate or loaded.sensor is not None else None
     outputs.write_file(out, lambda place: recordings.write_log(place, log, with_plate))
     outputs.write_json_file(json, lambda: recordings.simulation_json_data(log, loaded, deviations, seed, out))
@@ -135,7 +135,7 @@ def identify(
     comparison.check_report_path(report, (out, json), inputs)
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic)
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,

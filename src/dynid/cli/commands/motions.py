@@ -1,4 +1,4 @@
-"""The command `excite`: parse, call, show."""
+"""The commands `excite`, `view` and `markers`: parse, call, show."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def excite(
         terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
     loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     limits = excitation.limits_from_options(loaded, position, velocity, acceleration)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
         excitation.check_accelerations(loaded, limits)
     with excitation.progress_bar(screen) as bar:
@@ -111,7 +111,7 @@ def view(
     loaded = load_robot(robot, lock=locks)
     path = None if trajectory is None else excitation.read_joint_path(trajectory, loaded, column or ())
     shapes, notes = excitation.read_urdf_shapes(robot, loaded, locks)
-    screen = terminal.console(json)
+    screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
     excitation.show_shape_notes(notes, screen)
 
@@ -155,7 +155,7 @@ def markers(
     fit = angles_from_markers(
         loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
     )
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: recordings.write_marker_log(place, fit, read.others))
     outputs.write_json_file(json, lambda: recordings.marker_json_data(fit, loaded, read))
     terminal.show_notes(loaded, screen)

@@ -68,7 +68,7 @@ def payload(
 
     _check_input_and_output_files(robot, loaded, unloaded, gear, json)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
-    screen = terminal.console(json)
+    screen = terminal.make_console(json)
     if _are_result_files(loaded, unloaded):
         reading = {
             "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
@@ -136,7 +136,7 @@ def gains(
     about = None if inertia is None else _parse_fixed_count_numbers(inertia, "--inertia", six, 6)
     parameters = payload_parameters(mass, centre, about)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
-    screen = terminal.console(json)
+    screen = terminal.make_console(json)
     reader = log_options.LogReader.of(known, column or [], units or [], gear, None, topic)
     with identification.show_progress(screen) as tell:
         found = identify_gains(

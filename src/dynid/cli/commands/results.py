@@ -1,4 +1,4 @@
-"""The commands `physical` and `check`: parse, call, show."""
+"""The commands `physical`, `check`, `export`, `report` and `demo`: parse, call, show."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def physical(
         raise DynidError("same_output_twice", "--out and --json both name {out}", "choose two names", out=out)
     bounds = inertial.parse_bounds(bound or [])
     identified = Identification.load(result)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
     outputs.write_file(out, found.save)
     outputs.write_json_file(json, lambda: inertial.physical_json_data(found))
@@ -65,7 +65,7 @@ def check(
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     found = check_robot(robot)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
 
     def write_mended(place: Path) -> None:
         if found.mended is None:
@@ -133,7 +133,7 @@ def export(
             }
         return facts
 
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_json_file(json, export_json_data)
     screen.print(f"wrote {terminal.escape_markup(str(out))}", highlight=False, soft_wrap=True)
     screen.print(terminal.escape_markup(str(checked)), highlight=False, soft_wrap=True)
@@ -209,23 +209,23 @@ def report(
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
     bodies = comparison.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
-    screen = terminal.console(json)
+    screen = terminal.make_console(json)
     common = {"command": comparison.command_as_typed(), "inputs": results}
-    doubts: tuple[Message, ...] = ()
+    page_warnings: tuple[Message, ...] = ()
     if len(found) > 1:
         names = comparison.result_names(results)
-        doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
+        page_warnings = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
         reader = log_options.LogReader.of(found[0].robot, column or [], units or [], gear, gain, topic)
         logs, others = ([reader.read_log(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
-            doubts = write_report(
+            page_warnings = write_report(
                 found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
                 **common,  # type: ignore[arg-type]
             )  # fmt: skip
     outputs = terminal.Outputs()
-    warnings = [*comparison.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *doubts]
+    warnings = [*comparison.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *page_warnings]
     warnings = list(dict.fromkeys(warnings))
     verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
     outputs.write_json_file(
@@ -260,7 +260,7 @@ def demo(
 
     terminal.check_output_path("--json", json)
     job = MainJob(load_robot(robot), out, seed=seed)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     terminal.show_notes(job.robot, screen)
     with show_progress(screen, "demo") as tell:
         for done, text in job.run():

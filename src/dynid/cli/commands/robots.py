@@ -1,4 +1,4 @@
-"""The commands `robots` and `mdh`: which robots there are, and any robot as a table."""
+"""The commands `robots`, `mdh`, `base` and `unknown`: bundled robots, any robot as a table, what is identifiable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def robots(json: JsonOption = None) -> None:
     }
     outputs = terminal.Outputs()
     outputs.write_json_file(json, lambda: facts)
-    terminal.console(json).print(terminal.robots_table(loaded))
+    terminal.make_console(json).print(terminal.robots_table(loaded))
     outputs.finish()
 
 
@@ -48,7 +48,7 @@ def mdh(
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     table = load_robot(robot, snap=snap).to_mdh()
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, table_text(table)))
     outputs.write_json_file(json, lambda: terminal.robot_json_data(table))
     screen.print(terminal.mdh_table(table))
@@ -87,7 +87,7 @@ def base(
 
     terminal.check_output_path("--json", json, keep=[Path(robot), *([values] if values else [])])
     loaded = load_robot(robot)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     if method == "all":
         compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
         found = next(iter(compared.results.values()))
@@ -140,7 +140,7 @@ def unknown(
 
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     loaded = load_robot(robot)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
         outputs.write_json_file(json, lambda: identifiability.count_json_data(loaded.name, count))

@@ -225,7 +225,7 @@ def view_json_data(
         "robot": robot.name,
         "address": address,
         "joints": list(robot.joint_names),
-        "duration": None if path is None else path.length,
+        "duration": None if path is None else path.duration,
         "shapes": len(shapes),
         "notes": list(notes),
     }

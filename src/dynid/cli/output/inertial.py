@@ -251,7 +251,7 @@ class PhysicalOutputs:
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """Warnings of both."""
+        """Warnings of the bodies and of the URDF."""
         bodies = () if self.found is None else self.found.warnings
         return (*bodies, *(() if self.exported is None else self.exported.warnings))
 

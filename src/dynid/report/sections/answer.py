@@ -86,7 +86,7 @@ class HasOrigin(Protocol):
 
     @property
     def origin(self) -> Origin:
-        """Of the page."""
+        """Commands, versions and files that the page was made from."""
         ...
 
     @property
