@@ -57,7 +57,7 @@ AGREE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class ComparedResults:
-    """Results with their names; the others are compared with the first. page_warnings: its own."""
+    """Results with their names; the others are compared with the first. page_warnings: the page's own."""
 
     results: tuple[Identification, ...]
     names: tuple[str, ...]
