@@ -27,7 +27,7 @@ from dynid.errors import (
     SingularPathError,
     UnknownRobotError,
 )
-from dynid.messages import ANYTHING, Message, Option, Wording, for_command_line_text, messages_in
+from dynid.messages import ANYTHING, Message, Option, Wording, command_line_wording, messages_in
 
 SOURCE = Path(dynid.__file__).parent
 CODE = re.compile("[a-z][a-z0-9_]+")
@@ -58,7 +58,7 @@ def test_options_read_in_the_words_of_each_front(option: Option, python: str, co
     message = Message("some_code", "this fails", "pass {option}", option=option)
     assert str(option) == python
     assert str(message) == f"this fails; pass {python}"
-    assert message.for_command_line == for_command_line_text(message) == f"this fails; pass {command_line}"
+    assert message.for_command_line == command_line_wording(message) == f"this fails; pass {command_line}"
     assert message.record()["facts"] == {"option": python}
     assert message.record()["command_line"] == message.for_command_line
 

@@ -79,7 +79,7 @@ NEEDS_SPAWN = Message(
 _loaded_before_fork = [False]
 
 
-def polars_lost_its_threads() -> bool:
+def has_polars_lost_its_threads() -> bool:
     """Whether this process was forked after polars started its threads: it would wait for them for ever."""
     if _loaded_before_fork[0] and _polars_has_threads():
         _loaded_before_fork[0] = False
@@ -99,6 +99,7 @@ def _polars_has_threads() -> bool:
 
 
 def _record_polars_loaded() -> None:
+    """Keep whether polars was loaded when this process was forked."""
     _loaded_before_fork[0] = "polars" in sys.modules
 
 

@@ -32,7 +32,7 @@ class DynidError(Exception):
 
     @property
     def code(self) -> str:
-        """What it is, for scripts."""
+        """Identifier of what is wrong, for scripts."""
         return self.message.code
 
     @property
@@ -110,7 +110,7 @@ class LoopError(DynidError):
         super().__init__(
             "loop_does_not_close", "the loop {frames} cannot close at sample {at}: {residual:.3g} m or rad are left",
             "keep the active joints inside the mechanism's workspace",
-            frames=frames, sample=sample, time=time, residual=residual, at=_sample_text(sample, time),
+            frames=frames, sample=sample, time=time, residual=residual, at=_sample_and_time_text(sample, time),
         )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ class SingularPathError(LoopError):
             self, "singular_path", "the loop {frames} passes a singular position between its stated assembly and "
             "sample {at}, beyond which its assembly mode is not determined",
             "keep the motion on one side of it, state start and at there, or write a parallelogram as [[coupling]]",
-            frames=frames, sample=sample, time=time, at=_sample_text(sample, time),
+            frames=frames, sample=sample, time=time, at=_sample_and_time_text(sample, time),
         )  # fmt: skip
 
 
@@ -135,11 +135,12 @@ class DeadPointError(LoopError):
         DynidError.__init__(
             self, "dead_point", "the loop {frames} is at a dead point at sample {at}: the passive joints' "
             "velocities are not determined there", "leave such samples out",
-            frames=frames, sample=sample, time=time, at=_sample_text(sample, time),
+            frames=frames, sample=sample, time=time, at=_sample_and_time_text(sample, time),
         )  # fmt: skip
 
 
-def _sample_text(sample: int, time: float | None) -> str:
+def _sample_and_time_text(sample: int, time: float | None) -> str:
+    """Number of a sample, with its time where that is known."""
     return f"{sample}" if time is None else f"{sample} (t = {time:.6g} s)"
 
 

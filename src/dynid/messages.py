@@ -37,7 +37,7 @@ class Option:
     def render(self, front: Front) -> str:
         """Return `columns={'q': None}`, or `--column q=`."""
         if front == "python":
-            return f"{self.keyword}=" + ("" if self.value is ANYTHING else _python_text(self.value))
+            return f"{self.keyword}=" + ("" if self.value is ANYTHING else _python_value_text(self.value))
         name = f"--{_NAMES.get(self.keyword, self.keyword)}".replace("_", "-")
         match self.value:
             case True:
@@ -48,13 +48,13 @@ class Option:
                 return f"{name} none"
             case Mapping():
                 blank = _BLANKS.get(self.keyword, "VALUE")
-                entries = [f"{key}={_command_line_text(value, blank)}" for key, value in self.value.items()]
+                entries = [f"{key}={_command_line_value_text(value, blank)}" for key, value in self.value.items()]
                 return (
                     " ".join(f"{name} {e}" for e in entries)
                     if self.keyword in _REPEATED
                     else f"{name} {','.join(entries)}"
                 )
-        words = "" if self.value is ANYTHING else _command_line_text(self.value, "")
+        words = "" if self.value is ANYTHING else _command_line_value_text(self.value, "")
         return f"{name} {words}".rstrip()
 
     def __str__(self) -> str:
@@ -177,34 +177,39 @@ def messages_in(data: object) -> Iterator[Message]:
     """Every message in nested containers, each text once."""
     seen: dict[str, Message] = {}
 
-    def visit(part: object) -> None:
+    def collect_messages(part: object) -> None:
+        """Go down into containers, and keep the messages there."""
         if isinstance(part, Message):
             seen.setdefault(str(part), part)
         elif isinstance(part, Mapping):
             for value in part.values():
-                visit(value)
+                collect_messages(value)
         elif isinstance(part, list | tuple):
             for value in part:
-                visit(value)
+                collect_messages(value)
 
-    visit(data)
+    collect_messages(data)
     yield from seen.values()
 
 
-def for_command_line_text(text: str) -> str:
+def command_line_wording(text: str) -> str:
     """Return a text in the words of the command line."""
     return text.for_command_line if isinstance(text, Message) else text
 
 
 def _restore_message(*parts: Any) -> Message:
+    """Undo pickling."""
     return Message._create(*parts)
 
 
-class _Filler(string.Formatter):
+class _TemplateFormatter(string.Formatter):
+    """Fills templates with facts in the words of Python or of the command line."""
+
     def __init__(self, front: Front) -> None:
         self.front = front
 
     def format_field(self, value: Any, format_spec: str) -> str:
+        """Render options, wordings, messages and sequences; numbers by their format."""
         match value:
             case Option() | Wording():
                 return value.render(self.front)
@@ -220,32 +225,37 @@ class _Filler(string.Formatter):
 
 
 def _quote_names(names: Sequence[object], limit: int) -> str:
+    """First names in quotes, and how many there are if some are left out."""
     more = f", ... ({len(names)} in all)" if len(names) > limit else ""
     return ", ".join(f"'{name}'" for name in names[:limit]) + more if names else "nothing"
 
 
 def _fill_template(template: str, facts: Mapping[str, Any], front: Front) -> str:
-    return _Filler(front).vformat(template, (), facts)
+    """Put the facts into a template, in the words of one front."""
+    return _TemplateFormatter(front).vformat(template, (), facts)
 
 
 def _join_remedy(what: str, remedy: str) -> str:
+    """One sentence of what is wrong and the remedy."""
     if not remedy:
         return what
     return f"{what} {remedy}" if what.endswith((":", ".", "?", ",")) else f"{what}; {remedy}"
 
 
-def _python_text(value: Any) -> str:
+def _python_value_text(value: Any) -> str:
+    """Value of a keyword as it is written in Python."""
     match value:
         case _ if value is ANYTHING:
             return "..."
         case Mapping():
-            return "{" + ", ".join(f"{key!r}: {_python_text(part)}" for key, part in value.items()) + "}"
+            return "{" + ", ".join(f"{key!r}: {_python_value_text(part)}" for key, part in value.items()) + "}"
         case list():
-            return "[" + ", ".join(map(_python_text, value)) + "]"
+            return "[" + ", ".join(map(_python_value_text, value)) + "]"
     return repr(value)
 
 
-def _command_line_text(value: Any, blank: str) -> str:
+def _command_line_value_text(value: Any, blank: str) -> str:
+    """Value of an option as it is typed; blank: what stands for any value."""
     match value:
         case _ if value is ANYTHING:
             return blank
@@ -254,7 +264,7 @@ def _command_line_text(value: Any, blank: str) -> str:
         case str():
             return value
         case Sequence():
-            return ",".join(_command_line_text(part, blank) for part in value)
+            return ",".join(_command_line_value_text(part, blank) for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -269,13 +279,14 @@ def _to_picklable(value: Any) -> Any:
 
 
 def _to_json_value(value: Any, front: Front = "python") -> Any:
+    """Facts as JSON can hold them."""
     match value:
         case float() if not math.isfinite(value):
             return None  # JSON has no such numbers
         case bool() | int() | float() | None:
             return value
         case str():
-            return for_command_line_text(value) if front == "command line" else str(value)
+            return command_line_wording(value) if front == "command line" else str(value)
         case Mapping():
             return {str(key): _to_json_value(part, front) for key, part in value.items()}
         case Option() | Wording():

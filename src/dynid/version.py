@@ -44,10 +44,10 @@ def warn_renamed(old: str, new: str, *, level: int = 3) -> None:
     warnings.warn(text, DeprecationWarning, stacklevel=level)
 
 
-def keeps_old_names(thing: Renamed) -> Renamed:
+def accept_old_names(thing: Renamed) -> Renamed:
     """Let a function or class take the old names of its keywords and attributes."""
     for old, new in ATTRIBUTES.get(thing.__name__, {}).items():
-        setattr(thing, old, property(functools.partial(_get_renamed, old, new)))
+        setattr(thing, old, property(functools.partial(_get_renamed_attribute, old, new)))
     keywords = KEYWORDS.get(thing.__name__, {})
     if not keywords:
         return thing
@@ -69,6 +69,7 @@ def keeps_old_names(thing: Renamed) -> Renamed:
     return thing
 
 
-def _get_renamed(old: str, new: str, thing: object) -> Any:
+def _get_renamed_attribute(old: str, new: str, thing: object) -> Any:
+    """Value of an attribute that was asked for by its old name."""
     warn_renamed(old, new)
     return getattr(thing, new)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dynid import DynidError, Robot, load_robot
-from dynid.cli.output.identifiability import read_values
+from dynid.cli.output.identifiability import read_standard_values
 from dynid.cli.output.recordings import read_motion
 from dynid.errors import LoopError, RobotFileError
 from dynid.excitation.history import read_history
@@ -81,7 +81,11 @@ def test_values_motions_and_histories_that_are_nested_without_end(tmp_path: Path
     file = tmp_path / "deep.json"
     file.write_text("[" * DEEP + "]" * DEEP)
     robot = load_robot("gautier3")
-    for read in (lambda: read_values(file, robot), lambda: read_motion(file, robot), lambda: read_history(file)):
+    for read in (
+        lambda: read_standard_values(file, robot),
+        lambda: read_motion(file, robot),
+        lambda: read_history(file),
+    ):
         with pytest.raises(DynidError, match="JSON"):
             read()
 

@@ -129,7 +129,7 @@ def test_tables_fit_a_terminal(log: Path, width: int) -> None:
     robot = load_robot("gautier3")
     compared = compare_estimators(robot, read_log(log, robot), friction=("viscous",))
     screen = Console(width=width, record=True, force_terminal=True, file=io.StringIO())
-    comparison_face.show(compared, screen)
+    comparison_face.show_comparison(compared, screen)
     lines = screen.export_text().splitlines()
     assert max(map(len, lines)) <= width
     assert sum(", wls" in line for line in lines) >= 4

@@ -12,9 +12,9 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import with_bodies
-from dynid.exports.c_code import write_c
-from dynid.exports.subject import subject_of
-from dynid.exports.verify import compiled_torques, find_compiler
+from dynid.exports.c_code import write_c_code
+from dynid.exports.subject import export_subject_of
+from dynid.exports.verify import find_compiler, torques_of_c_code
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from robots import coupled_tree, random_motion, random_tree, smooth_path
@@ -51,7 +51,7 @@ def test_all_functions_give_the_models_torques(name: str, tmp_path: Path) -> Non
     dynid.export(robot, file)
     motion = random_motion(robot, samples=10, seed=3)
     still = Motion(motion.t, motion.q, 0.0 * motion.v, 0.0 * motion.a)
-    torque = compiled_torques(file, robot, motion)
+    torque = torques_of_c_code(file, robot, motion)
     rigid = (dynid.regressor(robot, motion).matrix @ robot.parameters).reshape(-1, robot.n)
     gravity = (dynid.regressor(robot, still).matrix @ robot.parameters).reshape(-1, robot.n)
     whole = dynid.simulate(robot, motion).tau
@@ -66,7 +66,7 @@ def test_all_functions_give_the_models_torques(name: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["puma560", "puma560 bodies", "panda", "sr400, couplings", "tree"])
 def test_base_parameters_cost_less_than_standard_ones(name: str) -> None:
-    operations = write_c(subject_of(ROBOTS[name]())).operations
+    operations = write_c_code(export_subject_of(ROBOTS[name]())).operations
     base, standard = operations.functions["inverse_dynamics"], operations.standard
     assert base.multiplications < standard.multiplications
     assert base.additions < standard.additions
@@ -74,7 +74,7 @@ def test_base_parameters_cost_less_than_standard_ones(name: str) -> None:
 
 
 def test_operations_are_those_of_the_text() -> None:
-    code = write_c(subject_of(with_bodies("puma560")))
+    code = write_c_code(export_subject_of(with_bodies("puma560")))
     body = code.text.split("void puma560_inverse_dynamics")[-1].split("\n}")[0]
     cost = code.operations.functions["inverse_dynamics"]
     assert body.count(" * ") == cost.multiplications
@@ -83,7 +83,10 @@ def test_operations_are_those_of_the_text() -> None:
 
 
 def test_the_text_is_reproducible() -> None:
-    assert write_c(subject_of(with_bodies("panda"))).text == write_c(subject_of(with_bodies("panda"))).text
+    assert (
+        write_c_code(export_subject_of(with_bodies("panda"))).text
+        == write_c_code(export_subject_of(with_bodies("panda"))).text
+    )
 
 
 @needs_gcc
@@ -120,7 +123,7 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
         file = tmp_path / "robot.c"
         done = dynid.export(result, file)
         states = random_motion(robot, samples=10)
-        torque = compiled_torques(file, robot, states)
+        torque = torques_of_c_code(file, robot, states)
         predicted = result.predict(states)
         close(torque["inverse_dynamics"] + torque["friction"], predicted, float(np.abs(predicted).max()))
         assert dynid.verify(file, result).passed
@@ -154,5 +157,5 @@ def test_friction_of_coupled_motors_and_sliding_joints(tmp_path: Path) -> None:
     file = tmp_path / "robot.c"
     dynid.export(result, file)
     states = random_motion(robot, samples=10)
-    torque, predicted = compiled_torques(file, robot, states), result.predict(states)
+    torque, predicted = torques_of_c_code(file, robot, states), result.predict(states)
     close(torque["inverse_dynamics"] + torque["friction"], predicted, float(np.abs(predicted).max()))

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import with_bodies
 from dynid.exports.subject import roll_pitch_yaw
-from dynid.exports.urdf_update import find_parts
+from dynid.exports.urdf_update import find_links_and_joints
 from dynid.robot.io.urdf import rotation_from_rpy
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
@@ -273,6 +273,6 @@ def test_hostile_names_are_escaped(name: str, tmp_path: Path) -> None:
 def test_places_of_elements_in_odd_xml(tmp_path: Path) -> None:
     data = b"<robot><link name='a'><inertial/></link><link name='b>'><inertial x='>'><!-- > --></inertial  ></link>"
     data += b"</robot>"
-    places, _ = find_parts(tmp_path, data)
+    places, _ = find_links_and_joints(tmp_path, data)
     cut = {name: [data[i:j] for i, j in place.inertials] for name, place in places.items()}
     assert cut == {"a": [b"<inertial/>"], "b>": [b"<inertial x='>'><!-- > --></inertial  >"]}

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import bodied
 from dynid.physical.check import check_robot, describe_violations
-from dynid.physical.file_bodies import written_bodies
+from dynid.physical.file_bodies import mjcf_bodies
 from dynid.robot.inertia import Body, change_of_frame, from_body, pseudo_inertia
 from dynid.robot.io.toml_writer import table_text
 from dynid.robot.robot import Robot
@@ -163,7 +163,7 @@ def test_mjcf_as_written(tmp_path: Path) -> None:
 
     file = write(1.0, good)
     robot = dynid.load_robot(file)
-    found = written_bodies(file, robot)
+    found = mjcf_bodies(file, robot)
     assert found is not None
     assert [body.name for body in found] == ["a", "b", "t"]
     merged = np.zeros((2, 10))

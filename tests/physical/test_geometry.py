@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import identified
 from dynid.errors import PhysicalError
-from dynid.physical.constraints import around, link_ellipsoids, read_vertices
+from dynid.physical.constraints import link_ellipsoids, read_mesh_vertices, smallest_enclosing_ellipsoid
 from dynid.robot.inertia import pseudo_inertia
 from robots import random_rotation
 
@@ -50,7 +50,7 @@ def test_smallest_ellipsoid_of_points_on_one() -> None:
     R, axes, centre = random_rotation(rng), np.array([0.1, 0.3, 0.5]), np.array([1.0, -2.0, 0.3])
     unit = rng.standard_normal((4000, 3))
     points = unit / np.linalg.norm(unit, axis=1)[:, None] * axes @ R.T + centre
-    found = around(points)
+    found = smallest_enclosing_ellipsoid(points)
     assert_allclose(found.centre, centre, atol=0.02)
     assert_allclose(np.sqrt(np.linalg.eigvalsh(found.shape)), axes, rtol=0.05)
     away = points - found.centre
@@ -59,7 +59,7 @@ def test_smallest_ellipsoid_of_points_on_one() -> None:
 
 def test_smallest_ellipsoid_of_a_box_has_axes_sqrt_3() -> None:
     corners = np.array(np.meshgrid([-1, 1], [-2, 2], [-3, 3])).reshape(3, 8).T.astype(float)
-    assert_allclose(np.diag(around(corners).shape), [3.0, 12.0, 27.0], rtol=0.01)
+    assert_allclose(np.diag(smallest_enclosing_ellipsoid(corners).shape), [3.0, 12.0, 27.0], rtol=0.01)
 
 
 def test_bodies_stay_inside_their_shapes(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_meshes(tmp_path: Path) -> None:
     (tmp_path / "b.stl").write_text(f"solid x\n{lines}endsolid x\n")
     (tmp_path / "c.obj").write_text("".join(f"v {x} {y} {z}\n" for x, y, z in corners) + "f 1 2 3\n")
     for name in ("a.stl", "b.stl", "c.obj"):
-        vertices = read_vertices(tmp_path / name)
+        vertices = read_mesh_vertices(tmp_path / name)
         assert vertices is not None
         assert_allclose(vertices, corners, atol=1e-8)
     file = urdf(tmp_path / "robot.urdf", '<mesh filename="package://some/a.stl" scale="2 2 2"/>')

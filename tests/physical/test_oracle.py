@@ -11,10 +11,10 @@ from numpy.testing import assert_allclose
 
 from bodies import blind, identified
 from dynid.estimation.identification import Identification
-from dynid.physical.constraints import Demands
+from dynid.physical.constraints import BodyConstraints
 from dynid.physical.prior import Prior, find_prior
 from dynid.physical.problem import build_problem, identified_combinations, scale_prior_to_data
-from dynid.physical.search import MARGIN, TIE, best_fit, search_bodies
+from dynid.physical.search import MARGIN, TIE, fit_bodies_to_data, search_bodies
 from dynid.robot.inertia import pseudo_inertia
 from frictions import with_friction
 from robots import random_tree
@@ -78,9 +78,9 @@ def test_same_optimum(seed: int) -> None:
     result = identified(robot, noise=noise, seed=seed, friction=("viscous", "coulomb"))
     assert not result.unidentifiable
     prior = scale_prior_to_data(result, identified_combinations(result), find_prior(blind(robot), None))
-    problem = build_problem(result, identified_combinations(result), prior, Demands())
+    problem = build_problem(result, identified_combinations(result), prior, BodyConstraints())
     oracle = Oracle(result, prior)
-    ours = problem.squares + problem.cost(best_fit(problem, TIE).x)
+    ours = problem.squares + problem.cost(fit_bodies_to_data(problem, TIE).x)
     assert_allclose(ours, oracle.solve(oracle.squares), rtol=1e-6)
     found = search_bodies(problem)
     if found.fit is None:  # the estimate is physical: bodies nearest to the prior among those that have it

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import blind, bodied, identified, smallest_eigenvalue, torque_error
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UPPER, link_basis, smallest_share, smat
+from dynid.physical.cone import UPPER, link_basis, smallest_relative_eigenvalue, smat
 from dynid.physical.search import MARGIN
 from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
 from fourier import fourier_motion
@@ -104,7 +104,7 @@ def test_distance_from_the_prior_does_not_depend_on_frames_or_units() -> None:
 
     moved = [from_pseudo_inertia(3.0 * A @ pseudo_inertia(p) @ A.T) for p in (x, prior)]
     assert_allclose(distance(x, prior), distance(*moved), rtol=1e-9)
-    share, w = smallest_share(x, prior)
+    share, w = smallest_relative_eigenvalue(x, prior)
     assert_allclose(w @ pseudo_inertia(x) @ w, share * (w @ pseudo_inertia(prior) @ w), rtol=1e-9)
     S = rng.standard_normal((4, 4))
     S = S + S.T

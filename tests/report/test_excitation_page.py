@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose
 from dynid import Excitation, design_excitation, load_robot
 from dynid.excitation.history import Descent, SearchHistory
 from dynid.report.drawing import draw_path
-from dynid.report.excitation import condition_so_far, describe_search, draw_search, write_page
+from dynid.report.excitation import condition_numbers_of_first_rows, describe_search, draw_search, write_page
 from dynid.report.page import plotly_script
 from pinocchio_twin import Twin
 
@@ -82,7 +82,7 @@ def test_a_motion_without_a_search_has_no_such_section(tmp_path: Path) -> None:
 
 
 def test_the_condition_falls_to_that_of_the_motion() -> None:
-    share, condition = condition_so_far(designed().matrix)
+    share, condition = condition_numbers_of_first_rows(designed().matrix)
     assert share[-1] == 1.0
     assert condition[-1] == pytest.approx(designed().condition, rel=1e-8)
     half = len(designed().matrix) // 2

@@ -19,7 +19,7 @@ from dynid import DynidError, Identification, Log, Motion, Robot, identify, load
 from dynid.estimation.identification import UNKNOWN_ORIGIN
 from dynid.messages import Message, Option
 from dynid.report.drawing import draw_robot, middle_posture
-from dynid.report.elements import escape_control_characters, plot_text, unit_text
+from dynid.report.elements import escape_control_characters, escape_plot_text, unit_text
 from dynid.report.page import plotly_script
 from dynid.report.replay import replay_logs
 from dynid.report.sections.fit import friction_curve
@@ -224,7 +224,7 @@ def test_names_cannot_steer_how_they_are_read(tmp_path: Path) -> None:
     assert not set(steering) & set(page)
     assert f"arm{' ' * 5}gpj" in page
     assert escape_control_characters(unit_text("kg m^2") + "\n") == unit_text("kg m^2") + "\n"
-    assert all(plot_text(c) == escape_control_characters(c) == " " for c in steering)
+    assert all(escape_plot_text(c) == escape_control_characters(c) == " " for c in steering)
 
 
 def test_a_robot_file_that_has_changed_is_told(tmp_path: Path) -> None:
@@ -298,10 +298,10 @@ def test_results_differ_by_combined_deviations() -> None:
     for name in first.names:
         k, m = first.names.index(name), other.names.index(name)
         expected = abs(first.values[k] - other.values[m]) / np.hypot(first.sigma[k], other.sigma[m])
-        assert compared.dispute(name) == pytest.approx(expected, rel=1e-12)
+        assert compared.largest_difference(name) == pytest.approx(expected, rel=1e-12)
     plate = ComparedResults.of([first, result("reaction")], None, UNKNOWN_ORIGIN)
     shared = set(first.names) & set(result("reaction").names)
-    assert any(np.isnan(plate.dispute(name)) for name in shared)  # ZZ1: rotors are not felt by the base
+    assert any(np.isnan(plate.largest_difference(name)) for name in shared)  # ZZ1: rotors are not felt by the base
 
 
 def test_different_robots_are_listed_without_a_comparison(tmp_path: Path) -> None:

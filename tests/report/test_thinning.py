@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from dynid.report.replay import Cloud, Envelope
+from dynid.report.replay import Envelope, PointSample
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 40_000])
@@ -59,7 +59,7 @@ def test_a_log_in_pieces_has_few_points_too() -> None:
 
 
 def test_clouds_are_spread_evenly() -> None:
-    cloud = Cloud(100)
+    cloud = PointSample(100)
     for start in range(0, 10_000, 333):
         cloud.add(np.arange(start, min(start + 333, 10_000), dtype=float)[:, None])
     assert cloud.points is not None

@@ -13,7 +13,7 @@ from dynid.errors import DynidError
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.viewer.scene import skeleton_of
-from dynid.viewer.server import make_path, rest_positions, tree_positions
+from dynid.viewer.server import initial_positions, make_joint_path, tree_positions
 from robots import random_tree
 
 
@@ -41,7 +41,7 @@ def test_bones_join_frames_of_revolute_joints_and_rails_hold_slides(seed: int) -
 @pytest.mark.parametrize("name", bundled_robots())
 def test_every_bundled_robot_can_be_drawn_at_rest(name: str) -> None:
     robot = load_robot(name)
-    q = tree_positions(rest_positions(robot)[None], loop_map(robot))
+    q = tree_positions(initial_positions(robot)[None], loop_map(robot))
     skeleton = skeleton_of(robot, q)
     assert 0.1 <= skeleton.reach < 20.0
     assert all(np.isfinite(segments).all() for segments in (*skeleton.bones.values(), *skeleton.axes.values()))
@@ -51,31 +51,31 @@ def test_every_bundled_robot_can_be_drawn_at_rest(name: str) -> None:
 def test_the_rod_of_a_closed_loop_ends_on_the_slider() -> None:
     robot = load_robot("slider_crank")
     q = np.linspace(0.0, 6.0, 50)[:, None]
-    path = make_path(robot, np.linspace(0.0, 1.0, 50), q)
+    path = make_joint_path(robot, np.linspace(0.0, 1.0, 50), q)
     skeleton = skeleton_of(robot, path.q)
     for time in (0.0, 0.37, 1.0):
-        rod = in_base(robot, path.at(time), 1, skeleton.bones[1][0])
-        assert_allclose(rod[1, :2], link_poses(robot, path.at(time)).position[2][0, :2], atol=2e-3)
+        rod = in_base(robot, path.positions_at(time), 1, skeleton.bones[1][0])
+        assert_allclose(rod[1, :2], link_poses(robot, path.positions_at(time)).position[2][0, :2], atol=2e-3)
 
 
 def test_a_path_is_thinned_but_keeps_its_ends() -> None:
     robot = load_robot("one_link")
     t = np.linspace(3.0, 5.0, 20_001)
-    path = make_path(robot, t, np.sin(t)[:, None])
+    path = make_joint_path(robot, t, np.sin(t)[:, None])
     assert len(path.t) == 101
-    assert path.length == pytest.approx(2.0)
+    assert path.duration == pytest.approx(2.0)
     assert_allclose(path.q[[0, -1], 0], np.sin([3.0, 5.0]))
-    assert_allclose(path.at(1.0), [[np.sin(4.0)]], atol=1e-4)
+    assert_allclose(path.positions_at(1.0), [[np.sin(4.0)]], atol=1e-4)
 
 
 def test_samples_that_are_none_are_passed_over() -> None:
     t = np.array([0.0, 1.0, np.nan, 1.0, 0.5, 2.0, 3.0])
     q = np.array([0.0, 1.0, 9.0, 9.0, 9.0, np.nan, 3.0])
-    path = make_path(load_robot("one_link"), t, q[:, None])
+    path = make_joint_path(load_robot("one_link"), t, q[:, None])
     assert_allclose(path.q[:, 0], path.t, atol=1e-12)
-    assert path.length == 3.0
+    assert path.duration == 3.0
 
 
 def test_a_path_of_nothing_is_refused() -> None:
     with pytest.raises(DynidError, match="two samples"):
-        make_path(load_robot("one_link"), np.zeros(1), np.zeros((1, 1)))
+        make_joint_path(load_robot("one_link"), np.zeros(1), np.zeros((1, 1)))

@@ -21,7 +21,7 @@ def main() -> None:
 
     The commands load in here: Ctrl-C ends their loading as it ends their work.
     """
-    interrupts = _Interrupts()
+    interrupts = _InterruptWatch()
     warnings.filterwarnings("ignore", module=r"scipy\.io")  # odd MAT files
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller (>&-)
@@ -46,14 +46,14 @@ def _write_error(text: str) -> None:
     write_error(text)
 
 
-class _Interrupts:
+class _InterruptWatch:
     """Notes Ctrl-C: a library that is loading may turn it into an error of its own."""
 
     def __init__(self) -> None:
         self.seen = False
 
     def watch(self) -> None:
-        """Begin, unless Ctrl-C means nothing here, as in the background of a script or outside the main thread."""
+        """Begin to note Ctrl-C, unless it means nothing here: in the background of a script, in another thread."""
         import signal
         import threading
 

@@ -43,10 +43,11 @@ COMMANDS: dict[Callable[..., None], str] = {
 """In the order of the work, with what the list of commands says of each."""
 
 
-class _Command(TyperCommand):
+class _CommandWithOldOptions(TyperCommand):
     """A command that still takes the options of the version before, with a line on standard error."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Replace old options by new ones, then parse."""
         words, renamed = list(args), OPTIONS.get(self.name or "", {})
         for k, word in enumerate(words[: words.index("--")] if "--" in words else words):
             old, equals, value = word.partition("=")
@@ -57,4 +58,4 @@ class _Command(TyperCommand):
 
 
 for command, words in COMMANDS.items():
-    app.command(short_help=words, cls=_Command)(command)
+    app.command(short_help=words, cls=_CommandWithOldOptions)(command)

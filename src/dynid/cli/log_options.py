@@ -49,7 +49,7 @@ def check_outputs(out: Path | None, json: Path | None, *, suffixes: Sequence[str
         raise DynidError("same_output_twice", "--out and --json both name {out}", "give them different names", out=out)
 
 
-def split_range(word: str) -> tuple[str, tuple[str, ...]]:
+def split_log_range(word: str) -> tuple[str, tuple[str, ...]]:
     """Split `log.csv@2.5:20` into the file and its ranges; a name that exists is taken as it is."""
     name = word
     ranges: list[str] = []
@@ -62,9 +62,9 @@ def split_range(word: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(ranges)
 
 
-def log_file(word: str) -> Path:
+def path_of_log(word: str) -> Path:
     """The file that a LOG names."""
-    return Path(split_range(word)[0])
+    return Path(split_log_range(word)[0])
 
 
 def cut_log(log: Log, text: str) -> Log:
@@ -113,7 +113,7 @@ class LogReader:
     def of(
         robot: Robot, column: Sequence[str], units: Sequence[str], gear: str | None, gain: str | None, topic: str | None
     ) -> LogReader:
-        """Check the options."""
+        """Make a reader from the options, which are checked."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
         if gains is not None and len(gains) not in (1, robot.n):
             raise DynidError(
@@ -125,7 +125,7 @@ class LogReader:
 
     def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE."""
-        name, ranges = split_range(word)
+        name, ranges = split_log_range(word)
         if name not in self.opened:
             if not Path(name).exists() and "@" in name:
                 tail = name.rpartition("@")[2]
@@ -143,7 +143,7 @@ class LogReader:
         return log
 
 
-def parse_validate(words: Sequence[str], reader: LogReader) -> list[Log] | float | None:
+def parse_validation(words: Sequence[str], reader: LogReader) -> list[Log] | float | None:
     """Other logs, or the share of every log to hold out: `35%` or `0.35`."""
     shares = [word for word in words if not Path(word).exists() and re.fullmatch(_NUMBER, word)]
     if shares and len(words) > 1:

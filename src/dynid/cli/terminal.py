@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from dynid.errors import DynidError
-from dynid.messages import Message, for_command_line_text, messages_in
+from dynid.messages import Message, command_line_wording, messages_in
 from dynid.storage.files import find_descriptor, resolve_write_target, write_text
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ T = TypeVar("T")
 STANDARD_OUTPUT = Path("-")
 
 
-def console(json: Path | None = None) -> Console:
+def make_console(json: Path | None = None) -> Console:
     """Return the terminal; when piped, plain text that is not cut at 80 columns.
 
     json: where machine-readable output goes; if to standard output, text goes to standard error. A reader that closes
@@ -35,6 +35,8 @@ def console(json: Path | None = None) -> Console:
     from rich.console import Console
 
     class Screen(Console):
+        """A console that ends quietly where its reader closes the pipe."""
+
         def on_broken_pipe(self) -> None:
             self.quiet = True
             discard_output(self.file)
@@ -100,11 +102,11 @@ class Outputs:
         """Write machine-readable output if asked for."""
         self.write_file(path, lambda place: write_json(place, data()))
 
-    def show(self, screen: Console, otherwise: str = "") -> None:
+    def show_written_files(self, screen: Console, otherwise: str = "") -> None:
         """Print the names of the files that were written."""
         text = f"wrote {', '.join(self.written)}" if self.written else otherwise
         if text:
-            screen.print(escaped(text), highlight=False, soft_wrap=True)
+            screen.print(escape_markup(text), highlight=False, soft_wrap=True)
 
     def finish(self, warnings: Sequence[Message] = ()) -> None:
         """Print warnings and failures; leave with exit code 2 if a file could not be written, 1 with warnings."""
@@ -112,7 +114,7 @@ class Outputs:
             finish_with_warnings(warnings)
         finally:
             for message in self.failed:
-                write_error(f"dynid: {for_command_line_text(message)}")
+                write_error(f"dynid: {command_line_wording(message)}")
             if self.failed:
                 raise SystemExit(2)
 
@@ -123,7 +125,7 @@ def robots_table(robots: Mapping[str, Robot]) -> Table:
 
     table = Table("name", "joints", "structure", "source", box=None)
     for name, robot in robots.items():
-        table.add_row(name, str(robot.n), describe_structure(robot), escaped(robot.source))
+        table.add_row(name, str(robot.n), describe_structure(robot), escape_markup(robot.source))
     return table
 
 
@@ -162,7 +164,7 @@ def mdh_table(robot: Robot) -> Table:
             else ""
         )
         table.add_row(
-            escaped(link.joint), escaped(parent), link.kind, _degrees_text(row.gamma), *letters,
+            escape_markup(link.joint), escape_markup(parent), link.kind, _degrees_text(row.gamma), *letters,
             position, _number_text(limits.velocity, turns), _number_text(limits.effort, False),
         )  # fmt: skip
     return table
@@ -175,11 +177,11 @@ def show_summary(lines: Sequence[tuple[str, str]], out: Console) -> None:
     width = 2 + max(len(name) for name, _ in lines)
     if not out.is_terminal:
         for name, text in lines:
-            out.print(escaped(f"{name:{width}}{text}"), highlight=False, soft_wrap=True)
+            out.print(escape_markup(f"{name:{width}}{text}"), highlight=False, soft_wrap=True)
         return
     table = Table.grid(padding=(0, 2))
     for name, text in lines:
-        table.add_row(f"[bold]{escaped(name)}[/bold]", escaped(text))
+        table.add_row(f"[bold]{escape_markup(name)}[/bold]", escape_markup(text))
     out.print(table, highlight=False)
 
 
@@ -196,7 +198,7 @@ def _number_text(value: float, turns: bool) -> str:
     return f"{math.degrees(value) if turns else value:.5g}" if math.isfinite(value) else ""
 
 
-def escaped(text: str) -> str:
+def escape_markup(text: str) -> str:
     """Return text from a file so that rich prints it as it is."""
     from rich.markup import escape
 
@@ -211,12 +213,12 @@ def show_notes(robot: Robot, out: Console) -> None:
 
 def show_note(note: str, out: Console) -> None:
     """Print one thing that was noticed, in the words of the command line."""
-    print_line(out, f"note: {for_command_line_text(note)}")
+    print_line(out, f"note: {command_line_wording(note)}")
 
 
 def print_line(out: Console, text: str, style: str | None = None) -> None:
     """Print one line; a message in the words of the command line."""
-    out.print(escaped(for_command_line_text(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
+    out.print(escape_markup(command_line_wording(text)), highlight=False, soft_wrap=not out.is_terminal, style=style)
 
 
 def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
@@ -229,7 +231,7 @@ def refuse_unused_options(given: Mapping[str, object], why: str) -> None:
 def finish_with_warnings(warnings: Sequence[Message]) -> None:
     """Print warnings where a person sees them, and leave with exit code 1 if there are any."""
     for warning in dict.fromkeys(warnings):
-        write_error(f"warning: {for_command_line_text(warning)}")
+        write_error(f"warning: {command_line_wording(warning)}")
     if warnings:
         raise SystemExit(1)
 
@@ -263,7 +265,7 @@ def _to_json_value(data: object) -> object:
         case float():
             return data if math.isfinite(data) else None
         case Message():
-            return for_command_line_text(data)
+            return command_line_wording(data)
         case dict():
             return {str(key): _to_json_value(value) for key, value in data.items()}
         case list() | tuple():

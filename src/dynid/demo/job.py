@@ -86,13 +86,13 @@ def _simulate_in_mujoco(real: Robot, path: Motion) -> tuple[Array, Array, Array]
     if model.nv != real.n or min(at) < 0:
         raise DynidError("joint_names_mismatch", "MuJoCo has other joints")
     order = np.array([model.jnt_dofadr[k] for k in at])
-    q, tau = _track_path(mujoco, model, path, order)
+    q, tau = _simulate_tracking(mujoco, model, path, order)
     offsets = np.array([dict(real.links[k].friction).get("offset", 0.0) for k in real.active_links])
     some = slice(None, None, STEPS)
     return path.t[some], q[some], tau[some] + offsets
 
 
-def _track_path(mujoco: Any, model: Any, path: Motion, order: Array) -> tuple[Array, Array]:
+def _simulate_tracking(mujoco: Any, model: Any, path: Motion, order: Array) -> tuple[Array, Array]:
     """Follow a path with feed-forward and feedback; positions, and torques as means of the holds around an instant."""
     real, thought = mujoco.MjData(model), mujoco.MjData(model)
     N, n = path.q.shape
@@ -149,7 +149,7 @@ class MainJob:
         yield 0.8, "finding bodies, writing the URDF and the report"
         bodies = self._find_bodies(result, real)
         self._add_verdict(result, bodies)
-        self._write(result, log, second, bodies)
+        self._write_report_and_model(result, log, second, bodies)
 
     def _file_path(self, name: str) -> Path:
         return self.folder / name
@@ -258,7 +258,9 @@ class MainJob:
             ("next", "on your own robot: dynid excite ROBOT --out traj.csv, run it, dynid identify ROBOT log.csv"),
         ]
 
-    def _write(self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters) -> None:
+    def _write_report_and_model(
+        self, result: Identification, log: Log, second: Log, bodies: PhysicalParameters
+    ) -> None:
         """Write page and model, and name all files."""
         report = self._file_path("report.html")
         inputs = [file for file in [self._file_path("log.csv")] if file.is_file()]
@@ -314,7 +316,7 @@ def complete_robot(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
     rng = np.random.default_rng(seed)
     said = []
     X = robot.parameters.copy()
-    real = all(_is_body(link.inertia) for link in robot.links)
+    real = all(_is_possible_body(link.inertia) for link in robot.links)
     if np.isnan(X).any() or not real:
         names = robot.parameter_names
         places = {name: k for k, name in enumerate(names)}
@@ -338,7 +340,7 @@ def _random_friction(kind: str, rng: np.random.Generator) -> tuple[tuple[str, fl
     return tuple((name, x) for name, x in values if name != "offset" or kind == "revolute")
 
 
-def _is_body(inertia: Array) -> bool:
+def _is_possible_body(inertia: Array) -> bool:
     """Whether ten parameters are those of a body."""
     P = pseudo_inertia(inertia)
     return bool(np.isfinite(P).all() and np.linalg.eigvalsh(P)[0] > 0.0)

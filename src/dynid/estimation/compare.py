@@ -31,7 +31,7 @@ from dynid.messages import Message, Option
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.version import keeps_old_names
+from dynid.version import accept_old_names
 
 # Several models and estimators on the same logs, side by side: what each found, or why it refused.
 
@@ -109,7 +109,7 @@ class EstimatorRun:
         return float(np.mean(np.array(distances) <= COMBINED)) if distances else 1.0
 
 
-@keeps_old_names
+@accept_old_names
 @dataclass(frozen=True, eq=False)
 class Comparison:
     """All runs in the order in which they were tried, the one to trust, and a sentence that says why.
@@ -359,7 +359,7 @@ SHARE = 0.25
 Progress = Callable[[str, float], None]
 
 
-@keeps_old_names
+@accept_old_names
 @one_blas_thread
 def compare_estimators(
     robot: Robot,

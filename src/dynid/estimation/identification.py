@@ -32,7 +32,7 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
 from dynid.storage.records import ROW, Form, Null, dump, json_text, load
-from dynid.version import keeps_old_names
+from dynid.version import accept_old_names
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -217,7 +217,7 @@ class FlatField(Generic[P, T]):
 PARTS = ("estimate", "diagnostics", "provenance")
 
 
-@keeps_old_names
+@accept_old_names
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
     """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.

@@ -24,12 +24,12 @@ from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import with_sensor_from_file
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
-from dynid.version import keeps_old_names
+from dynid.version import accept_old_names
 
 Logs = Log | str | Path | Sequence[Log | str | Path]
 
 
-@keeps_old_names
+@accept_old_names
 @one_blas_thread
 def identify(
     robot: Robot,
@@ -157,7 +157,7 @@ def collect_state(
     return replace(state, torques=() if rows is None else rows.blocks)
 
 
-@keeps_old_names
+@accept_old_names
 @one_blas_thread
 def identify_states(
     states: State | Sequence[State],

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from dynid.dynamics.friction import STILL
 from dynid.exports.c_expressions import Cost
-from dynid.exports.c_functions import CustomisedRobot, Function
+from dynid.exports.c_functions import CustomisedDynamics, GraphFunction
 from dynid.exports.names import c_comment, c_prefix
-from dynid.exports.subject import Subject
+from dynid.exports.subject import ExportSubject
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")
 
@@ -35,7 +35,7 @@ class Operations:
     standard: Cost
 
     def lines(self) -> tuple[str, ...]:
-        """For people, one line each."""
+        """Return a line of text for each function."""
         rows = [*self.functions.items(), ("inverse_dynamics with standard parameters, not written", self.standard)]
         return tuple(
             f"{name}: {cost.multiplications} multiplications, {cost.additions} additions, {cost.calls} calls"
@@ -51,9 +51,9 @@ class CCode:
     operations: Operations
 
 
-def write_c(subject: Subject) -> CCode:
+def write_c_code(subject: ExportSubject) -> CCode:
     """Write the code of a robot; the same robot gives the same text."""
-    robot = CustomisedRobot.of(subject)
+    robot = CustomisedDynamics.of(subject)
     functions = {
         "inverse_dynamics": robot.inverse_dynamics_by_base(),
         "gravity": robot.gravity_torques(),
@@ -67,7 +67,7 @@ def write_c(subject: Subject) -> CCode:
     return CCode("\n".join(parts), operations)
 
 
-def _header_comment(robot: CustomisedRobot, subject: Subject, operations: Operations) -> str:
+def _header_comment(robot: CustomisedDynamics, subject: ExportSubject, operations: Operations) -> str:
     known = robot.robot
     lines = [f"Dynamics of the robot {known.name}, written by dynid.", ""]
     lines += ["Joints, in the order of all arrays (rad, rad/s, rad/s^2 and N m; m, m/s, m/s^2 and N where they slide):"]
@@ -80,7 +80,8 @@ def _header_comment(robot: CustomisedRobot, subject: Subject, operations: Operat
     return "/*\n" + "\n".join(f" * {c_comment(line)}".rstrip() for line in lines) + "\n */\n#include <math.h>\n"
 
 
-def _declarations(robot: CustomisedRobot, prefix: str) -> str:
+def _declarations(robot: CustomisedDynamics, prefix: str) -> str:
+    """Sizes, prototypes, and the sign function where friction needs it."""
     count = max(1, robot.base.count)
     smooth = [
         "/* Coulomb friction takes the sign of the velocity, or tanh(v / width) with -DDYNID_SMOOTH=width (rad/s). */",
@@ -94,17 +95,19 @@ def _declarations(robot: CustomisedRobot, prefix: str) -> str:
         "}",
         "",
     ]
-    functions = [f"{_signature(name, prefix)};" for name in FUNCTIONS]
+    functions = [f"{_c_signature(name, prefix)};" for name in FUNCTIONS]
     sizes = [f"#define {prefix}_JOINTS {robot.robot.n}", f"#define {prefix}_PARAMETERS {count}", ""]
-    signs = smooth if any(node[0] == "sign" for node in _used_nodes(robot.friction_function())) else []
+    signs = smooth if any(node[0] == "sign" for node in _nodes_of_function(robot.friction_function())) else []
     return "\n".join([*sizes, f"extern const double {prefix}_base_parameters[{count}];", *functions, "", *signs])
 
 
-def _used_nodes(function: Function) -> list[tuple[str, tuple[int, ...], float | str]]:
+def _nodes_of_function(function: GraphFunction) -> list[tuple[str, tuple[int, ...], float | str]]:
+    """Nodes that a function needs."""
     return [function.graph.nodes[node] for node in function.graph.needed_nodes(function.outputs)]
 
 
-def _parameters_code(robot: CustomisedRobot, prefix: str) -> str:
+def _parameters_code(robot: CustomisedDynamics, prefix: str) -> str:
+    """Array of the base parameters with their names as comments."""
     rows = []
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
         rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {name.unit}')} */")
@@ -112,13 +115,14 @@ def _parameters_code(robot: CustomisedRobot, prefix: str) -> str:
     return "\n".join([f"const double {prefix}_base_parameters[{count}] = {{", *(rows or ["    0.0"]), "};", ""])
 
 
-def _signature(name: str, prefix: str) -> str:
+def _c_signature(name: str, prefix: str) -> str:
+    """Return type, name and arguments of a C function."""
     sizes = {"X": f"{prefix}_PARAMETERS"}
     inputs = [f"const double {x}[{sizes.get(x, f'{prefix}_JOINTS')}]" for x in _ARGUMENTS[name]]
     return f"void {prefix}_{name}({', '.join([*inputs, f'double tau[{prefix}_JOINTS]'])})"
 
 
-def _function_code(name: str, function: Function, prefix: str) -> str:
+def _function_code(name: str, function: GraphFunction, prefix: str) -> str:
     g, body = function.graph, []
     text: dict[int, str] = {}
     used: set[str] = set()
@@ -147,5 +151,5 @@ def _function_code(name: str, function: Function, prefix: str) -> str:
         body.append(f"    const double t{node} = {formula};")
     unused = [f"    (void){x};" for x in _ARGUMENTS[name] if x not in used]
     results = [f"    tau[{j}] = {text[output]};" for j, output in enumerate(function.outputs)]
-    lines = [f"/* {_WORDS[name]} */", _signature(name, prefix), "{", *body, *unused, *results, "}", ""]
+    lines = [f"/* {_WORDS[name]} */", _c_signature(name, prefix), "{", *body, *unused, *results, "}", ""]
     return "\n".join(lines)

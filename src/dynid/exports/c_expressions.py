@@ -44,7 +44,8 @@ class Graph:
     nodes: list[Content] = field(default_factory=list)
     _places: dict[Content, Node] = field(default_factory=dict)
 
-    def _node(self, operation: str, operands: tuple[Node, ...] = (), value: float | str = 0.0) -> Node:
+    def _find_or_add_node(self, operation: str, operands: tuple[Node, ...] = (), value: float | str = 0.0) -> Node:
+        """Number of the node with this content, which is made if there is none yet."""
         content = (operation, operands, value)
         if content not in self._places:
             self._places[content] = len(self.nodes)
@@ -57,14 +58,14 @@ class Graph:
         if not math.isfinite(number):
             raise ValueError(f"{number} is no constant of an expression")
         if number < 0.0:
-            return self._node("neg", (self.constant(-number),))
-        return self._node("constant", (), abs(number))
+            return self._find_or_add_node("neg", (self.constant(-number),))
+        return self._find_or_add_node("constant", (), abs(number))
 
     def variable(self, text: str) -> Node:
         """A quantity that is known when the function is called."""
-        return self._node("variable", (), text)
+        return self._find_or_add_node("variable", (), text)
 
-    def value(self, x: Node) -> float | None:
+    def constant_value(self, x: Node) -> float | None:
         """Value of a constant, else None."""
         operation, operands, value = self.nodes[x]
         if operation == "constant":
@@ -81,15 +82,15 @@ class Graph:
     def neg(self, x: Node) -> Node:
         """-x."""
         negated, inner = self._split_negation(x)
-        if negated or self.value(x) == 0.0:
+        if negated or self.constant_value(x) == 0.0:
             return inner
         if self.nodes[x][0] == "sub":
-            return self._node("sub", self.nodes[x][1][::-1])
-        return self._node("neg", (x,))
+            return self._find_or_add_node("sub", self.nodes[x][1][::-1])
+        return self._find_or_add_node("neg", (x,))
 
     def add(self, x: Node, y: Node) -> Node:
         """X + y."""
-        a, b = self.value(x), self.value(y)
+        a, b = self.constant_value(x), self.constant_value(y)
         if a is not None and b is not None:
             return self.constant(a + b)
         if a == 0.0:
@@ -100,13 +101,14 @@ class Graph:
         if minus_x and minus_y:
             return self.neg(self.add(inner_x, inner_y))
         if minus_y:
-            return self._difference(x, inner_y)
+            return self._subtract_nodes(x, inner_y)
         if minus_x:
-            return self._difference(y, inner_x)
-        return self._node("add", (min(x, y), max(x, y)))
+            return self._subtract_nodes(y, inner_x)
+        return self._find_or_add_node("add", (min(x, y), max(x, y)))
 
-    def _difference(self, x: Node, y: Node) -> Node:
-        return self.constant(0.0) if x == y else self._node("sub", (x, y))
+    def _subtract_nodes(self, x: Node, y: Node) -> Node:
+        """X - y, where neither is a constant or a negation."""
+        return self.constant(0.0) if x == y else self._find_or_add_node("sub", (x, y))
 
     def sub(self, x: Node, y: Node) -> Node:
         """X - y."""
@@ -115,11 +117,12 @@ class Graph:
     def mul(self, x: Node, y: Node) -> Node:
         """X * y."""
         (minus_x, x), (minus_y, y) = self._split_negation(x), self._split_negation(y)
-        product = self._product(x, y)
+        product = self._multiply_nodes(x, y)
         return self.neg(product) if minus_x != minus_y else product
 
-    def _product(self, x: Node, y: Node) -> Node:
-        a, b = self.value(x), self.value(y)
+    def _multiply_nodes(self, x: Node, y: Node) -> Node:
+        """X * y, where neither is a negation."""
+        a, b = self.constant_value(x), self.constant_value(y)
         if a is not None and b is not None:
             return self.constant(a * b)
         if b is not None:
@@ -131,22 +134,22 @@ class Graph:
         if a is not None and self.nodes[y][0] == "mul":
             inner = self.nodes[y][1]
             for factor, other in (inner, inner[::-1]):
-                c = self.value(factor)
+                c = self.constant_value(factor)
                 if c is not None:
                     return self.mul(self.constant(a * c), other)
-        return self._node("mul", (min(x, y), max(x, y)))
+        return self._find_or_add_node("mul", (min(x, y), max(x, y)))
 
-    def call(self, name: str, x: Node) -> Node:
+    def call_function(self, name: str, x: Node) -> Node:
         """A function of one argument: sin, cos, tanh, exp, fabs, sign."""
         negated, inner = self._split_negation(x)
         if negated and name in _ODD:
-            return self.neg(self.call(name, inner))
+            return self.neg(self.call_function(name, inner))
         if negated and name in _EVEN:
-            return self.call(name, inner)
-        value = self.value(x)
+            return self.call_function(name, inner)
+        value = self.constant_value(x)
         if value is not None and name in _FUNCTIONS:
             return self.constant(_FUNCTIONS[name](value))
-        return self._node(name, (x,))
+        return self._find_or_add_node(name, (x,))
 
     def sum(self, terms: Sequence[Node]) -> Node:
         """Sum of the terms."""

@@ -13,7 +13,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.friction import PLAIN_UNITS, find_block
 from dynid.errors import ExportError
 from dynid.exports.c_expressions import Cost, Graph, Node
-from dynid.exports.subject import JointFriction, Subject
+from dynid.exports.subject import ExportSubject, JointFriction
 from dynid.exports.tree_state import linear_couplings
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.parameters import BaseParameters
@@ -38,7 +38,7 @@ _RIGHT = math.pi / 2
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _LinkFrame:
     """A link's frame in its parent: Rz(gamma) Rx(alpha) Rz(theta), cosines and sines as nodes, and its place P."""
 
     gamma: tuple[Node, Node]
@@ -48,7 +48,9 @@ class _Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Motion:
+class _LinkMotion:
+    """Velocities and accelerations of a link's frame, as nodes."""
+
     w: Vector
     wp: Vector
     Vp: Vector
@@ -72,10 +74,10 @@ class Recursion:
         """Torque or force of every joint that moves, by its link's number; parameters that are missing are zero."""
         g, links, order = self.graph, self.robot.links, self.robot.topological_order
         zero = g.constant(0.0)
-        frames = {k: self._frame(links[k], q.get(k, zero)) for k in order}
+        frames = {k: self._link_frame(links[k], q.get(k, zero)) for k in order}
         still = (zero, zero, zero)
         gravity = tuple(g.constant(-float(x)) for x in self.robot.gravity)
-        motions = {-1: _Motion(still, still, (gravity[0], gravity[1], gravity[2]), (still, still, still))}
+        motions = {-1: _LinkMotion(still, still, (gravity[0], gravity[1], gravity[2]), (still, still, still))}
         for k in order:
             motions[k] = self._link_motion(
                 links[k], frames[k], motions[links[k].parent], v.get(k, zero), a.get(k, zero)
@@ -96,18 +98,19 @@ class Recursion:
             moment[p] = self._add_vectors(self._add_vectors(moment[p], m), self._cross(frames[k].P, f))
         return torque
 
-    def _frame(self, link: Link, q: Node) -> _Frame:
+    def _link_frame(self, link: Link, q: Node) -> _LinkFrame:
+        """Frame of a link from its row of the Denavit-Hartenberg table."""
         g, row = self.graph, link.mdh
         assert row is not None
         slides, turns = link.kind == "prismatic", link.kind == "revolute"
-        gamma, alpha = self._turn(row.gamma.value), self._turn(row.alpha.value)
-        theta = self._turn(row.theta.value, q if turns else None)
+        gamma, alpha = self._cosine_and_sine(row.gamma.value), self._cosine_and_sine(row.alpha.value)
+        theta = self._cosine_and_sine(row.theta.value, q if turns else None)
         r = g.add(g.constant(row.r.value), q) if slides else g.constant(row.r.value)
         zero = g.constant(0.0)
         P = self._rotate_z(gamma, self._rotate_x(alpha, (g.constant(row.d.value), zero, r)))
-        return _Frame(gamma, alpha, theta, self._add_vectors(P, (zero, zero, g.constant(row.b.value))))
+        return _LinkFrame(gamma, alpha, theta, self._add_vectors(P, (zero, zero, g.constant(row.b.value))))
 
-    def _turn(self, angle: float, q: Node | None = None) -> tuple[Node, Node]:
+    def _cosine_and_sine(self, angle: float, q: Node | None = None) -> tuple[Node, Node]:
         """Cosine and sine of angle + q; right angles only swap them."""
         g = self.graph
         if q is None:
@@ -116,29 +119,32 @@ class Recursion:
         quarter = round(angle / _RIGHT)
         if angle != quarter * _RIGHT:
             q = g.add(q, g.constant(angle))
-            return g.call("cos", q), g.call("sin", q)
-        C, S = g.call("cos", q), g.call("sin", q)
+            return g.call_function("cos", q), g.call_function("sin", q)
+        C, S = g.call_function("cos", q), g.call_function("sin", q)
         return ((C, S), (g.neg(S), C), (g.neg(C), g.neg(S)), (S, g.neg(C)))[quarter % 4]
 
     def _rotate_z(self, turn: tuple[Node, Node], x: Vector) -> Vector:
+        """Rotate a vector about z; turn: cosine and sine."""
         g, (c, s) = self.graph, turn
         return g.sub(g.mul(c, x[0]), g.mul(s, x[1])), g.add(g.mul(s, x[0]), g.mul(c, x[1])), x[2]
 
     def _rotate_x(self, turn: tuple[Node, Node], x: Vector) -> Vector:
+        """Rotate a vector about x; turn: cosine and sine."""
         y, z, _ = self._rotate_z(turn, (x[1], x[2], x[0]))
         return x[0], y, z
 
-    def _inverse_turn(self, turn: tuple[Node, Node]) -> tuple[Node, Node]:
+    def _inverse_rotation(self, turn: tuple[Node, Node]) -> tuple[Node, Node]:
+        """Cosine and sine of the opposite angle."""
         return turn[0], self.graph.neg(turn[1])
 
-    def _to_parent_frame(self, frame: _Frame, x: Vector) -> Vector:
+    def _to_parent_frame(self, frame: _LinkFrame, x: Vector) -> Vector:
         """Return a vector of the link in its parent's frame."""
         return self._rotate_z(frame.gamma, self._rotate_x(frame.alpha, self._rotate_z(frame.theta, x)))
 
-    def _to_link_frame(self, frame: _Frame, x: Vector) -> Vector:
+    def _to_link_frame(self, frame: _LinkFrame, x: Vector) -> Vector:
         """Return a vector of the parent in the link's frame."""
-        x = self._rotate_x(self._inverse_turn(frame.alpha), self._rotate_z(self._inverse_turn(frame.gamma), x))
-        return self._rotate_z(self._inverse_turn(frame.theta), x)
+        x = self._rotate_x(self._inverse_rotation(frame.alpha), self._rotate_z(self._inverse_rotation(frame.gamma), x))
+        return self._rotate_z(self._inverse_rotation(frame.theta), x)
 
     def _add_vectors(self, x: Vector, y: Vector) -> Vector:
         g = self.graph
@@ -152,22 +158,23 @@ class Recursion:
             g.sub(g.mul(x[0], y[1]), g.mul(x[1], y[0])),
         )
 
-    def _multiply_vector(self, U: tuple[Vector, Vector, Vector], x: Vector) -> Vector:
+    def _multiply_matrix_vector(self, U: tuple[Vector, Vector, Vector], x: Vector) -> Vector:
         g = self.graph
         rows = [g.sum([g.mul(u, y) for u, y in zip(row, x, strict=True)]) for row in U]
         return rows[0], rows[1], rows[2]
 
-    def _link_motion(self, link: Link, frame: _Frame, parent: _Motion, v: Node, a: Node) -> _Motion:
+    def _link_motion(self, link: Link, frame: _LinkFrame, parent: _LinkMotion, v: Node, a: Node) -> _LinkMotion:
+        """Motion of a link from its parent's (outward recursion)."""
         g = self.graph
         w, wp = self._to_link_frame(frame, parent.w), self._to_link_frame(frame, parent.wp)
-        Vp = self._to_link_frame(frame, self._add_vectors(parent.Vp, self._multiply_vector(parent.U, frame.P)))
+        Vp = self._to_link_frame(frame, self._add_vectors(parent.Vp, self._multiply_matrix_vector(parent.U, frame.P)))
         if link.kind == "revolute":
             wp = g.add(wp[0], g.mul(w[1], v)), g.sub(wp[1], g.mul(w[0], v)), g.add(wp[2], a)
             w = w[0], w[1], g.add(w[2], v)
         elif link.kind == "prismatic":
             twice = g.mul(g.constant(2.0), v)
             Vp = g.add(Vp[0], g.mul(w[1], twice)), g.sub(Vp[1], g.mul(w[0], twice)), g.add(Vp[2], a)
-        return _Motion(w, wp, Vp, self._angular_matrix(w, wp))
+        return _LinkMotion(w, wp, Vp, self._angular_matrix(w, wp))
 
     def _angular_matrix(self, w: Vector, wp: Vector) -> tuple[Vector, Vector, Vector]:
         """U = [wp] + [w][w]."""
@@ -180,13 +187,14 @@ class Recursion:
             (g.sub(xz, wp[1]), g.add(yz, wp[0]), g.neg(g.add(xx, yy))),
         )
 
-    def _wrench(self, motion: _Motion, x: Sequence[Node]) -> tuple[Vector, Vector]:
+    def _wrench(self, motion: _LinkMotion, x: Sequence[Node]) -> tuple[Vector, Vector]:
         """Force and moment about the origin that move the link; J wp + w x J w in terms of U."""
         g, w, wp, U = self.graph, motion.w, motion.wp, motion.U
         XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = x
         MS = (MX, MY, MZ)
         F = self._add_vectors(
-            self._multiply_vector(U, MS), (g.mul(M, motion.Vp[0]), g.mul(M, motion.Vp[1]), g.mul(M, motion.Vp[2]))
+            self._multiply_matrix_vector(U, MS),
+            (g.mul(M, motion.Vp[0]), g.mul(M, motion.Vp[1]), g.mul(M, motion.Vp[2])),
         )
         xy, xz, yz = g.mul(w[0], w[1]), g.mul(w[0], w[2]), g.mul(w[1], w[2])
         N = (
@@ -207,7 +215,7 @@ class Recursion:
 
 
 @dataclass(frozen=True, eq=False)
-class Function:
+class GraphFunction:
     """A function of the C code: its outputs, one per joint, in its graph."""
 
     graph: Graph
@@ -215,12 +223,12 @@ class Function:
 
     @property
     def cost(self) -> Cost:
-        """Its operations."""
+        """Operations of the function."""
         return self.graph.cost(self.outputs)
 
 
 @dataclass(frozen=True, eq=False)
-class CustomisedRobot:
+class CustomisedDynamics:
     """A robot in modified Denavit-Hartenberg frames, and its base parameters, which are all that torques need.
 
     The base parameters stand in the place of the standard parameters that keep their names; all others are zero
@@ -231,14 +239,14 @@ class CustomisedRobot:
     friction: JointFriction
 
     @staticmethod
-    def of(subject: Subject) -> CustomisedRobot:
+    def of(subject: ExportSubject) -> CustomisedDynamics:
         """Change the frames; loops that only numbers can close are refused."""
         if subject.robot.closures:
             raise ExportError(
                 "closed_loops", "'{robot}' has loops that are closed numerically; C code is for trees and couplings",
                 robot=subject.robot.name,
             )  # fmt: skip
-        return CustomisedRobot(subject.robot.to_mdh(), subject.friction)
+        return CustomisedDynamics(subject.robot.to_mdh(), subject.friction)
 
     @cached_property
     def base(self) -> BaseParameters:
@@ -250,44 +258,50 @@ class CustomisedRobot:
         """Their values."""
         return self.base.values(self.robot.parameters)
 
-    def inverse_dynamics_by_base(self) -> Function:
+    def inverse_dynamics_by_base(self) -> GraphFunction:
         """Inverse dynamics with base parameters."""
-        return self._inverse(dict(zip(self.base.names, map(float, self.base_values), strict=True)))
+        return self._inverse_dynamics(dict(zip(self.base.names, map(float, self.base_values), strict=True)))
 
-    def inverse_dynamics_by_standard(self) -> Function:
+    def inverse_dynamics_by_standard(self) -> GraphFunction:
         """Inverse dynamics with all standard parameters, to compare the cost."""
-        return self._inverse(dict(zip(self.robot.parameter_names, map(float, self.robot.parameters), strict=True)))
+        return self._inverse_dynamics(
+            dict(zip(self.robot.parameter_names, map(float, self.robot.parameters), strict=True))
+        )
 
-    def _inverse(self, values: Mapping[str, float]) -> Function:
+    def _inverse_dynamics(self, values: Mapping[str, float]) -> GraphFunction:
+        """Inverse dynamics with parameters as constants of the code."""
         g = Graph()
-        return self._torques(g, {name: g.constant(x) for name, x in values.items()}, "q", "qd", "qdd")
+        return self._torque_function(g, {name: g.constant(x) for name, x in values.items()}, "q", "qd", "qdd")
 
-    def gravity_torques(self) -> Function:
+    def gravity_torques(self) -> GraphFunction:
         """Torques that hold the robot still."""
         g = Graph()
         values = zip(self.base.names, self.base_values, strict=True)
-        return self._torques(g, {name: g.constant(float(x)) for name, x in values}, "q", None, None)
+        return self._torque_function(g, {name: g.constant(float(x)) for name, x in values}, "q", None, None)
 
-    def regressor_times_parameters(self) -> Function:
+    def regressor_times_parameters(self) -> GraphFunction:
         """Regressor times base parameters, these being an argument."""
         g = Graph()
-        return self._torques(g, {name: g.variable(f"X[{k}]") for k, name in enumerate(self.base.names)}, *_STATE)
+        return self._torque_function(
+            g, {name: g.variable(f"X[{k}]") for k, name in enumerate(self.base.names)}, *_STATE
+        )
 
-    def _torques(
+    def _torque_function(
         self, g: Graph, parameters: Mapping[str, Node], q: str | None, v: str | None, a: str | None
-    ) -> Function:
+    ) -> GraphFunction:
+        """Torques of the active joints; q, v, a: names of the arguments, None where they are zero."""
         robot = self.robot
         G, offset = linear_couplings(robot)
-        positions = _tree_nodes(g, G, offset, q, robot)
-        speeds, rates = (_tree_nodes(g, G, np.zeros(len(G)), name, robot) for name in (v, a))
+        positions = _nodes_of_tree_joints(g, G, offset, q, robot)
+        speeds, rates = (_nodes_of_tree_joints(g, G, np.zeros(len(G)), name, robot) for name in (v, a))
         torque = Recursion(g, robot).torques(positions, speeds, rates, parameters)
         outputs = [
             g.sum([g.mul(g.constant(float(G[i, j])), torque[k]) for i, k in enumerate(robot.tree_joints)])
             for j in range(robot.n)
         ]
-        return Function(g, tuple(outputs))
+        return GraphFunction(g, tuple(outputs))
 
-    def friction_function(self) -> Function:
+    def friction_function(self) -> GraphFunction:
         """Friction of all joints, through the motors where these drive several joints."""
         g, n = Graph(), self.robot.n
         T, scale = self.friction.transmission, self.friction.scale
@@ -305,13 +319,14 @@ class CustomisedRobot:
                 assert len(shape) == len(find_block(block).symbols)
             motors.append(g.sum(terms))
         outputs = [g.sum([g.mul(g.constant(float(T[m, j])), motors[m]) for m in range(n)]) for j in range(n)]
-        return Function(g, tuple(outputs))
+        return GraphFunction(g, tuple(outputs))
 
 
 _STATE = ("q", "qd", "qdd")
 
 
-def _tree_nodes(g: Graph, G: Array, offset: Array, name: str | None, robot: Robot) -> dict[int, Node]:
+def _nodes_of_tree_joints(g: Graph, G: Array, offset: Array, name: str | None, robot: Robot) -> dict[int, Node]:
+    """Positions (or their derivatives) of the tree's joints from those of the active ones."""
     nodes = {}
     for i, k in enumerate(robot.tree_joints):
         terms = [g.mul(g.constant(float(x)), g.variable(f"{name}[{j}]")) for j, x in enumerate(G[i])] if name else []
@@ -319,25 +334,27 @@ def _tree_nodes(g: Graph, G: Array, offset: Array, name: str | None, robot: Robo
     return nodes
 
 
-def _stribeck(g: Graph, v: Node) -> Node:
+def _stribeck_node(g: Graph, v: Node) -> Node:
+    """Stribeck friction over velocity."""
     ratio = g.mul(g.constant(2.0), v)
-    return g.mul(g.call("exp", g.neg(g.mul(ratio, ratio))), g.call("sign", v))
+    return g.mul(g.call_function("exp", g.neg(g.mul(ratio, ratio))), g.call_function("sign", v))
 
 
-def _sines(g: Graph, q: Node) -> Sequence[Node]:
-    return g.call("sin", q), g.call("cos", q)
+def _sine_and_cosine_nodes(g: Graph, q: Node) -> Sequence[Node]:
+    """Sine and cosine of a position."""
+    return g.call_function("sin", q), g.call_function("cos", q)
 
 
 _SHAPES: dict[str, Callable[[Graph, Node, Node], Sequence[Node]]] = {
     "viscous": lambda g, q, v: (v,),
-    "coulomb": lambda g, q, v: (g.call("sign", v),),
+    "coulomb": lambda g, q, v: (g.call_function("sign", v),),
     "offset": lambda g, q, v: (g.constant(1.0),),
-    "tanh": lambda g, q, v: (g.call("tanh", g.mul(g.constant(10.0), v)),),
-    "quadratic": lambda g, q, v: (g.mul(v, g.call("fabs", v)),),
-    "asymmetry": lambda g, q, v: (g.call("fabs", v),),
-    "stribeck": lambda g, q, v: (_stribeck(g, v),),
+    "tanh": lambda g, q, v: (g.call_function("tanh", g.mul(g.constant(10.0), v)),),
+    "quadratic": lambda g, q, v: (g.mul(v, g.call_function("fabs", v)),),
+    "asymmetry": lambda g, q, v: (g.call_function("fabs", v),),
+    "stribeck": lambda g, q, v: (_stribeck_node(g, v),),
     "spring": lambda g, q, v: (q,),
-    "sine": lambda g, q, v: _sines(g, q),
-    "sine2": lambda g, q, v: _sines(g, g.mul(g.constant(2.0), q)),
+    "sine": lambda g, q, v: _sine_and_cosine_nodes(g, q),
+    "sine2": lambda g, q, v: _sine_and_cosine_nodes(g, g.mul(g.constant(2.0), q)),
 }
 """The friction blocks of `dynid.dynamics.friction` that look at one sample, as expressions."""

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
-from dynid.exports.c_code import Operations, write_c
+from dynid.exports.c_code import Operations, write_c_code
 from dynid.exports.mjcf import write_mjcf
 from dynid.exports.names import lost_friction_warnings
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import Subject, rotor_spin_warnings, subject_of
+from dynid.exports.subject import ExportSubject, export_subject_of, rotor_spin_warnings
 from dynid.exports.urdf_new import write_urdf
-from dynid.exports.urdf_update import check_friction, update_urdf
-from dynid.exports.verify import Verification, verify_as
+from dynid.exports.urdf_update import template_friction_warnings, update_urdf
+from dynid.exports.verify import Verification, verify_named_file
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
 from dynid.robot.io.toml_writer import table_text
@@ -35,7 +35,7 @@ class Export:
     """
 
     path: Path
-    subject: Subject
+    subject: ExportSubject
     notes: tuple[Message, ...]
     warnings: tuple[Message, ...]
     verification: Verification
@@ -74,7 +74,7 @@ def export(
         )  # fmt: skip
     if isinstance(result, Identification) and suffix in (".urdf", ".xml"):
         result = physical_parameters(result)
-    subject = subject_of(result)
+    subject = export_subject_of(result)
     warnings = subject.losses
     if suffix != ".c" and not subject.friction.is_plain:
         what = "friction ({blocks}) is left out; only .c files hold such"
@@ -108,7 +108,7 @@ class _ExportContent(NamedTuple):
 
 
 def _export_attempts(
-    subject: Subject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
+    subject: ExportSubject, suffix: str, template: str | os.PathLike[str] | None, lock: Mapping[str, float]
 ) -> list[Callable[[], _ExportContent]]:
     """Ways to make the file, to be tried in turn: a URDF that cannot be updated is made anew."""
     if lock and suffix == ".urdf" and template is None and Path(subject.robot.source).suffix.lower() != ".urdf":
@@ -139,27 +139,27 @@ _BASE_NOTE = Message(
 )
 
 
-def _table_content(subject: Subject) -> str:
+def _table_content(subject: ExportSubject) -> str:
     return table_text(subject.robot)
 
 
-def _c_content(subject: Subject) -> _ExportContent:
-    code = write_c(subject)
+def _c_content(subject: ExportSubject) -> _ExportContent:
+    code = write_c_code(subject)
     return _ExportContent(code.text.encode(), operations=code.operations)
 
 
-def _mjcf_content(subject: Subject) -> _ExportContent:
+def _mjcf_content(subject: ExportSubject) -> _ExportContent:
     text, notes = write_mjcf(subject)
     return _ExportContent(text.encode(), notes, lost_friction_warnings(subject.robot))
 
 
-def _new_urdf_content(subject: Subject) -> _ExportContent:
+def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
     text, notes = write_urdf(subject)
     return _ExportContent(text.encode(), notes, lost_friction_warnings(subject.robot))
 
 
 def _updated_urdf_content(
-    subject: Subject, template: Path, lock: Mapping[str, float], *, told: bool = False
+    subject: ExportSubject, template: Path, lock: Mapping[str, float], *, told: bool = False
 ) -> _ExportContent:
     if not template.is_file():
         raise ExportError("file_not_found", "there is no template '{template}'", template=template)
@@ -168,13 +168,13 @@ def _updated_urdf_content(
     data, notes = update_urdf(subject, template, lock)
     what = "all but the inertial elements is taken from {template}"
     said = (Message("template_from_source", what, template=template),) if told else ()
-    return _ExportContent(data, (*said, *notes), check_friction(subject.robot, template, lock))
+    return _ExportContent(data, (*said, *notes), template_friction_warnings(subject.robot, template, lock))
 
 
-def _verify_before_rename(path: Path, beside: Path, subject: Subject, lock: Mapping[str, float]) -> Verification:
+def _verify_before_rename(path: Path, beside: Path, subject: ExportSubject, lock: Mapping[str, float]) -> Verification:
     """Read the file again, before it takes its place; ExportError where it is not the model."""
     try:
-        checked = verify_as(path, beside, subject, lock)
+        checked = verify_named_file(path, beside, subject, lock)
     except RobotFileError as error:
         raise ExportError(
             "format_cannot_hold_robot", "a {suffix} file cannot hold this robot: {reason}",

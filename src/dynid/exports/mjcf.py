@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from dynid.errors import ExportError
-from dynid.exports.names import describe_renamed_links, numbers_text, unique_names, xml_attribute
-from dynid.exports.subject import Subject, check_bodies, composite_inertias, quaternion
-from dynid.exports.tree_state import TreeState, assembly_positions, states_near
+from dynid.exports.names import numbers_text, renamed_link_notes, unique_names, xml_attribute
+from dynid.exports.subject import ExportSubject, check_bodies, composite_inertias, quaternion
+from dynid.exports.tree_state import TreeState, assembly_positions, random_states
 from dynid.messages import Message
 from dynid.robot.inertia import to_body
 from dynid.robot.motion import Motion
@@ -24,7 +24,7 @@ TOGETHER = 1e-9
 """Distance (m) of two points that are one."""
 
 
-def check_points_meet(robot: Robot) -> None:
+def check_loops_closed_by_points(robot: Robot) -> None:
     """Refuse loops that are not closed by points alone, in all three directions, wherever the robot is."""
     for closure in robot.closures:
         if any(direction not in ("x", "y", "z") for direction in closure.keep):
@@ -32,7 +32,7 @@ def check_points_meet(robot: Robot) -> None:
                 "closure_keeps_directions", "{closure} of '{robot}' keeps directions; MJCF is written for points only",
                 closure=_closure_label(closure), robot=robot.name,
             )  # fmt: skip
-    state = TreeState.of(robot, states_near(robot, 5))
+    state = TreeState.of(robot, random_states(robot, 5))
     for closure in robot.closures:
         for q in state.q:
             places = link_poses_at(robot, q)
@@ -48,6 +48,7 @@ def check_points_meet(robot: Robot) -> None:
 
 
 def _closure_label(closure: Closure) -> str:
+    """A loop in words."""
     return f"the loop of {' and '.join(closure.links)}"
 
 
@@ -57,6 +58,7 @@ def closure_link(robot: Robot, name: str) -> int:
 
 
 def _point_in_world(robot: Robot, places: dict[int, Transform], name: str, point: Array) -> Array:
+    """Point of a link in frame 0."""
     T = places[closure_link(robot, name)]
     return np.asarray(T.rotation @ point + T.translation)
 
@@ -76,16 +78,16 @@ def link_poses_at(robot: Robot, q: Array) -> dict[int, Transform]:
     return places
 
 
-def write_mjcf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
+def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
-    check_points_meet(robot)
+    check_loops_closed_by_points(robot)
     bodies = composite_inertias(robot)
     check_bodies(robot, bodies, "MuJoCo", strictly=True)
     names = unique_names(link.name for link in robot.links)
     joints = unique_names(link.joint for link in robot.links)
     carried = [link.name for link in robot.links if link.kind == "fixed" and np.any(link.inertia)]
-    notes = describe_renamed_links(robot, names)
+    notes = renamed_link_notes(robot, names)
     if carried:
         notes.append(Message(
             "fixed_link_mass_merged", "the mass of the fixed links {links} is counted in the links that carry them",

@@ -59,7 +59,7 @@ def numbers_text(values: Iterable[float]) -> str:
 # What the joints of URDF and MJCF can hold, and what must be said because they cannot.
 
 
-def describe_renamed_links(robot: Robot, names: Sequence[str]) -> list[Message]:
+def renamed_link_notes(robot: Robot, names: Sequence[str]) -> list[Message]:
     """Notes on links whose name the file cannot have."""
     pairs = zip(robot.links, names, strict=True)
     return [

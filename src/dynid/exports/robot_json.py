@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dynid.errors import ExportError, IdentificationError
-from dynid.exports.subject import Subject
+from dynid.exports.subject import ExportSubject
 from dynid.robot.robot import Robot, StoredRobot
 from dynid.storage.records import DAMAGE, build, describe_damage, dump, json_text, read_json
 
@@ -13,7 +13,7 @@ FORMAT = "dynid robot"
 VERSION = 1
 
 
-def write_robot_json(subject: Subject) -> str:
+def write_robot_json(subject: ExportSubject) -> str:
     """Return the robot's record, and its parameters by name for other readers."""
     robot = subject.robot
     data = {

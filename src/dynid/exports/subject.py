@@ -48,7 +48,7 @@ class JointFriction:
 
 
 @dataclass(frozen=True, eq=False)
-class Subject:
+class ExportSubject:
     """A robot with all standard parameters.
 
     of_base: they are base parameters in the place of the standard ones that kept their names, all others zero: the
@@ -65,9 +65,9 @@ class Subject:
         return np.asarray((regressor(self.robot, motion).matrix @ self.robot.parameters).reshape(-1, self.robot.n))
 
 
-def subject_of(result: Any) -> Subject:
+def export_subject_of(result: Any) -> ExportSubject:
     """Take an Identification, a Robot, or anything with a `.robot` whose parameters are all known."""
-    if isinstance(result, Subject):
+    if isinstance(result, ExportSubject):
         return result
     if isinstance(result, Identification):
         if result.equation.unknown is not None:
@@ -83,7 +83,7 @@ def subject_of(result: Any) -> Subject:
             kind=type(result).__name__,
         )  # fmt: skip
     _check_fixed_base(robot)
-    robot = _with_known_zeros(robot)
+    robot = _set_known_zeros(robot)
     unknown = [name for name, x in zip(robot.parameter_names, robot.parameters, strict=True) if np.isnan(x)]
     if unknown:
         more = f" and {len(unknown) - 12} more" if len(unknown) > 12 else ""
@@ -93,17 +93,19 @@ def subject_of(result: Any) -> Subject:
         )  # fmt: skip
     model = getattr(result, "model", None)
     if isinstance(model, Identification):  # bodies made from an identification, which knows all of the friction
-        friction, notes = _friction_of(model)
-        return Subject(_with_friction(robot, friction), friction, False, notes)
-    return Subject(robot, _nominal_friction(robot), False, tuple(map(_column_left_out, robot.columns)))
+        friction, notes = _joint_friction_of_identification(model)
+        return ExportSubject(_set_nominal_friction(robot, friction), friction, False, notes)
+    return ExportSubject(robot, _nominal_friction(robot), False, tuple(map(_left_out_column_text, robot.columns)))
 
 
-def _column_left_out(column: JointColumn) -> Message:
+def _left_out_column_text(column: JointColumn) -> Message:
+    """Note on a further column that no file can hold."""
     what = "the torque '{column}' at joint '{joint}' is left out"
     return Message("column_torque_left_out", what, column=column.name, joint=column.joint)
 
 
 def _check_fixed_base(robot: Robot) -> None:
+    """Refuse robots whose base floats."""
     if robot.floating:
         raise ExportError(
             "floating_base", "'{robot}' floats; only robots on a fixed base are exported", "{fixed_base}",
@@ -111,7 +113,7 @@ def _check_fixed_base(robot: Robot) -> None:
         )  # fmt: skip
 
 
-def _with_known_zeros(robot: Robot) -> Robot:
+def _set_known_zeros(robot: Robot) -> Robot:
     """Known zeros are zeros, whatever the file says of their value."""
     values = robot.parameters.copy()
     zero = set(robot.known_zeros)
@@ -120,11 +122,12 @@ def _with_known_zeros(robot: Robot) -> Robot:
 
 
 def _nominal_friction(robot: Robot) -> JointFriction:
+    """Friction as the robot file has it."""
     values = [[dict(robot.links[k].friction).get(name, 0.0) for k in robot.active_links] for name in PLAIN]
     return JointFriction(PLAIN, np.array(values), np.ones(robot.n), np.eye(robot.n))
 
 
-def _subject_of_identification(result: Identification) -> Subject:
+def _subject_of_identification(result: Identification) -> ExportSubject:
     equation, robot = result.equation, result.robot
     _check_fixed_base(robot)
     if not equation.options.has_torques:
@@ -145,8 +148,8 @@ def _subject_of_identification(result: Identification) -> Subject:
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     X = np.zeros(len(place))
     X[[place[name] for name in equation.base.names]] = result.column_values[: equation.base_count]
-    friction, losses = _friction_of(result)
-    return Subject(_with_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
+    friction, losses = _joint_friction_of_identification(result)
+    return ExportSubject(_set_nominal_friction(robot.with_parameters(X), friction), friction, True, (*notes, *losses))
 
 
 def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
@@ -158,10 +161,10 @@ def rotor_spin_warnings(robot: Robot) -> tuple[Message, ...]:
     return (Message("rotor_spin_left_out", what, joints=[rotor.joint for rotor in rotors]),)
 
 
-def _friction_of(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
+def _joint_friction_of_identification(result: Identification) -> tuple[JointFriction, tuple[Message, ...]]:
     """Blocks that look at one sample, stops by their value while sliding, and sentences on what is left out."""
     equation, n = result.equation, result.robot.n
-    notes = list(map(_column_left_out, equation.extra))
+    notes = list(map(_left_out_column_text, equation.extra))
     blocks: list[str] = []
     rows: list[Array] = []
     sliding, stops = np.zeros(n), []
@@ -193,10 +196,11 @@ def _friction_of(result: Identification) -> tuple[JointFriction, tuple[Message, 
 
 
 def _first_row_of_block(blocks: list[str], name: str) -> int:
+    """Row of `JointFriction.values` at which a block begins."""
     return sum(len(find_block(block).symbols) for block in blocks[: blocks.index(name)])
 
 
-def _with_friction(robot: Robot, friction: JointFriction) -> Robot:
+def _set_nominal_friction(robot: Robot, friction: JointFriction) -> Robot:
     """Make the friction the robot's nominal one; where that cannot hold all of it, it holds none."""
     rows: dict[str, Array] = {}
     if friction.is_plain:

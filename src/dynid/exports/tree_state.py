@@ -19,17 +19,18 @@ def linear_couplings(robot: Robot) -> tuple[Array, Array]:
     leaders = {coupling.passive: coupling for coupling in robot.couplings}
     G, offset = np.zeros((len(index), robot.n)), np.zeros(len(index))
 
-    def resolve(name: str) -> tuple[Array, float]:
+    def resolve_coupling(name: str) -> tuple[Array, float]:
+        """Row of G and offset of one joint."""
         if name not in leaders:
             return np.eye(robot.n)[robot.joint_names.index(name)], 0.0
         row, constant = np.zeros(robot.n), leaders[name].offset
         for other, factor in leaders[name].factors:
-            more, shift = resolve(other)
+            more, shift = resolve_coupling(other)
             row, constant = row + factor * more, constant + factor * shift
         return row, constant
 
     for name, i in index.items():
-        G[i], offset[i] = resolve(name)
+        G[i], offset[i] = resolve_coupling(name)
     return G, offset
 
 
@@ -49,12 +50,12 @@ class TreeState:
         G = np.broadcast_to(np.eye(robot.n), (len(motion), robot.n, robot.n)) if scene.tree is None else scene.tree.G
         return TreeState(scene.q, scene.v, scene.a, np.asarray(G))
 
-    def project(self, tau: Array) -> Array:
+    def project_torques(self, tau: Array) -> Array:
         """Torques (N, n) of the active joints from those of the tree."""
         return np.asarray(np.einsum("Nij,Ni->Nj", self.G, tau))
 
 
-def states_near(robot: Robot, samples: int) -> Motion:
+def random_states(robot: Robot, samples: int) -> Motion:
     """Random states: anywhere for trees, on the given assembly mode for loops, which cannot close everywhere."""
     rng = np.random.default_rng(0)
     q, v, a = (rng.standard_normal((samples, robot.n)) for _ in range(3))

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from dynid.errors import ExportError
-from dynid.exports.names import describe_renamed_links, numbers_text, unique_names, xml_attribute
-from dynid.exports.subject import Subject, check_bodies, composite_inertias, roll_pitch_yaw
+from dynid.exports.names import numbers_text, renamed_link_notes, unique_names, xml_attribute
+from dynid.exports.subject import ExportSubject, check_bodies, composite_inertias, roll_pitch_yaw
 from dynid.messages import Message, Option
 from dynid.robot.inertia import to_body
 from dynid.robot.io.urdf import UNLIMITED
@@ -18,7 +18,7 @@ from dynid.robot.transform import Array
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)
 
 
-def write_urdf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
+def write_urdf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
     """Return the file's text, and notes on what it cannot hold."""
     robot = subject.robot
     if robot.closures:
@@ -37,7 +37,7 @@ def write_urdf(subject: Subject) -> tuple[str, tuple[Message, ...]]:
     for k, link in enumerate(robot.links):
         parent = links[link.parent] if link.parent >= 0 else base
         lines += _joint_lines(robot, k, joints, parent, links[k])
-    notes = (*describe_renamed_links(robot, links), *urdf_notes(robot))
+    notes = (*renamed_link_notes(robot, links), *urdf_notes(robot))
     return "\n".join([*lines, "</robot>"]) + "\n", notes
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from dynid.dynamics.friction import PLAIN
 from dynid.errors import ExportError, RobotFileError
-from dynid.exports.subject import ROUNDING, Subject, check_bodies, is_body, transform_inertia
+from dynid.exports.subject import ROUNDING, ExportSubject, check_bodies, is_body, transform_inertia
 from dynid.exports.urdf_new import inertial_lines, urdf_notes
 from dynid.messages import Message
 from dynid.robot.inertia import Body, from_body
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class LinkPlace:
+class LinkBytes:
     """Bytes of a link of a URDF: the end of its start tag, whether that closes it too, and its inertial elements."""
 
     name: str
@@ -44,7 +44,7 @@ class LinkPlace:
 
 
 @dataclass(slots=True)
-class JointPlace:
+class JointBytes:
     """Bytes of a joint of a URDF: the end of its start tag, and that of its <limit>'s with the attributes there."""
 
     kind: str
@@ -53,7 +53,7 @@ class JointPlace:
     attributes: tuple[str, ...] = ()
 
 
-def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[JointPlace]]:
+def find_links_and_joints(path: Path, data: bytes) -> tuple[dict[str, LinkBytes], list[JointBytes]]:
     """Find links and joints of a URDF that `read_xml` has accepted (no document type, no entities)."""
     if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in data:
         raise RobotFileError(
@@ -62,12 +62,13 @@ def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[Join
         )  # fmt: skip
     parser = expat.ParserCreate()
     trail: list[str] = []
-    found: dict[str, LinkPlace] = {}
-    joints: list[JointPlace] = []
+    found: dict[str, LinkBytes] = {}
+    joints: list[JointBytes] = []
     open_link: list[tuple[str, int, bool, list[tuple[int, int]]]] = []
     start = 0
 
-    def begin(tag: str, attributes: dict[str, str]) -> None:
+    def on_start_tag(tag: str, attributes: dict[str, str]) -> None:
+        """Note where links, joints, inertial elements and limits begin."""
         nonlocal start
         trail.append(tag)
         if trail == ["robot", "link"]:
@@ -76,11 +77,12 @@ def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[Join
         elif trail == ["robot", "link", "inertial"]:
             start = parser.CurrentByteIndex
         elif trail == ["robot", "joint"]:
-            joints.append(JointPlace(attributes.get("type", ""), _end_of_tag(data, parser.CurrentByteIndex)))
+            joints.append(JointBytes(attributes.get("type", ""), _end_of_tag(data, parser.CurrentByteIndex)))
         elif trail == ["robot", "joint", "limit"]:
             joints[-1].limit, joints[-1].attributes = _end_of_tag(data, parser.CurrentByteIndex), tuple(attributes)
 
-    def finish(tag: str) -> None:
+    def on_end_tag(tag: str) -> None:
+        """Note where links and inertial elements end."""
         if trail == ["robot", "link", "inertial"]:
             end = _end_of_tag(data, start)
             if data[end - 2 : end - 1] != b"/":  # not <inertial/>, whose end is reported after it
@@ -88,17 +90,18 @@ def find_parts(path: Path, data: bytes) -> tuple[dict[str, LinkPlace], list[Join
             open_link[-1][3].append((start, end))
         elif trail == ["robot", "link"]:
             name, end, is_empty, inertials = open_link.pop()
-            found[name] = LinkPlace(name, end, is_empty, tuple(inertials))
+            found[name] = LinkBytes(name, end, is_empty, tuple(inertials))
         trail.pop()
 
-    def refuse(*_: object) -> None:
+    def refuse_document_type(*_: object) -> None:
+        """Raise for a <!DOCTYPE>."""
         raise RobotFileError(
             str(path), "document_type_not_allowed", "document types and entities are not read",
             "remove the <!DOCTYPE ...>",
         )  # fmt: skip
 
-    parser.StartElementHandler, parser.EndElementHandler = begin, finish
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler, parser.EndElementHandler = on_start_tag, on_end_tag
+    parser.StartDoctypeDeclHandler = refuse_document_type
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
@@ -133,7 +136,7 @@ class _CarriedLink:
     nominal: Array
 
 
-def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
+def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float]) -> tuple[bytes, tuple[Message, ...]]:
     """Return the template with the subject's inertial parameters, and notes on what was done."""
     robot = subject.robot
     snap = check_same_robot(robot, template, lock)
@@ -172,7 +175,7 @@ def update_urdf(subject: Subject, template: Path, lock: Mapping[str, float]) -> 
     return data, (*notes, *urdf_notes(robot))
 
 
-def check_friction(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
+def template_friction_warnings(robot: Robot, template: Path, lock: Mapping[str, float]) -> tuple[Message, ...]:
     """Warning where the joints of the template, which are not touched, have another friction."""
     old = {link.joint: dict(link.friction) for link in load_robot(template, lock=lock).links}
     unlike = [
@@ -209,16 +212,19 @@ def check_same_robot(robot: Robot, template: Path, lock: Mapping[str, float]) ->
                 "template_of_other_robot", "{template} is not a file of '{robot}': joint '{joint}' differs",
                 template=template, robot=robot.name, joint=joint,
             )  # fmt: skip
-        if (off := _distance(link, twin)) > 2.0 * SNAP_TOLERANCE:
+        if (off := _pose_and_axis_difference(link, twin)) > 2.0 * SNAP_TOLERANCE:
             raise ExportError(
                 "template_of_other_robot", "{template} is not a file of '{robot}': joint '{joint}' sits "
                 "{distance:.3g} off", template=template, robot=robot.name, joint=joint, distance=off,
             )  # fmt: skip
-    off_by = {snap: max(_distance(ours[link.joint], link) for link in other.links) for snap, other in others.items()}
+    off_by = {
+        snap: max(_pose_and_axis_difference(ours[link.joint], link) for link in other.links)
+        for snap, other in others.items()
+    }
     return off_by[True] <= off_by[False]
 
 
-def _distance(a: Link, b: Link) -> float:
+def _pose_and_axis_difference(a: Link, b: Link) -> float:
     """Largest difference of two links' places and axes."""
     pairs = (
         (a.placement.rotation, b.placement.rotation),
@@ -253,6 +259,7 @@ def _find_carried_links(
 
 
 def _locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Transform:
+    """Motion of a joint that is locked at a position."""
     position = lock.get(joint.get("name", ""), 0.0)
     if position == 0.0:
         return Transform.identity()
@@ -273,7 +280,7 @@ def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes,
             reason=error.strerror or error,
         ) from error  # fmt: skip
     edits: list[tuple[int, int, bytes]] = []
-    places, joints = find_parts(template, data)
+    places, joints = find_links_and_joints(template, data)
     edits += [edit for joint in joints for edit in _limit_edits(data, joint)]
     limited = len(edits)
     end = b"\r\n" if b"\r\n" in data else b"\n"
@@ -284,7 +291,7 @@ def _replace_inertials(template: Path, new: Mapping[str, Array]) -> tuple[bytes,
     return data, limited
 
 
-def _limit_edits(data: bytes, joint: JointPlace) -> list[tuple[int, int, bytes]]:
+def _limit_edits(data: bytes, joint: JointBytes) -> list[tuple[int, int, bytes]]:
     """What parsers insist on, where the file leaves it out: travel, effort and speed that limit nothing."""
     if joint.kind not in ("revolute", "prismatic"):
         return []
@@ -298,8 +305,9 @@ def _limit_edits(data: bytes, joint: JointPlace) -> list[tuple[int, int, bytes]]
 
 
 def _inertial_edits(
-    template: Path, data: bytes, place: LinkPlace, x: Array, end: bytes
+    template: Path, data: bytes, place: LinkBytes, x: Array, end: bytes
 ) -> list[tuple[int, int, bytes]]:
+    """Replacements (start, end, new bytes) for a link's inertial element."""
     if len(place.inertials) > 1:
         raise RobotFileError(
             str(template), "two_inertial_elements", "link '{link}' has two <inertial>", "remove one", link=place.name,

@@ -19,8 +19,8 @@ from dynid.errors import ExportError
 from dynid.exports.c_code import FUNCTIONS
 from dynid.exports.names import c_prefix, unique_names
 from dynid.exports.robot_json import read_robot_json
-from dynid.exports.subject import Subject, subject_of
-from dynid.exports.tree_state import TreeState, states_near
+from dynid.exports.subject import ExportSubject, export_subject_of
+from dynid.exports.tree_state import TreeState, random_states
 from dynid.messages import Option
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
@@ -44,7 +44,7 @@ def find_compiler() -> str:
     return found
 
 
-def compiled_torques(path: Path, robot: Robot, motion: Motion, shown: Path | None = None) -> dict[str, Array]:
+def torques_of_c_code(path: Path, robot: Robot, motion: Motion, shown: Path | None = None) -> dict[str, Array]:
     """Torques (N, n) of every function of the file along a motion; shown: the name of the file in errors."""
     shown = shown or path
     with tempfile.TemporaryDirectory() as folder:
@@ -122,17 +122,19 @@ def verify(path: str | Path, result: Any, *, lock: Mapping[str, float] | None = 
 
     lock: joints of a URDF that the robot holds at a position.
     """
-    return verify_as(Path(path), Path(path), subject_of(result), lock)
+    return verify_named_file(Path(path), Path(path), export_subject_of(result), lock)
 
 
-def verify_as(shown: Path, path: Path, subject: Subject, lock: Mapping[str, float] | None) -> Verification:
+def verify_named_file(
+    shown: Path, path: Path, subject: ExportSubject, lock: Mapping[str, float] | None
+) -> Verification:
     """Verify a file that has another name in errors: where it will be."""
     if lock and path.suffix.lower() != ".urdf":
         raise ExportError(
             "lock_not_applicable", "{path}: {lock} is for the joints of a URDF", path=shown, lock=Option("lock"),
         )  # fmt: skip
-    motion = states_near(subject.robot, SAMPLES)
-    checks: dict[str, Callable[[Path, Subject, Motion], Verification]] = {
+    motion = random_states(subject.robot, SAMPLES)
+    checks: dict[str, Callable[[Path, ExportSubject, Motion], Verification]] = {
         ".urdf": partial(_verify_by_pinocchio, lock=lock or {}, shown=shown),
         ".xml": partial(_verify_by_mujoco, shown=shown),
         ".c": partial(_verify_by_compiler, shown=shown),
@@ -154,18 +156,18 @@ def largest_relative_difference(theirs: Array, ours: Array) -> float:
     return float((np.abs(theirs - ours) / np.maximum(size, floor)).max())
 
 
-def _verify_by_dynid(path: Path, subject: Subject, motion: Motion) -> Verification:
+def _verify_by_dynid(path: Path, subject: ExportSubject, motion: Motion) -> Verification:
     robot = read_robot_json(path) if path.suffix.lower() == ".json" else load_robot(path, snap=False)
-    again = subject_of(robot)
-    ours = subject.rigid_torques(motion) + subject_of(subject.robot).friction.torques(motion)
+    again = export_subject_of(robot)
+    ours = subject.rigid_torques(motion) + export_subject_of(subject.robot).friction.torques(motion)
     return Verification(
         "dynid", largest_relative_difference(again.rigid_torques(motion) + again.friction.torques(motion), ours)
     )
 
 
-def _verify_by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
+def _verify_by_compiler(path: Path, subject: ExportSubject, motion: Motion, *, shown: Path) -> Verification:
     try:
-        theirs = compiled_torques(path, subject.robot, motion, shown)
+        theirs = torques_of_c_code(path, subject.robot, motion, shown)
     except FileNotFoundError:
         return Verification("gcc", np.nan, "there is no C compiler (gcc or cc) here")
     ours, friction = subject.rigid_torques(motion), subject.friction.torques(motion)
@@ -182,7 +184,7 @@ def _verify_by_compiler(path: Path, subject: Subject, motion: Motion, *, shown: 
 
 
 def _verify_by_pinocchio(
-    path: Path, subject: Subject, motion: Motion, *, lock: Mapping[str, float], shown: Path
+    path: Path, subject: ExportSubject, motion: Motion, *, lock: Mapping[str, float], shown: Path
 ) -> Verification:
     """Pinocchio reads the file as it is; if that fails, with its almost right angles snapped as dynid does."""
     import pinocchio as pin
@@ -195,7 +197,7 @@ def _verify_by_pinocchio(
         raise ExportError(
             "pinocchio_cannot_load", "{path}: pinocchio finds no valid URDF in it", path=shown,
         ) from failure  # fmt: skip
-    theirs = _rnea(pin, model, robot, motion, lock)
+    theirs = _pinocchio_torques(pin, model, robot, motion, lock)
     error = largest_relative_difference(theirs, ours)
     if error <= TOLERANCE:
         return Verification("pinocchio", error, remark=_URDF_REMARK)
@@ -216,14 +218,15 @@ def _torques_of_urdf(
     order = [read.joint_names.index(name) for name in robot.joint_names]
     back = np.argsort(order)
     turned = Motion(motion.t, motion.q[:, back], motion.v[:, back], motion.a[:, back])
-    return np.asarray(subject_of(read).rigid_torques(turned)[:, order] + _rotor_inertias(robot) * motion.a)
+    return np.asarray(export_subject_of(read).rigid_torques(turned)[:, order] + _rotor_inertias(robot) * motion.a)
 
 
 def _rotor_inertias(robot: Robot) -> Array:
+    """Rotor inertias of the active joints."""
     return np.array([robot.links[k].rotor for k in robot.active_links])
 
 
-def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str, float]) -> Array:
+def _pinocchio_torques(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str, float]) -> Array:
     """Torques of the tree, projected to the active joints, rotors added: a URDF has none."""
     model.gravity = pin.Motion(np.array(robot.gravity), np.zeros(3))
     data, state = model.createData(), TreeState.of(robot, motion)
@@ -237,20 +240,20 @@ def _rnea(pin: Any, model: Any, robot: Robot, motion: Motion, lock: Mapping[str,
     for n in range(len(motion)):
         q, v, a = pin.neutral(model), np.zeros(model.nv), np.zeros(model.nv)
         for name, x in held.items():
-            _set_position(q, model.joints[model.getJointId(name)], x)
+            _set_pinocchio_position(q, model.joints[model.getJointId(name)], x)
         for i, joint in enumerate(places.values()):
-            _set_position(q, joint, state.q[n, i])
+            _set_pinocchio_position(q, joint, state.q[n, i])
             v[joint.idx_v], a[joint.idx_v] = state.v[n, i], state.a[n, i]
         tau[n] = pin.rnea(model, data, q, v, a)[[joint.idx_v for joint in places.values()]]
-    return state.project(tau) + _rotor_inertias(robot) * motion.a
+    return state.project_torques(tau) + _rotor_inertias(robot) * motion.a
 
 
-def _set_position(q: Array, joint: Any, x: float) -> None:
+def _set_pinocchio_position(q: Array, joint: Any, x: float) -> None:
     """Set a position; joints that turn without end have its cosine and sine."""
     q[joint.idx_q : joint.idx_q + joint.nq] = (np.cos(x), np.sin(x)) if joint.nq == 2 else x
 
 
-def _verify_by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Path) -> Verification:
+def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, shown: Path) -> Verification:
     """MuJoCo's inverse dynamics, without constraints; dry friction is compared as a number."""
     try:
         import mujoco
@@ -295,6 +298,6 @@ def _verify_by_mujoco(path: Path, subject: Subject, motion: Motion, *, shown: Pa
     dry = np.abs(model.dof_frictionloss[at_v][active] - coulomb).max(initial=0.0)
     return Verification(
         "MuJoCo",
-        max(largest_relative_difference(state.project(tau), ours), float(dry), apart),
+        max(largest_relative_difference(state.project_torques(tau), ours), float(dry), apart),
         remark=" (with viscous friction)",
     )

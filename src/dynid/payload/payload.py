@@ -17,7 +17,7 @@ from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
-from dynid.version import keeps_old_names
+from dynid.version import accept_old_names
 
 ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
 CERTAIN = 1e-9
@@ -86,7 +86,7 @@ class ResultWithFit:
     notes = FlatField(Fit, lambda x: x.notes)
 
 
-@keeps_old_names
+@accept_old_names
 @dataclass(frozen=True, eq=False)
 class Payload(ResultWithFit):
     """What a link carries, in the frame of that link, with standard deviations.

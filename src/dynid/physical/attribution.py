@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.estimation.identification import Identification
 from dynid.messages import Message
-from dynid.physical.cone import smallest_share
+from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.prior import Prior
 from dynid.physical.problem import IdentifiedCombinations, Problem
 from dynid.physical.search import MARGIN, FoundBodies
@@ -20,7 +20,7 @@ DETERMINED = 1.0 - 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shares:
+class DataShares:
     """structural: 1 where the identified parameters determine a parameter, 0 where they do not touch it.
 
     from_data: how much of the doubt of the prior the data, with their noise, take away (0 to 1); sigma: standard
@@ -33,8 +33,8 @@ class Shares:
     sigma: Array
 
 
-def find_shares(result: Identification, seen: IdentifiedCombinations, problem: Problem) -> Shares:
-    """Linear-Gaussian bookkeeping with the prior's doubt of every parameter by itself.
+def find_data_shares(result: Identification, seen: IdentifiedCombinations, problem: Problem) -> DataShares:
+    """How much of each parameter comes from the data, linear-Gaussian, with the prior's deviation of each by itself.
 
     What a prior says of one parameter given another (bodies of one shape) is not counted as the data's: a parameter
     that no data show has share 0.
@@ -64,7 +64,7 @@ def find_shares(result: Identification, seen: IdentifiedCombinations, problem: P
     friction = np.arange(len(problem.names)) >= len(result.robot.parameter_names)
     from_data = np.where(friction & determined, 1.0, from_data)
     sigma = np.where(determined, np.sqrt(np.maximum(variance, 0.0)), np.nan)
-    return Shares(structural, from_data, np.where(prior > 0.0, sigma, np.nan))
+    return DataShares(structural, from_data, np.where(prior > 0.0, sigma, np.nan))
 
 
 # Which bounds the data press against, in words.
@@ -94,7 +94,7 @@ def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: FoundBodi
     several = []
     for k, pressure in zip(problem.links, found.link_pressure, strict=True):
         x = values[problem.names.index("XX" + robot.links[k].label) :][:10]
-        smallest, w = smallest_share(x, prior.inertia[k])
+        smallest, w = smallest_relative_eigenvalue(x, prior.inertia[k])
         if pressure > 1e-6 * total and smallest < 4.0 * MARGIN:
             reason = _describe_binding(x, prior.inertia[k], w).about(f"link {robot.links[k].name}")
             several.append(Binding(robot.links[k].name, reason, float(pressure) / total))

@@ -15,8 +15,8 @@ from dynid.physical.cone import UNIT, link_basis
 from dynid.physical.constraints import LinearRows
 from dynid.physical.file_bodies import StatedBody, stated_bodies
 from dynid.physical.prior import Prior, bodies_from_sizes, find_prior, is_massless
-from dynid.physical.problem import Problem, link_columns
-from dynid.physical.search import nearest_with_estimate
+from dynid.physical.problem import Problem, link_coordinate_columns
+from dynid.physical.search import find_bodies_with_estimate
 from dynid.robot.inertia import ROTOR, SYMBOLS, change_of_frame, pseudo_inertia, to_body
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
@@ -97,7 +97,7 @@ def check_robot(source: str | os.PathLike[str]) -> Check:
     return Check(robot, tuple(body.name for body in bodies), unknown, tuple(faults), mended, impossible)
 
 
-def can_exist(x: Array) -> bool:
+def body_can_exist(x: Array) -> bool:
     """Whether ten parameters have a positive mass and a positive definite pseudo-inertia."""
     return bool(x[9] > 0.0 and np.linalg.eigvalsh(pseudo_inertia(x))[0] > 0.0)
 
@@ -140,8 +140,8 @@ def find_nearest_bodies(robot: Robot, base: BaseParameters, values: Array) -> Ro
     nominal = robot.with_parameters(values)
     prior = find_prior(nominal, None)
     names, links = robot.parameter_names, tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
-    columns, centre = _rotor_columns(nominal, names, prior)
-    columns = [c for k in links for c in link_columns(robot, names, k, prior)] + columns
+    columns, centre = _rotor_inertia_columns(nominal, names, prior)
+    columns = [c for k in links for c in link_coordinate_columns(robot, names, k, prior)] + columns
     basis = np.array(columns).T
     seen = base.matrix @ basis
     rotors = len(centre)
@@ -151,11 +151,12 @@ def find_nearest_bodies(robot: Robot, base: BaseParameters, values: Array) -> Ro
         names, links, basis, np.zeros(len(names)), np.concatenate([np.tile(UNIT, len(links)), centre]),
         np.ones(basis.shape[1]), seen, base.matrix @ values, np.eye(len(seen)), 1.0, 0.0, none, below,
     )  # fmt: skip
-    x = nearest_with_estimate(problem)
+    x = find_bodies_with_estimate(problem)
     return None if x is None else robot.with_parameters(problem.values(x))
 
 
-def _rotor_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[list[Array], Array]:
+def _rotor_inertia_columns(robot: Robot, names: tuple[str, ...], prior: Prior) -> tuple[list[Array], Array]:
+    """Scaled columns of the active joints' rotor inertias, and where the prior has them."""
     columns, centre = [], []
     for k in robot.active_links:
         column = np.zeros(len(names))
@@ -177,9 +178,9 @@ def _matters_for_torques(robot: Robot, base: BaseParameters, body: StatedBody) -
     problem = Problem(
         names, (0,), T, np.zeros(10), UNIT, np.ones(10), G @ T, G @ body.inertia, np.eye(len(G)), 1.0, 0.0, none, none
     )
-    if can_exist(body.inertia):  # a body, though one of impossible density
+    if body_can_exist(body.inertia):  # a body, though one of impossible density
         return bool(np.abs(G @ body.inertia).max() > 0.0)
-    return nearest_with_estimate(problem) is None
+    return find_bodies_with_estimate(problem) is None
 
 
 def _merge_bodies(robot: Robot, bodies: list[StatedBody]) -> Array:

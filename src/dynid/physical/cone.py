@@ -35,10 +35,10 @@ def smat(x: Array) -> Array:
 def link_basis(prior: Array) -> Array:
     """Matrix T (10, 10): standard parameters = T svec(S), around a prior's ten parameters that a body can have."""
     L = np.linalg.cholesky(pseudo_inertia(prior))
-    return np.asarray(_parameters_of_matrix() @ np.kron(L, L) @ _matrix_of_svec())
+    return np.asarray(_parameters_of_pseudo_inertia() @ np.kron(L, L) @ _matrix_of_svec())
 
 
-def smallest_share(x: Array, prior: Array) -> tuple[float, Array]:
+def smallest_relative_eigenvalue(x: Array, prior: Array) -> tuple[float, Array]:
     """Smallest eigenvalue of S for ten parameters x, and the direction w (4,) with w'Pw / w'P0w equal to it."""
     L = np.linalg.cholesky(pseudo_inertia(prior))
     S = np.linalg.solve(L, np.linalg.solve(L, pseudo_inertia(x)).T)
@@ -48,11 +48,12 @@ def smallest_share(x: Array, prior: Array) -> tuple[float, Array]:
 
 @cache
 def _matrix_of_svec() -> Array:
+    """Linear map from ten numbers (svec) to the symmetric (4, 4) matrix."""
     return freeze(np.column_stack([smat(unit).ravel() for unit in np.eye(10)]))
 
 
 @cache
-def _parameters_of_matrix() -> Array:
+def _parameters_of_pseudo_inertia() -> Array:
     """Linear map (10, 16) from a symmetric pseudo-inertia, row by row, to standard parameters."""
     symmetric = [0.5 * (unit.reshape(4, 4) + unit.reshape(4, 4).T) for unit in np.eye(16)]
     return freeze(np.column_stack([from_pseudo_inertia(P) for P in symmetric]))
@@ -71,7 +72,7 @@ ITERATIONS = 300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class ConeRows:
     """Conditions on v: right - matrix @ v is zero (equal), not negative (below), or svec of PSD blocks of ten rows."""
 
     kind: str
@@ -80,7 +81,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class ConeSolution:
     """The minimum v and the multipliers of all rows; status: solved, infeasible (rows exclude one another), or why."""
 
     status: str
@@ -88,7 +89,7 @@ class Answer:
     multipliers: Array
 
 
-def minimise(hessian: Matrix, gradient: Array, rows: list[Rows]) -> Answer:
+def minimise_over_cones(hessian: Matrix, gradient: Array, rows: list[ConeRows]) -> ConeSolution:
     """Minimise v'Hv / 2 + g'v under rows."""
     import clarabel
 
@@ -106,16 +107,17 @@ def minimise(hessian: Matrix, gradient: Array, rows: list[Rows]) -> Answer:
     b, g = np.concatenate([row.right for row in used]), np.asarray(gradient)
     status = ""
     for tolerance in TOLERANCES:
-        found = clarabel.DefaultSolver(H, g, A, b, cones, _settings(tolerance)).solve()
+        found = clarabel.DefaultSolver(H, g, A, b, cones, _solver_settings(tolerance)).solve()
         status = str(found.status)
         if status in ("Solved", "AlmostSolved"):
-            return Answer("solved", np.array(found.x), np.array(found.z))
+            return ConeSolution("solved", np.array(found.x), np.array(found.z))
         if status in ("PrimalInfeasible", "AlmostPrimalInfeasible"):
-            return Answer("infeasible", np.full(len(g), np.nan), np.full(len(b), np.nan))
-    return Answer(status, np.full(len(g), np.nan), np.full(len(b), np.nan))
+            return ConeSolution("infeasible", np.full(len(g), np.nan), np.full(len(b), np.nan))
+    return ConeSolution(status, np.full(len(g), np.nan), np.full(len(b), np.nan))
 
 
-def _settings(tolerance: float) -> Any:
+def _solver_settings(tolerance: float) -> Any:
+    """Tolerances of the cone solver."""
     import clarabel
 
     settings = clarabel.DefaultSettings()

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynid.errors import MeshRefusedError, PhysicalError, RobotFileError
 from dynid.messages import Message
-from dynid.physical.file_bodies import carried_links, numbers_of
+from dynid.physical.file_bodies import read_attribute_numbers, urdf_links_with_carriers
 from dynid.physical.prior import is_massless, refuse_other_robot
 from dynid.robot.inertia import SYMBOLS, pseudo_inertia
 from dynid.robot.io.meshes import LEVELS, MeshFolders
@@ -37,7 +37,7 @@ class Ellipsoid:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Demands:
+class BodyConstraints:
     """total_mass (kg) of all links; bounds (low, high) by parameter; centre (3, 2) by link: a box for the mass centre.
 
     within: an ellipsoid by link, in which all of its mass lies (needed for that, and enough for its centre: the mean of
@@ -60,7 +60,7 @@ class LinearRows:
 
     @staticmethod
     def of(rows: list[tuple[Array, float, str]], width: int) -> LinearRows:
-        """Stack single rows."""
+        """Stack single rows, each with its right side and label."""
         if not rows:
             return LinearRows(np.zeros((0, width)), np.zeros(0), ())
         return LinearRows(
@@ -68,12 +68,12 @@ class LinearRows:
         )
 
     def with_rows(self, other: LinearRows) -> LinearRows:
-        """Both, one under the other."""
+        """Return these rows with others below them."""
         matrix, right = np.concatenate([self.matrix, other.matrix]), np.concatenate([self.right, other.right])
         return LinearRows(matrix, right, (*self.labels, *other.labels))
 
 
-def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[LinearRows, LinearRows]:
+def constraint_rows(robot: Robot, names: Sequence[str], demands: BodyConstraints) -> tuple[LinearRows, LinearRows]:
     """Equations and inequalities on the parameters `names`: the standard ones in order, then friction."""
     unit, place = np.eye(len(names)), {name: k for k, name in enumerate(names)}
     equal: list[tuple[Array, float, str]] = []
@@ -83,12 +83,12 @@ def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[Linea
             if not is_massless(link):
                 equal.append((unit[place[symbol + link.label]], 0.0, f"{symbol}{link.label} = 0 (known zero)"))
     if demands.total_mass is not None:
-        mass = _positive("the total mass", demands.total_mass)
+        mass = _check_positive_mass("the total mass", demands.total_mass)
         total = np.sum([unit[place["M" + link.label]] for link in robot.links if not is_massless(link)], axis=0)
         equal.append((total, mass, f"total mass {mass:.6g} kg"))
     for name, interval in demands.bounds.items():
-        low, high = _interval(f"the bounds of {name}", interval)
-        row = unit[_place(name, place)]
+        low, high = _check_interval(f"the bounds of {name}", interval)
+        row = unit[_parameter_index(name, place)]
         if low == high:
             equal.append((row, low, f"{name} = {low:.6g}"))
             continue
@@ -97,7 +97,7 @@ def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[Linea
         if np.isfinite(low):
             below.append((-row, -low, f"{name} >= {low:.6g}"))
     for name, box in demands.centre.items():
-        label = _label(robot, name)
+        label = _label_of_link(robot, name)
         if len(box) != 3:
             raise PhysicalError(
                 "bounds_malformed", "the box of the centre of mass of {link} needs (low, high) for x, y and z",
@@ -105,21 +105,21 @@ def rows_of(robot: Robot, names: Sequence[str], demands: Demands) -> tuple[Linea
             )  # fmt: skip
         m = unit[place["M" + label]]
         for axis, interval in zip("XYZ", box, strict=True):
-            low, high = _interval(f"the centre of mass of {name}, {axis.lower()}", interval)
+            low, high = _check_interval(f"the centre of mass of {name}, {axis.lower()}", interval)
             h, where = unit[place[f"M{axis}{label}"]], f"centre of mass of {name}: {axis.lower()}"
             if np.isfinite(high):
                 below.append((h - high * m, 0.0, f"{where} <= {high:.6g} m"))
             if np.isfinite(low):
                 below.append((low * m - h, 0.0, f"{where} >= {low:.6g} m"))
     for name, ellipsoid in demands.within.items():
-        first = place[SYMBOLS[0] + _label(robot, name)]
+        first = place[SYMBOLS[0] + _label_of_link(robot, name)]
         row = np.zeros(len(names))
-        row[first : first + 10] = -_inside(name, ellipsoid)
+        row[first : first + 10] = -_ellipsoid_row(name, ellipsoid)
         below.append((row, 0.0, f"the mass of {name} inside its ellipsoid"))
     return LinearRows.of(equal, len(names)), LinearRows.of(below, len(names))
 
 
-def _inside(name: str, ellipsoid: Ellipsoid) -> Array:
+def _ellipsoid_row(name: str, ellipsoid: Ellipsoid) -> Array:
     """Row on ten parameters: the integral over the mass of 1 - (x - c)' shape^-1 (x - c)."""
     c, shape = np.asarray(ellipsoid.centre, dtype=np.float64), np.asarray(ellipsoid.shape, dtype=np.float64)
     if c.shape != (3,) or shape.shape != (3, 3) or not np.isfinite(c).all() or not np.isfinite(shape).all():
@@ -137,7 +137,8 @@ def _inside(name: str, ellipsoid: Ellipsoid) -> Array:
     return np.array([float(np.sum(Q * pseudo_inertia(unit))) for unit in np.eye(10)])
 
 
-def _label(robot: Robot, name: str) -> str:
+def _label_of_link(robot: Robot, name: str) -> str:
+    """Label of a link that the user names; PhysicalError if no link with mass has that name."""
     found = [link for link in robot.links if name in (link.name, link.joint)]
     if not found or is_massless(found[0]):
         raise PhysicalError(
@@ -147,7 +148,8 @@ def _label(robot: Robot, name: str) -> str:
     return found[0].label
 
 
-def _place(name: str, place: Mapping[str, int]) -> int:
+def _parameter_index(name: str, place: Mapping[str, int]) -> int:
+    """Index of a parameter that the user names; PhysicalError if there is none."""
     if name not in place:
         near = difflib.get_close_matches(name, list(place), n=3) or list(place)[:8]
         raise PhysicalError(
@@ -157,7 +159,8 @@ def _place(name: str, place: Mapping[str, int]) -> int:
     return place[name]
 
 
-def _interval(what: str, interval: object) -> Interval:
+def _check_interval(what: str, interval: object) -> Interval:
+    """Bounds (low, high) as numbers; PhysicalError if they are none or reversed."""
     try:
         low, high = (float(x) for x in interval)  # type: ignore[attr-defined]
     except (TypeError, ValueError):
@@ -175,7 +178,8 @@ def _interval(what: str, interval: object) -> Interval:
     return low, high
 
 
-def _positive(what: str, value: object) -> float:
+def _check_positive_mass(what: str, value: object) -> float:
+    """Mass in kg; PhysicalError if it is not positive."""
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -207,11 +211,11 @@ def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipso
     points: dict[int, list[Array]] = {}
     notes: list[Message] = []
     missing: set[int] = set()
-    for element, carrier, T in carried_links(path, robot):
+    for element, carrier, T in urdf_links_with_carriers(path, robot):
         shapes = element.findall("collision") or element.findall("visual")
         for shape in shapes if carrier >= 0 else ():
             name = element.get("name", "")
-            own = _points(path, name, shape.find("geometry"))
+            own = _points_of_shape(path, name, shape.find("geometry"))
             if isinstance(own, str):
                 notes.append(Message(
                     "link_shape_unusable", "link {link}: {reason}; its mass is not bounded by its shape", link=name,
@@ -230,12 +234,14 @@ def link_ellipsoids(source: str | Path, robot: Robot) -> tuple[dict[str, Ellipso
     whole = {k: np.concatenate(some) for k, some in points.items() if k not in missing}
     if not whole and not notes:
         raise PhysicalError("robot_without_shapes", "{path}: no link has a <collision> or <visual> shape", path=path)
-    return {robot.links[k].name: around(some) for k, some in whole.items()}, tuple(dict.fromkeys(notes))
+    return {robot.links[k].name: smallest_enclosing_ellipsoid(some) for k, some in whole.items()}, tuple(
+        dict.fromkeys(notes)
+    )
 
 
-def around(points: Array) -> Ellipsoid:
+def smallest_enclosing_ellipsoid(points: Array) -> Ellipsoid:
     """Smallest ellipsoid around points (N, 3), by Khachiyan's iteration; it covers all of them."""
-    some = points if len(points) <= 2000 else points[_extreme(points)]
+    some = points if len(points) <= 2000 else points[_extreme_point_indices(points)]
     N, d = len(some), 3
     Q, u = np.column_stack([some, np.ones(N)]).T, np.full(N, 1.0 / N)
     for _ in range(2000):
@@ -256,38 +262,38 @@ def around(points: Array) -> Ellipsoid:
     return Ellipsoid(centre, shape * max(reach, 1e-12))
 
 
-def _extreme(points: Array) -> Array:
+def _extreme_point_indices(points: Array) -> Array:
     """Indices of points that are farthest in many directions: those of the hull matter."""
     directions = np.random.default_rng(0).standard_normal((1000, 3))
     return np.unique((points @ directions.T).argmax(axis=0))
 
 
-def _points(path: Path, name: str, geometry: Element | None) -> Array | str:
+def _points_of_shape(path: Path, name: str, geometry: Element | None) -> Array | str:
     """Points (N, 3) whose hull holds a shape, or why there are none."""
     for shape in geometry if geometry is not None else ():
         if shape.tag == "box":
-            half = 0.5 * np.array(numbers_of(path, name, shape, "size", (0.0, 0.0, 0.0)))
+            half = 0.5 * np.array(read_attribute_numbers(path, name, shape, "size", (0.0, 0.0, 0.0)))
             return np.asarray(half * np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, 8).T)
         if shape.tag in ("sphere", "cylinder"):
-            r = numbers_of(path, name, shape, "radius", (0.0,))[0]
+            r = read_attribute_numbers(path, name, shape, "radius", (0.0,))[0]
             angle = np.linspace(0.0, 2.0 * np.pi, ROUND, endpoint=False)
             rim = r / np.cos(np.pi / ROUND) * np.column_stack([np.cos(angle), np.sin(angle), 0.0 * angle])
             if shape.tag == "sphere":
                 return np.concatenate([rim, rim[:, [1, 2, 0]], rim[:, [2, 0, 1]]])
-            up = np.array([0.0, 0.0, 0.5 * numbers_of(path, name, shape, "length", (0.0,))[0]])
+            up = np.array([0.0, 0.0, 0.5 * read_attribute_numbers(path, name, shape, "length", (0.0,))[0]])
             return np.concatenate([rim + up, rim - up])
         if shape.tag == "mesh":
             try:
                 file = MeshFolders.of(path, levels=LEVELS).find(shape.get("filename", ""))
             except MeshRefusedError as error:
                 return str(error)
-            scale = np.array(numbers_of(path, name, shape, "scale", (1.0, 1.0, 1.0)))
-            vertices = read_vertices(file)
+            scale = np.array(read_attribute_numbers(path, name, shape, "scale", (1.0, 1.0, 1.0)))
+            vertices = read_mesh_vertices(file)
             return f"the mesh {file.name} is neither STL nor OBJ" if vertices is None else scale * vertices
     return "its shape is of an unknown kind"
 
 
-def read_vertices(file: Path) -> Array | None:
+def read_mesh_vertices(file: Path) -> Array | None:
     """Vertices (N, 3) of an STL or OBJ file, None where it is neither."""
     if file.stat().st_size > LARGEST_MESH:
         raise PhysicalError("file_too_large", "{file}: larger than 256 MiB", file=file)
@@ -296,7 +302,7 @@ def read_vertices(file: Path) -> Array | None:
         count = int.from_bytes(raw[80:84], "little") if len(raw) >= 84 else -1
         if count > 0 and len(raw) == 84 + 50 * count:
             facets = np.frombuffer(raw, dtype=np.uint8, offset=84).reshape(count, 50)[:, 12:48]
-            return _checked(file, np.ascontiguousarray(facets).view("<f4").reshape(-1, 3).astype(np.float64))
+            return _check_vertices(file, np.ascontiguousarray(facets).view("<f4").reshape(-1, 3).astype(np.float64))
         word = "vertex"
     elif file.suffix.lower() == ".obj":
         word = "v"
@@ -304,12 +310,15 @@ def read_vertices(file: Path) -> Array | None:
         return None
     lines = (line.split() for line in raw.decode("utf-8", "replace").splitlines())
     try:
-        return _checked(file, np.array([[float(x) for x in line[1:4]] for line in lines if line and line[0] == word]))
+        return _check_vertices(
+            file, np.array([[float(x) for x in line[1:4]] for line in lines if line and line[0] == word])
+        )
     except ValueError as error:
         raise PhysicalError("values_not_numeric", "{file}: a vertex is not three numbers", file=file) from error
 
 
-def _checked(file: Path, vertices: Array) -> Array:
+def _check_vertices(file: Path, vertices: Array) -> Array:
+    """Vertices (N, 3) as they are; PhysicalError if a mesh has none."""
     if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
         raise PhysicalError(
             "mesh_without_vertices", "{file}: this mesh has no vertices of three finite numbers", file=file,

@@ -40,17 +40,18 @@ _T = TypeVar("_T")
 _CHANGING = ("inertiafromgeom", "boundmass", "boundinertia", "balanceinertia", "settotalmass")
 
 
-class _NotPlainError(Exception):
+class _UnsupportedMjcfError(Exception):
     """The file has something that only a full reader understands."""
 
 
-def _require_plain(value: _T | None) -> _T:
+def _require_supported(value: _T | None) -> _T:
+    """The value, where the file states it in a way that is read here."""
     if value is None:
-        raise _NotPlainError
+        raise _UnsupportedMjcfError
     return value
 
 
-def written_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
+def mjcf_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
     """Every body below <worldbody> that the robot has; None where the file says it in ways that are not read here.
 
     Read are <inertial> with pos, quat, diaginertia or fullinertia, and bodies placed by pos and quat.
@@ -66,25 +67,28 @@ def written_bodies(path: Path, robot: Robot) -> list[StatedBody] | None:
         for world in root.findall("worldbody"):
             for body in world.findall("body"):
                 if body.get("name") in moving or any(b.get("name") in moving for b in body.iter("body")):
-                    _collect_bodies(body, -1, Transform.identity(), moving, found)
-    except (_NotPlainError, ValueError):
+                    _collect_mjcf_bodies(body, -1, Transform.identity(), moving, found)
+    except (_UnsupportedMjcfError, ValueError):
         return None
     return found
 
 
-def _collect_bodies(body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]) -> None:
+def _collect_mjcf_bodies(
+    body: Element, carrier: int, T: Transform, moving: dict[str, int], found: list[StatedBody]
+) -> None:
+    """Append a <body> and those inside it; T: its pose in the link that carries it."""
     name = body.get("name", "")
-    pose = _require_plain(pose_by_quaternion(body))
+    pose = _require_supported(pose_by_quaternion(body))
     if any(any(read_numbers(joint, "pos", (0.0, 0.0, 0.0))) for joint in body.findall("joint")):
-        raise _NotPlainError  # the link's frame is then the joint's
+        raise _UnsupportedMjcfError  # the link's frame is then the joint's
     carrier, T = (moving[name], Transform.identity()) if name in moving else (carrier, T @ pose)
     inertia = stated_inertia(body)
     if body.find("inertial") is not None or name in moving:
-        found.append(StatedBody(name, _require_plain(inertia), carrier, T))
+        found.append(StatedBody(name, _require_supported(inertia), carrier, T))
     else:
-        _require_plain(inertia)
+        _require_supported(inertia)
     for child in body.findall("body"):
-        _collect_bodies(child, carrier, T, moving, found)
+        _collect_mjcf_bodies(child, carrier, T, moving, found)
 
 
 def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
@@ -92,7 +96,7 @@ def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
     if source.lower().endswith(".urdf"):
         return _urdf_bodies(Path(source), robot)
     if source.lower().endswith(".xml"):
-        found = written_bodies(Path(source), robot)
+        found = mjcf_bodies(Path(source), robot)
         if found is not None:
             return found
     still = Transform.identity()
@@ -100,8 +104,9 @@ def stated_bodies(source: str, robot: Robot) -> list[StatedBody]:
 
 
 def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
+    """Bodies of all <link> elements, frames without a body left out."""
     bodies = []
-    for element, carrier, T in carried_links(path, robot):
+    for element, carrier, T in urdf_links_with_carriers(path, robot):
         name = element.get("name", "")
         x = link_inertia(element)
         if not x.any() and (carrier < 0 or robot.links[carrier].name != name):
@@ -110,27 +115,28 @@ def _urdf_bodies(path: Path, robot: Robot) -> list[StatedBody]:
     return bodies
 
 
-def carried_links(path: Path, robot: Robot) -> list[tuple[Element, int, Transform]]:
+def urdf_links_with_carriers(path: Path, robot: Robot) -> list[tuple[Element, int, Transform]]:
     """Every <link> of a URDF with the index of the moving link that has it (-1: the base), and T_carrier_link."""
     root = read_xml(path, "robot", "is this a URDF?")
     moving = {link.name: k for k, link in enumerate(robot.links)}
-    above = {_linked_name(joint, "child"): joint for joint in root.findall("joint")}
+    above = {_name_of_joint_link(joint, "child"): joint for joint in root.findall("joint")}
     found = []
     for element in root.findall("link"):
         T, place = Transform.identity(), element.get("name", "")
         while place not in moving and place in above:
             T = pose_from_origin(above[place]) @ T
-            place = _linked_name(above[place], "parent")
+            place = _name_of_joint_link(above[place], "parent")
         found.append((element, moving.get(place, -1), T))
     return found
 
 
-def _linked_name(joint: Element, tag: str) -> str:
+def _name_of_joint_link(joint: Element, tag: str) -> str:
+    """Name in a joint's <parent> or <child>."""
     element = joint.find(tag)
     return "" if element is None else element.get("link", "")
 
 
-def numbers_of(
+def read_attribute_numbers(
     path: Path, name: str, element: Element | None, key: str, default: tuple[float, ...]
 ) -> tuple[float, ...]:
     """Finite numbers of an attribute; RobotFileError names the link."""

@@ -13,12 +13,18 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, messages_in
-from dynid.physical.attribution import Binding, find_bindings, find_shares
-from dynid.physical.cone import smallest_share
-from dynid.physical.constraints import Demands, Ellipsoid, Interval, link_ellipsoids
+from dynid.physical.attribution import Binding, find_bindings, find_data_shares
+from dynid.physical.cone import smallest_relative_eigenvalue
+from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
 from dynid.physical.parameters import PhysicalParameters
 from dynid.physical.prior import Prior, find_prior
-from dynid.physical.problem import Problem, build_problem, identified_combinations, rotors_are_free, scale_prior_to_data
+from dynid.physical.problem import (
+    Problem,
+    build_problem,
+    identified_combinations,
+    rotor_inertias_are_estimated,
+    scale_prior_to_data,
+)
 from dynid.physical.search import MARGIN, search_bodies
 from dynid.robot.load import load_robot
 from dynid.robot.parameter import Parameter
@@ -63,19 +69,19 @@ def physical_parameters(
     seen = identified_combinations(result)
     believed = scale_prior_to_data(result, seen, find_prior(result.robot, given))
     shapes, shape_notes = ({}, ()) if geometry is None else link_ellipsoids(geometry, result.robot)
-    demands = Demands(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
+    demands = BodyConstraints(total_mass, bounds or {}, centre_of_mass or {}, {**shapes, **(within or {})})
     problem = build_problem(result, seen, believed, demands)
     found = search_bodies(problem)
-    values = _clean_rounding(result, problem.values(found.x), problem.names)
+    values = _remove_rounding_errors(result, problem.values(found.x), problem.names)
     fitted = np.array(result.values)
     cost = 0.0
     if found.fit is not None:
         fitted = fitted + problem.seen @ found.fit - problem.estimate
         cost = problem.cost(found.fit)
     bindings = find_bindings(result.robot, problem, believed, found)
-    shares = find_shares(result, seen, problem)
-    before, after = _nrmse(result, np.asarray(result.values)), _nrmse(result, fitted)
-    chance = _step_probability(result, fitted)
+    shares = find_data_shares(result, seen, problem)
+    before, after = _nrmse_per_channel(result, np.asarray(result.values)), _nrmse_per_channel(result, fitted)
+    chance = _probability_of_step(result, fitted)
     return PhysicalParameters(
         identification=result,
         names=problem.names,
@@ -95,11 +101,11 @@ def physical_parameters(
         eigenvalues=np.array([_smallest_eigenvalue(result.robot, k, values, problem, believed) for k in problem.links]),
         bindings=bindings,
         notes=(*believed.notes, *shape_notes, *_friction_notes(result)),
-        warnings=_warnings(result, bindings, before, after, chance),
+        warnings=_cost_warnings(result, bindings, before, after, chance),
     )
 
 
-def _clean_rounding(result: Identification, values: Array, names: tuple[Parameter, ...]) -> Array:
+def _remove_rounding_errors(result: Identification, values: Array, names: tuple[Parameter, ...]) -> Array:
     """Known zeros as zeros, and no negative zeros of rounding in what cannot be negative."""
     zeros = set(result.robot.known_zeros)
     plain = set(result.friction) <= set(PLAIN)
@@ -113,11 +119,12 @@ def _clean_rounding(result: Identification, values: Array, names: tuple[Paramete
 
 
 def _smallest_eigenvalue(robot: Robot, k: int, values: Array, problem: Problem, prior: Prior) -> float:
+    """Smallest eigenvalue of a link's pseudo-inertia relative to its prior."""
     first = problem.names.index("XX" + robot.links[k].label)
-    return smallest_share(values[first : first + 10], prior.inertia[k])[0]
+    return smallest_relative_eigenvalue(values[first : first + 10], prior.inertia[k])[0]
 
 
-def _nrmse(result: Identification, values: Array) -> Array:
+def _nrmse_per_channel(result: Identification, values: Array) -> Array:
     """NRMSE per channel from factors."""
     C = len(result.channels)
     squares, counts, total, power = (np.zeros(C) for _ in range(4))
@@ -132,7 +139,7 @@ def _nrmse(result: Identification, values: Array) -> Array:
     return np.asarray(np.sqrt(squares / counts) / np.where(spread > 0.0, spread, np.nan))
 
 
-def _step_probability(result: Identification, fitted: Array) -> float:
+def _probability_of_step(result: Identification, fitted: Array) -> float:
     """Probability of so large a step from the estimate to the bodies, if the deviations are as stated."""
     step = fitted - result.values
     if not step.any():
@@ -156,6 +163,7 @@ def _prior_sources(prior: Prior, given: Robot | None) -> tuple[str, ...]:
 
 
 def _friction_notes(result: Identification) -> tuple[Message, ...]:
+    """Notes on friction that the robot cannot hold."""
     notes = []
     if not set(result.friction) <= set(PLAIN):
         notes.append(Message(
@@ -167,12 +175,12 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
         notes.append(Message(
             "coupled_friction_left_out", "friction acts on coupled motors: the robot is without it, predict() has it",
         ))  # fmt: skip
-    if not rotors_are_free(result) and result.equation.options.has_torques:
+    if not rotor_inertias_are_estimated(result) and result.equation.options.has_torques:
         notes.append(Message(
             "rotor_inertia_not_identified", "rotor inertias were not identified: they are part of the links, and Ia "
             "is 0",
         ))  # fmt: skip
-    elif not rotors_are_free(result):
+    elif not rotor_inertias_are_estimated(result):
         notes.append(Message(
             "rotor_inertia_from_robot", "the base does not feel rotors: Ia is the declared or nominal one, else 0",
         ))  # fmt: skip
@@ -197,7 +205,7 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
     return tuple(notes)
 
 
-def _warnings(
+def _cost_warnings(
     result: Identification, bindings: tuple[Binding, ...], before: Array, after: Array, chance: float
 ) -> tuple[Message, ...]:
     """What the cost of physicality says about the data or the model."""

@@ -64,7 +64,7 @@ class PhysicalParameters:
         bodies = robot.with_parameters(self.values[: len(robot.parameter_names)])
         links = list(bodies.links)
         for k in robot.active_links:
-            friction = self._plain_friction(links[k].label) if self.holds_friction else ()
+            friction = self._robot_friction(links[k].label) if self.holds_friction else ()
             links[k] = replace(links[k], friction=friction)
         return replace(bodies, links=tuple(links))
 
@@ -120,7 +120,8 @@ class PhysicalParameters:
         found: PhysicalParameters = load(StoredPhysical, Path(path), remedy, PhysicalError)
         return found
 
-    def _plain_friction(self, label: str) -> tuple[tuple[str, float], ...]:
+    def _robot_friction(self, label: str) -> tuple[tuple[str, float], ...]:
+        """Viscous, Coulomb and offset friction of a joint, the mean over all logs."""
         found = []
         for block, symbol in zip(PLAIN, ("Fv", "Fc", "Fo"), strict=True):
             own = [v for n, v in zip(self.names, self.values, strict=True) if n.of_all_logs == symbol + label]
@@ -136,7 +137,7 @@ FORMAT = "dynid physical parameters"
 
 
 @dataclass(frozen=True, slots=True)
-class BodyRow:
+class StoredParameter:
     """One parameter, for people and other software; the exact numbers are in the arrays."""
 
     name: str
@@ -146,9 +147,10 @@ class BodyRow:
     from_data: float
 
 
-def _write_layout(x: PhysicalParameters, data: Data) -> Data:
+def _write_parameters_as_rows(x: PhysicalParameters, data: Data) -> Data:
+    """Layout of the file: one entry per parameter in place of arrays of names and units."""
     rows = zip(data.pop("names"), data.pop("units"), x.values, x.sigma, x.from_data, strict=True)
-    return {"parameters": dump(tuple[BodyRow, ...], tuple(BodyRow(*row) for row in rows)), **data}
+    return {"parameters": dump(tuple[StoredParameter, ...], tuple(StoredParameter(*row) for row in rows)), **data}
 
 
 def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
@@ -179,6 +181,9 @@ def _check_contents(x: PhysicalParameters) -> PhysicalParameters:
 StoredPhysical = Annotated[
     PhysicalParameters,
     Form(
-        (FORMAT, 1), read=lambda data: split_parameter_rows(data, BodyRow), write=_write_layout, check=_check_contents
+        (FORMAT, 1),
+        read=lambda data: split_parameter_rows(data, StoredParameter),
+        write=_write_parameters_as_rows,
+        check=_check_contents,
     ),
 ]

@@ -41,7 +41,7 @@ class Prior:
     from_sizes: tuple[bool, ...]
     notes: tuple[Message, ...]
 
-    def scaled(self, factor: float) -> Prior:
+    def with_scaled_mass(self, factor: float) -> Prior:
         """Return the prior with the links that come from sizes so many times heavier."""
         by = np.where(self.from_sizes, factor, 1.0)
         return replace(self, inertia=self.inertia * by[:, None], rotor_scale=self.rotor_scale * by)
@@ -51,17 +51,17 @@ def find_prior(robot: Robot, given: Robot | None) -> Prior:
     """Prior of a robot; `given` is one the user believes in: there an impossible link is an error."""
     if given is not None:
         refuse_other_robot(robot, given, "the prior")
-        refuse_impossible(given)
+        refuse_impossible_links(given)
     believed = given or robot
     sized, notes = bodies_from_sizes(robot), []
     inertia, from_sizes = [], []
     for k, link in enumerate(believed.links):
-        x = np.where(_zero_mask(robot.links[k]), 0.0, link.inertia)
+        x = np.where(_known_zero_mask(robot.links[k]), 0.0, link.inertia)
         if np.isnan(x).any() or is_massless(robot.links[k]):
-            inertia.append(_with_mass(sized[k], x[9]))
+            inertia.append(_scale_to_mass(sized[k], x[9]))
             from_sizes.append(not x[9] > 0.0)
         elif _is_possible(x):
-            inertia.append(_thickened(x))
+            inertia.append(_thicken_flat_body(x))
             from_sizes.append(False)
         else:
             notes.append(Message(
@@ -70,7 +70,7 @@ def find_prior(robot: Robot, given: Robot | None) -> Prior:
             ))  # fmt: skip
             inertia.append(sized[k])
             from_sizes.append(True)
-    X = np.array([_keeping_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
+    X = np.array([_nearest_body_with_zeros(x, robot.links[k]) for k, x in enumerate(inertia)])
     about = np.array([_inertia_about_axis(x, link) for x, link in zip(X, robot.links, strict=True)])
     nominal = np.array([link.rotor for link in believed.links])
     rotor = np.where(np.isnan(nominal), ROTOR_SHARE * about, nominal)
@@ -104,7 +104,7 @@ def bodies_from_sizes(robot: Robot) -> list[Array]:
     return bodies
 
 
-def refuse_impossible(robot: Robot) -> None:
+def refuse_impossible_links(robot: Robot) -> None:
     """Raise where links of a robot are no bodies, naming all of them."""
     bad = [
         f"{link.name} ({_describe_impossible(link.inertia)})"
@@ -125,8 +125,8 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
         raise PhysicalError(
             "prior_of_other_robot", "{subject} '{other_robot}' is not the robot of the result, '{robot}': its "
             "parameters are {parameters}, those of the result {expected}", subject=what, other_robot=other.name,
-            robot=robot.name, parameters=_range_text(other.parameter_names),
-            expected=_range_text(robot.parameter_names),
+            robot=robot.name, parameters=_abbreviate_names(other.parameter_names),
+            expected=_abbreviate_names(robot.parameter_names),
         )  # fmt: skip
     for mine, its in zip(robot.links, other.links, strict=True):
         apart = max(
@@ -142,11 +142,13 @@ def refuse_other_robot(robot: Robot, other: Robot, what: str) -> None:
             )  # fmt: skip
 
 
-def _range_text(names: Sequence[str]) -> str:
+def _abbreviate_names(names: Sequence[str]) -> str:
+    """First and last of many names, and their number."""
     return f"{names[0]} .. {names[-1]} ({len(names)})"
 
 
-def _zero_mask(link: Link) -> Array:
+def _known_zero_mask(link: Link) -> Array:
+    """Which of the ten parameters of a link are declared to be zero."""
     return np.array([symbol in link.zero for symbol in SYMBOLS])
 
 
@@ -164,13 +166,14 @@ def _mass_covariance(x: Array) -> Array:
 
 
 def _describe_impossible(x: Array) -> str:
+    """Why no body can have ten parameters: its mass or its principal moments."""
     if not x[9] > 0.0:
         return f"its mass is {x[9]:.3g} kg"
     J = np.linalg.eigvalsh(to_body(x).inertia)
     return f"principal moments {J[0]:.3g}, {J[1]:.3g}, {J[2]:.3g} kg m^2 about its centre of mass"
 
 
-def _thickened(x: Array) -> Array:
+def _thicken_flat_body(x: Array) -> Array:
     """The same mass and centre, with some thickness where the body is flat."""
     values, V = np.linalg.eigh(_mass_covariance(x))
     floor = max(THINNEST * float(values[-1]), 1e-8)
@@ -180,12 +183,12 @@ def _thickened(x: Array) -> Array:
     return from_body(Body(float(x[9]), x[6:9] / x[9], x[9] * (np.trace(spread) * np.eye(3) - spread)))
 
 
-def _with_mass(x: Array, mass: float) -> Array:
+def _scale_to_mass(x: Array, mass: float) -> Array:
     """A body from sizes with the mass that is known."""
     return x * (mass / x[9]) if mass > 0.0 else x
 
 
-def _keeping_zeros(x: Array, link: Link) -> Array:
+def _nearest_body_with_zeros(x: Array, link: Link) -> Array:
     """The nearest such body with the known zeros of a link: its centre moves towards the origin until one exists."""
     if not link.zero or is_massless(link):
         return x
@@ -195,7 +198,7 @@ def _keeping_zeros(x: Array, link: Link) -> Array:
         centre = np.where(zero[6:9], 0.0, body.com) * shrink
         tried = np.where(zero, 0.0, from_body(Body(body.mass, centre, body.inertia)))
         if _is_possible(tried):
-            return _thickened(tried) if not zero[:6].any() else tried
+            return _thicken_flat_body(tried) if not zero[:6].any() else tried
     S = np.diag(np.linalg.eigvalsh(_mass_covariance(x)).mean() * np.ones(3))
     return from_body(Body(float(x[9]), np.zeros(3), x[9] * (np.trace(S) * np.eye(3) - S)))
 

@@ -15,7 +15,7 @@ from dynid.estimation.regression.structure import structural_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.identifiability.base_parameters import cached_base_parameters
 from dynid.physical.cone import UNIT, link_basis
-from dynid.physical.constraints import Demands, LinearRows, rows_of
+from dynid.physical.constraints import BodyConstraints, LinearRows, constraint_rows
 from dynid.physical.prior import Prior, is_massless
 from dynid.robot.inertia import ROTOR, SYMBOLS
 from dynid.robot.parameter import Parameter
@@ -47,12 +47,12 @@ class IdentifiedCombinations:
 
 
 def identified_combinations(result: Identification) -> IdentifiedCombinations:
-    """Take a result's parameters apart."""
+    """Matrix by which the identified parameters of a result are sums of standard ones and friction."""
     base, standard = result.equation.base, result.robot.parameter_names
     own = dict(zip(base.names, base.matrix, strict=True))
     place = {name: k for k, name in enumerate(result.names)}
     others = tuple(k for k, name in enumerate(result.names) if name not in own)
-    hidden = _hidden_columns(result, set(own))
+    hidden = _unidentified_columns(result, set(own))
     names = (*standard, *(result.names[k] for k in others), *hidden)
     matrix = np.zeros((len(place), len(names)))
     for name, k in place.items():
@@ -77,7 +77,7 @@ def identified_combinations(result: Identification) -> IdentifiedCombinations:
     return IdentifiedCombinations(names, matrix, others, np.array(sizes), centre, doubt)
 
 
-def _hidden_columns(result: Identification, base: set[Parameter]) -> dict[Parameter, dict[Parameter, float]]:
+def _unidentified_columns(result: Identification, base: set[Parameter]) -> dict[Parameter, dict[Parameter, float]]:
     """Columns of no link that are in the sums of others: lost in these data, or the same on every motion."""
     found = {name: dict(shares) for name, shares in result.joined.items() if name not in base and shares}
     logs, equation = len(result.factors), result.equation
@@ -133,7 +133,7 @@ class Problem:
     below: LinearRows
 
     def values(self, x: Array) -> Array:
-        """All parameters."""
+        """All parameters at coordinates x."""
         return np.asarray(self.basis @ x + self.constant)
 
     def cost(self, x: Array) -> float:
@@ -141,24 +141,28 @@ class Problem:
         return float(((self.data @ (self.seen @ x - self.estimate)) ** 2).sum()) / self.unit**2
 
 
-def build_problem(result: Identification, seen: IdentifiedCombinations, prior: Prior, demands: Demands) -> Problem:
-    """Write down a result's problem."""
+def build_problem(
+    result: Identification, seen: IdentifiedCombinations, prior: Prior, demands: BodyConstraints
+) -> Problem:
+    """Set up the problem of a result: data, constraints and prior in scaled coordinates."""
     robot, estimate = result.robot, np.asarray(result.values)
     names = seen.names
     links = tuple(k for k, link in enumerate(robot.links) if not is_massless(link))
     _refuse_unphysical_zeros(result)
-    equal, below = rows_of(robot, names, demands)
-    below = below.with_rows(_not_negative(result, names)).with_rows(_not_too_heavy(robot, names, prior, demands))
-    A = weighted_rows(result)
+    equal, below = constraint_rows(robot, names, demands)
+    below = below.with_rows(_nonnegativity_rows(result, names)).with_rows(
+        _largest_mass_rows(robot, names, prior, demands)
+    )
+    A = weighted_regressor_factor(result)
     unit = min(1.0, LARGEST / max(float(np.linalg.norm(A, 2)), 1e-300))
     problem = Problem(
         names, links, np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0), seen.matrix, estimate,
         unit * A, unit, _residual_squares(result), equal, below,
     )  # fmt: skip
-    return _in_coordinates(result, seen, problem, prior)
+    return _change_to_prior_coordinates(result, seen, problem, prior)
 
 
-def weighted_rows(result: Identification) -> Array:
+def weighted_regressor_factor(result: Identification) -> Array:
     """Triangular factor of all rows, each over the noise of its channel."""
     noise = np.asarray(result.noise)
     if result.estimator == "ols":
@@ -180,7 +184,7 @@ def scale_prior_to_data(result: Identification, seen: IdentifiedCombinations, pr
     """The prior with the links from sizes so heavy as the data want all of them together."""
     if not any(prior.from_sizes):
         return prior
-    G, A = seen.matrix[:, : len(result.robot.parameter_names)], weighted_rows(result)
+    G, A = seen.matrix[:, : len(result.robot.parameter_names)], weighted_regressor_factor(result)
     light, fixed = np.zeros(G.shape[1]), np.zeros(G.shape[1])
     start = 0
     for k in range(len(result.robot.links)):
@@ -190,20 +194,21 @@ def scale_prior_to_data(result: Identification, seen: IdentifiedCombinations, pr
     Q = scipy.linalg.orth(free) if free.shape[1] else np.zeros((len(A), 0))
 
     def without_free_columns(v: Array) -> Array:
+        """Project out what friction and other columns of no link explain."""
         return np.asarray(v - Q @ (Q.T @ v))
 
     direction, target = without_free_columns(A @ (G @ light)), without_free_columns(A @ (result.values - G @ fixed))
     power = float(direction @ direction)
     factor = float(direction @ target) / power if power > 0.0 else 1.0
-    return prior.scaled(float(np.clip(factor, *SCALES)) if factor > 0.0 else 1.0)
+    return prior.with_scaled_mass(float(np.clip(factor, *SCALES)) if factor > 0.0 else 1.0)
 
 
-def rotors_are_free(result: Identification) -> bool:
+def rotor_inertias_are_estimated(result: Identification) -> bool:
     """Whether rotor inertias are among what the data were asked for."""
     return result.equation.base.question.rotor_inertia and result.equation.options.has_torques
 
 
-def link_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> list[Array]:
+def link_coordinate_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> list[Array]:
     """Ten columns (names,) of a link's coordinates around its prior."""
     first = names.index(SYMBOLS[0] + robot.links[k].label)
     block = np.zeros((len(names), 10))
@@ -211,7 +216,9 @@ def link_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> li
     return list(block.T)
 
 
-def _in_coordinates(result: Identification, seen: IdentifiedCombinations, problem: Problem, prior: Prior) -> Problem:
+def _change_to_prior_coordinates(
+    result: Identification, seen: IdentifiedCombinations, problem: Problem, prior: Prior
+) -> Problem:
     """Replace standard parameters by coordinates around the prior, friction by multiples of its size."""
     robot, names = result.robot, problem.names
     place = {name: k for k, name in enumerate(names)}
@@ -220,10 +227,10 @@ def _in_coordinates(result: Identification, seen: IdentifiedCombinations, proble
     doubt: list[float] = []
     constant = np.zeros(len(names))
     for k in problem.links:
-        columns += link_columns(robot, names, k, prior)
+        columns += link_coordinate_columns(robot, names, k, prior)
         centre += UNIT.tolist()
         doubt += [1.0] * 10
-    free = rotors_are_free(result)
+    free = rotor_inertias_are_estimated(result)
     for k in robot.active_links:
         row = place[robot.links[k].parameter(ROTOR)]
         if ROTOR in robot.links[k].zero or not free or names[row] in robot.declared_rotors:
@@ -240,7 +247,8 @@ def _in_coordinates(result: Identification, seen: IdentifiedCombinations, proble
     doubt += seen.doubt.tolist()
     basis = np.array(columns).T
 
-    def scaled(rows: LinearRows) -> LinearRows:
+    def normalise_rows(rows: LinearRows) -> LinearRows:
+        """Rows on the coordinates, each of norm 1."""
         matrix, right = rows.matrix @ basis, rows.right - rows.matrix @ constant
         size = np.maximum(np.linalg.norm(matrix, axis=1), 1e-300)
         return LinearRows(matrix / size[:, None], right / size, rows.labels)
@@ -248,7 +256,8 @@ def _in_coordinates(result: Identification, seen: IdentifiedCombinations, proble
     return replace(
         problem,
         basis=basis, constant=constant, centre=np.array(centre), doubt=np.array(doubt), seen=problem.seen @ basis,
-        estimate=problem.estimate - problem.seen @ constant, equal=scaled(problem.equal), below=scaled(problem.below),
+        estimate=problem.estimate - problem.seen @ constant, equal=normalise_rows(problem.equal),
+        below=normalise_rows(problem.below),
     )  # fmt: skip
 
 
@@ -260,19 +269,19 @@ def _assumed_rotor_inertia(result: Identification, robot: Robot, k: int) -> floa
     return nominal if nominal > 0.0 and not result.equation.options.has_torques else 0.0
 
 
-def _not_negative(result: Identification, names: tuple[Parameter, ...]) -> LinearRows:
+def _nonnegativity_rows(result: Identification, names: tuple[Parameter, ...]) -> LinearRows:
     """Rotor inertias; viscous and Coulomb friction where they are all there is over velocity."""
     rows = []
     plain = set(result.friction) <= set(PLAIN)
     for k, name in enumerate(names):
-        rotor = name.kind == "rotor" and rotors_are_free(result)
+        rotor = name.kind == "rotor" and rotor_inertias_are_estimated(result)
         rotor = rotor and name not in (*result.robot.known_zeros, *result.robot.declared_rotors)
         if rotor or (plain and name.is_dissipation):
             rows.append((-np.eye(len(names))[k], 0.0, f"{name} >= 0"))
     return LinearRows.of(rows, len(names))
 
 
-def _not_too_heavy(robot: Robot, names: tuple[str, ...], prior: Prior, demands: Demands) -> LinearRows:
+def _largest_mass_rows(robot: Robot, names: tuple[str, ...], prior: Prior, demands: BodyConstraints) -> LinearRows:
     """No link outweighs solid steel of its size, unless the user gives bounds for its mass."""
     rows = []
     for link, most in zip(robot.links, prior.heaviest, strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UNIT, Matrix, Rows, minimise, smat
+from dynid.physical.cone import UNIT, ConeRows, Matrix, minimise_over_cones, smat
 from dynid.physical.problem import Problem
 from dynid.robot.transform import Array
 
@@ -46,21 +46,21 @@ class FoundBodies:
 def search_bodies(problem: Problem) -> FoundBodies:
     """Find the bodies; raise PhysicalError where demands exclude one another."""
     links, rows = len(problem.links), len(problem.below.right)
-    x = nearest_with_estimate(problem)
+    x = find_bodies_with_estimate(problem)
     if x is not None:
         return FoundBodies(_check_solution(problem, x), None, np.zeros(links), np.zeros(rows))
-    first = best_fit(problem, TIE)
+    first = fit_bodies_to_data(problem, TIE)
     distance = float(((problem.doubt * (first.x - problem.centre)) ** 2).sum())
     squares = (problem.squares + problem.cost(first.x)) * problem.unit**2
     weight = TOLERATED * squares / max(distance, 1e-300)
-    found = best_fit(problem, weight) if weight > TIE else first
+    found = fit_bodies_to_data(problem, weight) if weight > TIE else first
     return replace(found, x=_check_solution(problem, found.x))
 
 
-def best_fit(problem: Problem, weight: float) -> FoundBodies:
+def fit_bodies_to_data(problem: Problem, weight: float) -> FoundBodies:
     """Minimum of the cost plus weight times the squared distance from the prior, and how hard links and rows press."""
     residuals = len(problem.data)
-    x0, Z = _equations(problem)
+    x0, Z = _solve_equations(problem)
     A = problem.data @ problem.seen
     w = weight * problem.doubt**2
     # x = x0 + Z y; residual r = A x - b, a variable of its own: squaring A would lose half the digits
@@ -68,24 +68,24 @@ def best_fit(problem: Problem, weight: float) -> FoundBodies:
     gradient = np.concatenate([2.0 * Z.T @ (w * (x0 - problem.centre)), np.zeros(residuals)])
     b = problem.data @ problem.estimate - A @ x0
     rows = [
-        Rows("equal", sparse.hstack([sparse.csc_matrix(A @ Z), -sparse.eye(residuals)]), b),
-        Rows(
+        ConeRows("equal", sparse.hstack([sparse.csc_matrix(A @ Z), -sparse.eye(residuals)]), b),
+        ConeRows(
             "below",
             _append_zero_columns(problem.below.matrix @ Z, residuals),
             problem.below.right - problem.below.matrix @ x0,
         ),
-        _body_cones(problem, x0, Z, MARGIN, residuals),
+        _pseudo_inertia_cones(problem, x0, Z, MARGIN, residuals),
     ]
-    answer = minimise(hessian, gradient, rows)
+    answer = minimise_over_cones(hessian, gradient, rows)
     if answer.status == "infeasible":
-        broken = _find_conflict(problem)
+        broken = _find_conflicting_constraints(problem)
         if broken or problem.unit < 1e-12 * SOFTER:
             raise PhysicalError(
                 "constraints_infeasible", "no real bodies satisfy all that is asked for; in the way: {constraints}",
                 "loosen these, or what stands against them", constraints=broken[:5] or "everything",
             )  # fmt: skip
         softer = replace(problem, data=SOFTER * problem.data, unit=SOFTER * problem.unit)
-        return best_fit(softer, weight * SOFTER**2)
+        return fit_bodies_to_data(softer, weight * SOFTER**2)
     if answer.status != "solved":
         raise PhysicalError(
             "body_search_not_converged", "the search for real bodies did not converge ({status}): the data or what is "
@@ -98,9 +98,9 @@ def best_fit(problem: Problem, weight: float) -> FoundBodies:
     return FoundBodies(x, x, np.asarray(on_links), np.asarray(answer.multipliers[residuals:after]))
 
 
-def nearest_with_estimate(problem: Problem) -> Array | None:
+def find_bodies_with_estimate(problem: Problem) -> Array | None:
     """Bodies nearest to the prior among those that have the estimate exactly; None where there are none."""
-    start, N = _nearest_to_prior_with_estimate(problem), _hidden_directions(problem)
+    start, N = _nearest_to_prior_with_estimate(problem), _unidentified_directions(problem)
     if start is None:
         return None
     if not N.shape[1]:
@@ -112,27 +112,30 @@ def nearest_with_estimate(problem: Problem) -> Array | None:
     D = problem.doubt[:, None] * N
     away = problem.doubt * (start - problem.centre)
     rows = [
-        Rows("below", problem.below.matrix @ N, problem.below.right - problem.below.matrix @ start + SLACK),
-        _body_cones(problem, start, N, MARGIN, 0),
+        ConeRows("below", problem.below.matrix @ N, problem.below.right - problem.below.matrix @ start + SLACK),
+        _pseudo_inertia_cones(problem, start, N, MARGIN, 0),
     ]
-    answer = minimise(D.T @ D, D.T @ away, rows)
+    answer = minimise_over_cones(D.T @ D, D.T @ away, rows)
     if answer.status != "solved":
         return None
     x = start + N @ answer.v
     return x if _smallest_eigenvalue(problem, x) > 0.9 * MARGIN and _largest_violation(problem, x) < 1e-6 else None
 
 
-def _body_cones(problem: Problem, x0: Array, Z: Array, margin: float, more: int) -> Rows:
+def _pseudo_inertia_cones(problem: Problem, x0: Array, Z: Array, margin: float, more: int) -> ConeRows:
     """Svec of S - margin for every link, S being those of x0 + Z v."""
     size = 10 * len(problem.links)
-    return Rows("psd", _append_zero_columns(-Z[:size], more), x0[:size] - margin * np.tile(UNIT, len(problem.links)))
+    return ConeRows(
+        "psd", _append_zero_columns(-Z[:size], more), x0[:size] - margin * np.tile(UNIT, len(problem.links))
+    )
 
 
 def _append_zero_columns(matrix: Array, more: int) -> Matrix:
+    """Sparse matrix with further columns of zeros."""
     return sparse.hstack([sparse.csc_matrix(matrix), sparse.csc_matrix((len(matrix), more))])
 
 
-def _equations(problem: Problem) -> tuple[Array, Array]:
+def _solve_equations(problem: Problem) -> tuple[Array, Array]:
     """One x that satisfies the equations, and directions that keep them."""
     E, e = problem.equal.matrix, problem.equal.right
     if not len(e):
@@ -158,7 +161,7 @@ def _nearest_to_prior_with_estimate(problem: Problem) -> Array | None:
     return x if np.abs(C @ x - d).max() < 1e-9 * (1.0 + np.abs(d).max()) else None
 
 
-def _hidden_directions(problem: Problem) -> Array:
+def _unidentified_directions(problem: Problem) -> Array:
     """Directions that leave identified parameters and equations as they are."""
     C = np.concatenate([problem.seen, problem.equal.matrix])
     return _null_space(C / np.maximum(np.linalg.norm(C, axis=1), 1e-300)[:, None])
@@ -194,19 +197,19 @@ def _check_solution(problem: Problem, x: Array) -> Array:
     return x
 
 
-def _find_conflict(problem: Problem) -> list[str]:
+def _find_conflicting_constraints(problem: Problem) -> list[str]:
     """Demands that exclude one another: those that must give way if as few as possible do; none: nothing does."""
     labels = [*problem.equal.labels, *problem.below.labels]
     C = np.concatenate([problem.equal.matrix, problem.below.matrix])
     right = np.concatenate([problem.equal.right, problem.below.right])
     n, k, e = C.shape[1], len(C), len(problem.equal.right)
     eye = sparse.eye(k)
-    both = Rows("below", sparse.hstack([sparse.csc_matrix(C), -eye]), right)
-    back = Rows("below", sparse.hstack([sparse.csc_matrix(-C[:e]), -eye.tocsr()[:e]]), -right[:e])
-    sign = Rows("below", sparse.hstack([sparse.csc_matrix((k, n)), -eye]), np.zeros(k))
-    bodies = _body_cones(problem, np.zeros(n), np.eye(n), 2.0 * MARGIN, k)
+    both = ConeRows("below", sparse.hstack([sparse.csc_matrix(C), -eye]), right)
+    back = ConeRows("below", sparse.hstack([sparse.csc_matrix(-C[:e]), -eye.tocsr()[:e]]), -right[:e])
+    sign = ConeRows("below", sparse.hstack([sparse.csc_matrix((k, n)), -eye]), np.zeros(k))
+    bodies = _pseudo_inertia_cones(problem, np.zeros(n), np.eye(n), 2.0 * MARGIN, k)
     near = sparse.diags(np.concatenate([np.full(n, 1e-6), np.zeros(k)]))
     gradient = np.concatenate([-1e-6 * problem.centre, np.ones(k)])
-    answer = minimise(near, gradient, [both, back, sign, bodies])
+    answer = minimise_over_cones(near, gradient, [both, back, sign, bodies])
     give = answer.v[n:]
     return [label for label, slack in zip(labels, give, strict=True) if slack > 1e-6 * max(1.0, give.max())]

@@ -7,7 +7,7 @@ import numpy as np
 from dynid.dynamics.kernels.geometry import Poses, link_poses
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DynidError
-from dynid.report.elements import Figure, Trace, plot_text, typed_array
+from dynid.report.elements import Figure, Trace, escape_plot_text, typed_array
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
@@ -43,7 +43,7 @@ def draw_robot(robot: Robot, posture: Array) -> Figure | None:
     last = robot.topological_order[-1]
     traces += [
         _frame_trace(
-            points[last], poses.rotation[last][0], 0.14 * size, f"frame of {plot_text(robot.links[last].name)}"
+            points[last], poses.rotation[last][0], 0.14 * size, f"frame of {escape_plot_text(robot.links[last].name)}"
         )
     ]
     for kind, colour in (("revolute", REVOLUTE), ("prismatic", PRISMATIC)):
@@ -66,7 +66,7 @@ def draw_path(robot: Robot, q: Array) -> Figure | None:
     except DynidError:
         return None
     last = robot.topological_order[-1]
-    name = plot_text(robot.links[last].name)
+    name = escape_plot_text(robot.links[last].name)
     path = _line_trace(poses.position[last], PATH, 4, f"path of {name}")
     note = f"Blue: path of the frame of {robot.links[last].name}; the skeleton stands where it begins. {start.note}"
     label = f"Path of the last link of {robot.name} in three dimensions"
@@ -114,7 +114,7 @@ def _joint_traces(
     axes = {k: poses.rotation[k][0] @ robot.links[k].axis for k in own}
     rows = [x for k in own for x in (points[k] - half * axes[k], points[k] + half * axes[k], np.full(3, np.nan))]
     centres = np.array([points[k] for k in own])
-    names = [plot_text(robot.links[k].joint) for k in own]
+    names = [escape_plot_text(robot.links[k].joint) for k in own]
     marks = {
         **_line_trace(centres, colour, 1, kind), "mode": "markers", "marker": {"size": 4, "color": colour},
         "hovertext": names, "hoverinfo": "text",

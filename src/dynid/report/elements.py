@@ -49,7 +49,7 @@ def percent_text(share: float) -> str:
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %" if share < 10.0 else "> 1000 %"
 
 
-def plot_text(text: str) -> str:
+def escape_plot_text(text: str) -> str:
     """A name inside a figure: Plotly reads tags in texts, so these become entities; long ones lose their middle."""
     half = LONGEST // 2
     shown = text if len(text) <= LONGEST else f"{text[:half]}\N{HORIZONTAL ELLIPSIS}{text[1 - half :]}"
@@ -99,8 +99,8 @@ def typed_array(x: Array) -> dict[str, Any]:
     return packed if data.ndim == 1 else packed | {"shape": ", ".join(map(str, data.shape))}
 
 
-def line(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
-    """A curve; `name` must have gone through `plot_text` if it comes from a file."""
+def line_trace(x: Array, y: Array, name: str, colour: str, **more: Any) -> Trace:
+    """A curve; `name` must have gone through `escape_plot_text` if it comes from a file."""
     width, dash = more.pop("width", 1.4), more.pop("dash", "solid")
     return {
         "type": "scatter", "mode": "lines", "x": typed_array(x), "y": typed_array(y), "name": name,
@@ -120,15 +120,19 @@ def log_axis(title: str, lowest: float, highest: float, **more: Any) -> dict[str
         ticks: dict[str, Any] = {"dtick": math.ceil(decades / 6.0), "exponentformat": "power"}
     else:  # 1, 2, 5, 10, 20, ...; where these are too few, as many as fit
         ticks = {"tickformat": "~g", **({"dtick": "D2"} if decades > 0.8 else {"nticks": 6})}
-    return axis(title, type="log", **ticks, **more)
+    return titled_axis(title, type="log", **ticks, **more)
 
 
-def named_axis(names: Sequence[str]) -> dict[str, Any]:
+def name_axis(names: Sequence[str]) -> dict[str, Any]:
     """An axis of numbers 0, 1, ... that shows names, which need not differ."""
-    return {"tickvals": list(range(len(names))), "ticktext": [plot_text(name) for name in names], "automargin": True}
+    return {
+        "tickvals": list(range(len(names))),
+        "ticktext": [escape_plot_text(name) for name in names],
+        "automargin": True,
+    }
 
 
-def axis(title: str, **more: Any) -> dict[str, Any]:
+def titled_axis(title: str, **more: Any) -> dict[str, Any]:
     """An axis with its title."""
     return {"title": {"text": title}, "automargin": True, **more}
 
@@ -146,7 +150,7 @@ class Cell:
     bar: float | None = None
 
     @property
-    def key(self) -> str:
+    def sort_key(self) -> str:
         """What the page's script sorts by."""
         return self.text if self.value is None else str(self.value)
 
@@ -161,6 +165,6 @@ class Table:
     words: int = 1
 
 
-def cell(value: float, text: str, mark: str = "", bar: float | None = None) -> Cell:
+def number_cell(value: float, text: str, mark: str = "", bar: float | None = None) -> Cell:
     """A number; one that is not finite comes last whatever the order."""
     return Cell(text, value, mark, bar)

@@ -21,14 +21,14 @@ from dynid.report.elements import (
     Figure,
     Table,
     Trace,
-    axis,
-    cell,
     corner_title,
-    line,
+    escape_plot_text,
+    line_trace,
     log_axis,
+    number_cell,
     number_text,
     percent_text,
-    plot_text,
+    titled_axis,
 )
 from dynid.report.elements import unit_text as raised
 from dynid.report.page import Section, render_page
@@ -57,12 +57,12 @@ def draw_search(history: SearchHistory) -> Figure:
     for descent in history.descents:
         if descent.start != history.chosen:
             first = {"showlegend": not traces, "legendgroup": "others", "opacity": 0.55}
-            traces.append(_descent_trace(descent, _other_starts_label(history), OTHERS, width=1.2, **first))
+            traces.append(_search_trace(descent, _other_starts_label(history), OTHERS, width=1.2, **first))
     best = history.best
     chosen = f"start {best.start + 1}: this motion"
-    traces.append(_descent_trace(best, chosen, COLOURS[0], width=2.6))
+    traces.append(_search_trace(best, chosen, COLOURS[0], width=2.6))
     layout = {
-        "xaxis": axis("iteration", rangemode="tozero"), "yaxis": _criterion_axis(history),
+        "xaxis": titled_axis("iteration", rangemode="tozero"), "yaxis": _criterion_axis(history),
         "showlegend": len(traces) > 1, "hovermode": "closest",
     }  # fmt: skip
     return Figure(f"{criterion_name(history.criterion).capitalize()} while searching", traces, layout, 360)
@@ -74,7 +74,7 @@ def _criterion_axis(history: SearchHistory) -> dict[str, Any]:
     lowest = min(float(descent.values.min()) for descent in history.descents)
     highest = max(float(descent.values.max()) for descent in history.descents)
     if lowest <= 0.0:  # a log determinant
-        return axis(name)
+        return titled_axis(name)
     highest = max(min(highest, FAR * history.best.end), max(descent.end for descent in history.descents))
     return log_axis(name, lowest, highest, range=[math.log10(0.93 * lowest), math.log10(1.07 * highest)])
 
@@ -94,7 +94,7 @@ def describe_search(history: SearchHistory, columns: int) -> str:
         said.append(f"{near} of {count} starts ended within 10 % of the best, which is start {best.start + 1}.")
     if count > len(valid):
         said.append(f"{count - len(valid)} better ones were refused: their motions collide, or cannot be entered.")
-    drop = last_drop(best, history.criterion, columns)
+    drop = final_decrease(best, history.criterion, columns)
     if history.stopped:
         ran = f", {count} of {history.planned} starts were run" if count < history.planned else ""
         said.append(f"The search was stopped early{ran}; more time (--time-budget) may do better.")
@@ -111,7 +111,7 @@ def describe_search(history: SearchHistory, columns: int) -> str:
     return " ".join(said)
 
 
-def last_drop(descent: Descent, criterion: str, columns: int) -> float:
+def final_decrease(descent: Descent, criterion: str, columns: int) -> float:
     """Share by which the iterates fell over the last tenth of the iterations."""
     iterations, values = descent.iterations[:-1], descent.values[:-1]
     if len(values) < 2:
@@ -132,13 +132,15 @@ def criterion_ratio(value: float, best: float, criterion: str, columns: int) -> 
 
 
 def _other_starts_label(history: SearchHistory) -> str:
+    """Name of all starts but the chosen one."""
     return "other starts" if len(history.descents) > 2 else "the other start"
 
 
-def _descent_trace(descent: Descent, name: str, colour: str, **more: Any) -> Trace:
+def _search_trace(descent: Descent, name: str, colour: str, **more: Any) -> Trace:
+    """Criterion over the iterations of one start."""
     seconds = number_text(descent.seconds, 2)
     hover = f"start {descent.start + 1} ({seconds} s)<br>iteration %{{x}}: %{{y:.4g}}<extra></extra>"
-    return line(descent.iterations.astype(np.float64), descent.values, name, colour, hovertemplate=hover, **more)
+    return line_trace(descent.iterations.astype(np.float64), descent.values, name, colour, hovertemplate=hover, **more)
 
 
 _QUANTITIES = (("position", "q", ""), ("velocity", "v", "/s"), ("acceleration", "a", "/s^2"))
@@ -151,7 +153,7 @@ HOPELESS = 1e9
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Design:
+class DesignedMotion:
     """A motion with its samples, and the noise of each channel (channels,) for which errors are expected."""
 
     excitation: Excitation
@@ -162,7 +164,7 @@ class Design:
 def write_page(excitation: Excitation, path: Path, *, noise: float | Sequence[float] | Array | None = None) -> None:
     """Write one HTML file with everything inside it; noise: of each channel, else that of the design, else 1."""
     sigma = excitation.assumed_noise if noise is None else check_noise(noise, excitation.rows.channels)
-    design = Design(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), sigma)
+    design = DesignedMotion(excitation, excitation.motion(max(10.0, _SAMPLES / excitation.duration)), sigma)
     summary = (
         f"{excitation.duration:.1f} s from rest to rest; condition number {excitation.condition:.4g} of "
         f"{len(excitation.rows.names)} base columns ({excitation.rows.model} model); margin to the limits "
@@ -178,17 +180,24 @@ class MotionSection:
     name: str = "motion"
     title: str = "Motion"
 
-    def build_content(self, subject: Design) -> Mapping[str, Any]:
+    def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
         """Table and three figures."""
         e = subject.excitation
         effort = [] if e.effort is None else [e.effort.use(e.motion(200.0))[:, None]]
         rows = [
-            [Cell(name), *(cell(float(u), f"{100 * u:.1f} %", "soft", min(max(float(u), 0.0), 1.0)) for u in use)]
+            [
+                Cell(name),
+                *(number_cell(float(u), f"{100 * u:.1f} %", "soft", min(max(float(u), 0.0), 1.0)) for u in use),
+            ]
             for name, use in zip(e.robot.joint_names, np.hstack([e.use, *effort]), strict=True)
         ]
         head = ("joint", *(quantity for quantity, _, _ in _QUANTITIES), *("effort" for _ in effort))
         table = Table("Use of limits: peak over limit", head, rows)
-        return {"warnings": e.warnings, "table": table, "figures": [_joint_curves(subject, *q) for q in _QUANTITIES]}
+        return {
+            "warnings": e.warnings,
+            "table": table,
+            "figures": [_joint_curves_figure(subject, *q) for q in _QUANTITIES],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +207,7 @@ class PathSection:
     name: str = "path"
     title: str = "Path in space"
 
-    def build_content(self, subject: Design) -> Mapping[str, Any] | None:
+    def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
         """None where loops cannot be closed along the motion."""
         drawing = draw_path(subject.excitation.robot, subject.motion.q)
         return None if drawing is None else {"drawing": drawing}
@@ -211,7 +220,7 @@ class SearchSection:
     name: str = "search"
     title: str = "Search"
 
-    def build_content(self, subject: Design) -> Mapping[str, Any] | None:
+    def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
         """None for a motion that was not searched here."""
         history = subject.excitation.history
         if history is None:
@@ -228,14 +237,14 @@ class ProgressSection:
     name: str = "progress"
     title: str = "Condition"
 
-    def build_content(self, subject: Design) -> Mapping[str, Any]:
+    def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
         """Start and end of the design, and the number over the rows so far."""
         e = subject.excitation
-        share, condition = condition_so_far(e.matrix)
+        share, condition = condition_numbers_of_first_rows(e.matrix)
         seen = condition < HOPELESS
-        traces = [line(100.0 * share[seen], condition[seen], "condition", COLOURS[0], width=2)]
+        traces = [line_trace(100.0 * share[seen], condition[seen], "condition", COLOURS[0], width=2)]
         layout = {
-            "xaxis": axis("part of the exciting motion [%]"),
+            "xaxis": titled_axis("part of the exciting motion [%]"),
             "yaxis": log_axis("condition number", e.condition, max(condition[seen], default=2.0 * e.condition)),
             "showlegend": False,
         }
@@ -253,7 +262,7 @@ class ExpectedSection:
     name: str = "expected"
     title: str = "Expected errors"
 
-    def build_content(self, subject: Design) -> Mapping[str, Any]:
+    def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
         """One row per parameter, the worst first."""
         e = subject.excitation
         errors, values = e.expected_errors(subject.noise), nominal_values(e)
@@ -261,10 +270,15 @@ class ExpectedSection:
         for (name, error), unit in zip(errors.items(), e.rows.units, strict=True):
             value = values.get(name, math.nan)
             share = error / abs(value) if value else math.inf
-            known = [cell(value, number_text(value, 4)), cell(share, percent_text(share))] if values else []
+            known = (
+                [number_cell(value, number_text(value, 4)), number_cell(share, percent_text(share))] if values else []
+            )
             order = share if math.isfinite(share) else -1.0
             rows.append(
-                (order, [Cell(name), Cell(raised(unit), mark="soft"), cell(error, number_text(error, 3)), *known])
+                (
+                    order,
+                    [Cell(name), Cell(raised(unit), mark="soft"), number_cell(error, number_text(error, 3)), *known],
+                )
             )
         head = ("parameter", "unit", "deviation", *(("nominal", "relative") if values else ()))
         ranked = [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
@@ -279,7 +293,7 @@ def nominal_values(excitation: Excitation) -> dict[str, float]:
     return {name: float(x) for name, x in zip(base.names, values, strict=True) if np.isfinite(x) and x != 0.0}
 
 
-def _noise_text(subject: Design) -> str:
+def _noise_text(subject: DesignedMotion) -> str:
     """The noise that is assumed, with its unit; of each channel where they differ."""
     sigma = subject.noise[:1] if (subject.noise == subject.noise[0]).all() else subject.noise
     unit = " or ".join(_joint_units(subject.excitation.robot, *_UNITS[subject.excitation.rows.model]))
@@ -293,7 +307,7 @@ def _joint_units(robot: Robot, turning: str, sliding: str) -> list[str]:
     return list(dict.fromkeys(used))
 
 
-def condition_so_far(W: Array) -> tuple[Array, Array]:
+def condition_numbers_of_first_rows(W: Array) -> tuple[Array, Array]:
     """Condition numbers of the first rows of W, and which share of all rows these are."""
     p = W.shape[1]
     ends = np.unique(np.linspace(min(p, len(W)), len(W), _INSTANTS).astype(int))
@@ -306,21 +320,29 @@ def condition_so_far(W: Array) -> tuple[Array, Array]:
     return ends / len(W), np.array(found)
 
 
-def _joint_curves(subject: Design, quantity: str, letter: str, per: str) -> Figure:
+def _joint_curves_figure(subject: DesignedMotion, quantity: str, letter: str, per: str) -> Figure:
+    """Positions, velocities or accelerations of all joints with their limits."""
     e, motion = subject.excitation, subject.motion
     unit = ", ".join(_joint_units(e.robot, f"rad{per}", f"m{per}"))
     traces: list[Trace] = []
     for j, name in enumerate(e.robot.joint_names):
-        colour, own = COLOURS[j % len(COLOURS)], plot_text(name)
-        traces.append(line(motion.t, getattr(motion, letter)[:, j], own, colour, legendgroup=own))
+        colour, own = COLOURS[j % len(COLOURS)], escape_plot_text(name)
+        traces.append(line_trace(motion.t, getattr(motion, letter)[:, j], own, colour, legendgroup=own))
         ends = motion.t[[0, -1]]
         hidden = {"legendgroup": own, "showlegend": False, "hoverinfo": "skip", "dash": "dash", "width": 1}
-        traces += [line(ends, np.full(2, bound), own, colour, **hidden) for bound in _finite_bounds(e, quantity, j)]
-    layout = {"title": corner_title(f"{quantity} [{raised(unit)}]"), "xaxis": axis("t [s]"), "yaxis": axis("")}
+        traces += [
+            line_trace(ends, np.full(2, bound), own, colour, **hidden) for bound in _finite_limits(e, quantity, j)
+        ]
+    layout = {
+        "title": corner_title(f"{quantity} [{raised(unit)}]"),
+        "xaxis": titled_axis("t [s]"),
+        "yaxis": titled_axis(""),
+    }
     return Figure(f"{quantity.capitalize()} of all joints with their limits", traces, layout, 360)
 
 
-def _finite_bounds(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
+def _finite_limits(excitation: Excitation, quantity: str, j: int) -> tuple[float, ...]:
+    """Lower and upper limit of a joint, as far as there are any."""
     limits = excitation.limits
     if quantity == "position":
         bounds = tuple(float(x) for x in limits.position[j])
@@ -329,6 +351,6 @@ def _finite_bounds(excitation: Excitation, quantity: str, j: int) -> tuple[float
     return tuple(x for x in bounds if math.isfinite(x))
 
 
-SECTIONS: tuple[Section[Design], ...] = (
+SECTIONS: tuple[Section[DesignedMotion], ...] = (
     MotionSection(), PathSection(), SearchSection(), ProgressSection(), ExpectedSection(),
 )  # fmt: skip

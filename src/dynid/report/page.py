@@ -47,10 +47,12 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
     for section in sections:
         filled = section.build_content(subject)
         if filled is not None:
-            body = escape_control_characters(environment().get_template(f"{section.name}.html").render(**filled))
+            body = escape_control_characters(
+                template_environment().get_template(f"{section.name}.html").render(**filled)
+            )
             parts.append({"name": section.name, "title": section.title, "body": Markup(body)})  # escaped: autoescape
     return (
-        environment()
+        template_environment()
         .get_template("page.html")
         .render(
             title=escape_control_characters(title),
@@ -62,17 +64,17 @@ def render_page(title: str, subject: T, sections: Sequence[Section[T]], *, lead:
 
 
 @cache
-def environment() -> Environment:
+def template_environment() -> Environment:
     """Templates of this package, with escaping everywhere."""
     from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     return Environment(
-        loader=FunctionLoader(_template), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        loader=FunctionLoader(_load_template), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=StrictUndefined,
     )  # fmt: skip
 
 
-run_after_fork(environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
+run_after_fork(template_environment.cache_clear)  # its cache of templates has a lock, which another thread may hold
 
 
 @cache
@@ -83,7 +85,8 @@ def plotly_script() -> str:
     return str(get_plotlyjs()).replace("</script", "<\\/script")
 
 
-def _template(name: str) -> str:
+def _load_template(name: str) -> str:
+    """Text of a template."""
     return (resources.files("dynid.report") / "templates" / name).read_text(encoding="utf-8")
 
 
@@ -115,10 +118,10 @@ class StandardValues(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Subject:
+class ReportSubject:
     """A result with its logs: those it was made from, and others that it had to predict.
 
-    origin: of the page; doubts: warnings that are the page's own; further: those of what was done beside it.
+    origin: of the page; page_warnings: warnings that are the page's own; further: those of what was done beside it.
     """
 
     result: Identification
@@ -126,18 +129,18 @@ class Subject:
     used: tuple[Replay, ...] = ()
     held_out: tuple[Replay, ...] = ()
     physical: StandardValues | None = None
-    doubts: tuple[Message, ...] = ()
+    page_warnings: tuple[Message, ...] = ()
     further: tuple[Message, ...] = ()
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """All of them, once each."""
+        """Warnings of the page, the result and its bodies, once each."""
         bodies = self.physical.warnings if self.physical else ()
-        return tuple(dict.fromkeys((*self.doubts, *self.result.warnings, *bodies, *self.further)))
+        return tuple(dict.fromkeys((*self.page_warnings, *self.result.warnings, *bodies, *self.further)))
 
     @property
     def replays(self) -> tuple[Replay, ...]:
-        """All logs."""
+        """All logs read again: those of the result, then the others."""
         return (*self.used, *self.held_out)
 
     @property

@@ -76,54 +76,56 @@ class Envelope:
     def add(self, t: Array, x: Array, segment: int = 0) -> None:
         """Take rows (N, K) at instants t (N,) in their order; where the segment is another, curves are broken."""
         if segment != self.segment:
-            self.close()
+            self.finish_last_bin()
             self.segment = segment
         self.t, self.x = np.concatenate([self.t, t]), np.concatenate([self.x, x])
         whole = len(self.t) // self.width * self.width
         if whole:
-            self._store(whole, self.width)
+            self._store_bins(whole, self.width)
         while len(self.segments) > 2 * self.most:
-            self._halve()
+            self._merge_bins_in_pairs()
 
-    def close(self) -> None:
+    def finish_last_bin(self) -> None:
         """Make a bin of the rows that wait."""
         if len(self.t):
-            self._store(len(self.t), len(self.t))
+            self._store_bins(len(self.t), len(self.t))
 
     def curve(self, signal: int) -> tuple[Array, Array]:
         """Instants and values of one signal, NaN between segments."""
-        self.close()
+        self.finish_last_bin()
         t, x = self.bins_t[:, :, signal], self.bins_x[:, :, signal]
         twice = np.stack([np.ones(len(t), dtype=np.bool_), t[:, 1] != t[:, 0]], axis=1)
         places = np.repeat(self.segments[:, None], 2, axis=1)[twice]
         breaks = np.flatnonzero(np.diff(places)) + 1
         return np.insert(t[twice], breaks, np.nan), np.insert(x[twice], breaks, np.nan)
 
-    def _store(self, rows: int, width: int) -> None:
+    def _store_bins(self, rows: int, width: int) -> None:
+        """Make bins of so many waiting rows."""
         x = self.x[:rows].reshape(rows // width, width, -1)
         t = np.broadcast_to(self.t[:rows].reshape(rows // width, width, 1), x.shape)
-        bins_t, bins_x = _extremes(t, x)
+        bins_t, bins_x = _extremes_of_bins(t, x)
         self.bins_t, self.bins_x = np.concatenate([self.bins_t, bins_t]), np.concatenate([self.bins_x, bins_x])
         self.segments = np.concatenate([self.segments, np.full(len(bins_t), self.segment)])
         self.t, self.x = self.t[rows:], self.x[rows:]
 
-    def _halve(self) -> None:
+    def _merge_bins_in_pairs(self) -> None:
+        """Halve the number of bins."""
         count = len(self.segments) // 2
         pairs = (count, 4, self.bins_x.shape[2])
-        t, x = _extremes(self.bins_t[: 2 * count].reshape(pairs), self.bins_x[: 2 * count].reshape(pairs))
+        t, x = _extremes_of_bins(self.bins_t[: 2 * count].reshape(pairs), self.bins_x[: 2 * count].reshape(pairs))
         self.bins_t = np.concatenate([t, self.bins_t[2 * count :]])
         self.bins_x = np.concatenate([x, self.bins_x[2 * count :]])
         self.segments = np.concatenate([self.segments[: 2 * count : 2], self.segments[2 * count :]])
         self.width *= 2
 
 
-def _extremes(t: Array, x: Array) -> tuple[Array, Array]:
+def _extremes_of_bins(t: Array, x: Array) -> tuple[Array, Array]:
     """Lowest and highest of bins (B, w, K), in order of time: (B, 2, K) both."""
     places = np.sort(np.stack([x.argmin(axis=1), x.argmax(axis=1)], axis=1), axis=1)
     return np.take_along_axis(t, places, axis=1), np.take_along_axis(x, places, axis=1)
 
 
-class Cloud:
+class PointSample:
     """Some of many points, evenly spread over the rows: every k-th, k doubled when they become too many."""
 
     def __init__(self, most: int) -> None:
@@ -131,7 +133,7 @@ class Cloud:
         self.points: Array | None = None
 
     def add(self, points: Array) -> None:
-        """Take points (N, K)."""
+        """Take further points (N, K), thinned where they become too many."""
         first = -self.seen % self.every
         self.seen += len(points)
         some = points[first :: self.every]
@@ -190,12 +192,12 @@ def column_values(result: Identification, log: int) -> Array:
     return np.array([values.get(name, values.get(name.of_log(log + 1), 0.0)) for name in result.equation.names])
 
 
-def is_of_velocity(block: str) -> bool:
+def is_velocity_friction(block: str) -> bool:
     """Whether a friction block is a curve over the velocity."""
     return block in OF_VELOCITY or STOP.fullmatch(block) is not None
 
 
-def _treatment(result: Identification, log: Log, seen: Survey) -> Treatment:
+def _treatment_of_log(result: Identification, log: Log, seen: Survey) -> Treatment:
     """As the identification treats further logs; one that cannot be treated so is refused by name."""
     if result.cutoff is None:
         if seen.samples.v is None or seen.samples.a is None:
@@ -214,9 +216,10 @@ def _treatment(result: Identification, log: Log, seen: Survey) -> Treatment:
 def _replay_log(
     result: Identification, log: Log, number: int, pages: int, on_progress: Callable[[str, float], None] | None
 ) -> Replay:
+    """Read one log and predict its channels."""
     equation = result.equation
     seen = survey(log, equation.robot, measured=equation.options.channels, joints=equation.joints)
-    treatment = _treatment(result, log, seen)
+    treatment = _treatment_of_log(result, log, seen)
     found = Findings(log.name, seen.rate, notes=list(log.notes))
     C = len(equation.channels)
     curves = Envelope(3 * C, int(np.clip(POINTS / (C * max(1, pages)), 100, 500)))
@@ -231,7 +234,7 @@ def _replay_log(
     clouds = tuple(np.empty((0, 2)) if cloud.points is None else cloud.points for cloud in gauge.clouds)
     rmse = np.sqrt(gauge.squares / gauge.count)
     with np.errstate(divide="ignore", invalid="ignore"):
-        nrmse = rmse / gauge.spread
+        nrmse = rmse / gauge.measured_deviation
     return Replay(log.name, found, curves, clouds, find_spectrum(seen, equation.options.has_torques), rmse, nrmse)
 
 
@@ -246,10 +249,10 @@ class _ReplaySums:
         self.shared = (
             [_velocity_friction_columns(equation, channel) for channel in equation.torque_channels] if friction else []
         )
-        self.clouds = [Cloud(CLOUD) for _ in self.shared]
+        self.clouds = [PointSample(CLOUD) for _ in self.shared]
 
     @property
-    def spread(self) -> Array:
+    def measured_deviation(self) -> Array:
         """Standard deviation of the measured channels."""
         return np.sqrt(self.power / self.count)
 
@@ -265,10 +268,10 @@ class _ReplaySums:
                 shown = own[:, -1] - y + own[:, :-1][:, self.shared[c]] @ values[self.shared[c]]
                 self.clouds[c].add(np.column_stack([rows.v[:, channel.joint], shown]))
         y, p = np.column_stack(measured), np.column_stack(predicted)
-        self._count(y, p)
+        self._update_mean_and_spread(y, p)
         return y, p
 
-    def _count(self, y: Array, p: Array) -> None:
+    def _update_mean_and_spread(self, y: Array, p: Array) -> None:
         """Mean and spread are merged part by part (Chan, Golub & LeVeque): nothing cancels."""
         before, self.count = self.count, self.count + len(y)
         self.squares += ((y - p) ** 2).sum(axis=0)
@@ -279,5 +282,5 @@ class _ReplaySums:
 
 def _velocity_friction_columns(equation: Equation, channel: ChannelColumns) -> NDArray[np.bool_]:
     """Which of a channel's columns are friction that is a curve over the velocity."""
-    blocks = [columns for name, columns in equation.blocks_of.items() if is_of_velocity(name)]
+    blocks = [columns for name, columns in equation.blocks_of.items() if is_velocity_friction(name)]
     return np.isin(channel.columns, np.concatenate(blocks) if blocks else np.empty(0, dtype=np.int64))

@@ -22,15 +22,15 @@ from dynid.report.elements import (
     Cell,
     Figure,
     Table,
-    axis,
-    cell,
-    named_axis,
+    escape_plot_text,
+    name_axis,
+    number_cell,
     number_text,
     percent_text,
-    plot_text,
+    titled_axis,
     typed_array,
 )
-from dynid.report.page import Section, StandardValues, Subject, render_page
+from dynid.report.page import ReportSubject, Section, StandardValues, render_page
 from dynid.report.replay import replay_logs
 from dynid.report.sections.answer import MARKS, DataSection, ReproduceSection, VerdictSection, WarningsSection
 from dynid.report.sections.fit import FrictionSection, PredictionSection, ResidualsSection
@@ -57,12 +57,12 @@ AGREE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class ComparedResults:
-    """Results with their names; the first is the one that others are compared with. doubts: the page's own warnings."""
+    """Results with their names; the others are compared with the first. page_warnings: the page's own."""
 
     results: tuple[Identification, ...]
     names: tuple[str, ...]
     origin: Origin
-    doubts: tuple[Message, ...] = ()
+    page_warnings: tuple[Message, ...] = ()
 
     @staticmethod
     def of(results: Sequence[Identification], names: Sequence[str] | None, origin: Origin) -> ComparedResults:
@@ -86,14 +86,15 @@ class ComparedResults:
             r.robot.name == first.name and r.robot.parameter_names == first.parameter_names for r in self.results
         )
 
-    def means_the_same(self, k: int, other: int, name: str) -> bool:
+    def is_same_parameter(self, k: int, other: int, name: str) -> bool:
         """Whether two results have the parameter and regroup the same others into it."""
-        rows = [self._regrouped(i).get(name) for i in (k, other)]
+        rows = [self._rows_of_base_matrix(i).get(name) for i in (k, other)]
         if rows[0] is None or rows[1] is None:
             return rows[0] is rows[1] and all(name in self.results[i].names for i in (k, other))
         return rows[0].shape == rows[1].shape and bool(np.allclose(rows[0], rows[1], rtol=1e-6, atol=1e-9))
 
-    def _regrouped(self, k: int) -> dict[str, Array]:
+    def _rows_of_base_matrix(self, k: int) -> dict[str, Array]:
+        """Standard parameters that a result regroups into each base parameter."""
         base = self.results[k].equation.base
         return dict(zip(base.names, base.matrix, strict=True))
 
@@ -116,10 +117,10 @@ class ComparedResults:
         place = r.names.index(name)
         return float(r.values[place]), float(r.sigma[place]), float(r.quantile * r.sigma[place])
 
-    def dispute(self, name: str) -> float:
+    def largest_difference(self, name: str) -> float:
         """Largest difference from the first result that has the parameter, in combined deviations; NaN for one."""
         having = [k for k, r in enumerate(self.results) if name in r.names]
-        found = [self.estimate(k, name) for k in having if self.means_the_same(having[0], k, name)]
+        found = [self.estimate(k, name) for k in having if self.is_same_parameter(having[0], k, name)]
         if len(found) < 2:
             return np.nan
         value, sigma, _ = found[0]
@@ -142,10 +143,11 @@ class OverviewSection:
             rows.append([
                 Cell(name), Cell(r.verdict.level, mark=mark), Cell(r.robot.name), Cell(r.model), Cell(r.estimator),
                 Cell(", ".join(r.friction) or "none"),
-                cell(r.validation.mean, percent_text(r.validation.mean)), cell(r.fit.mean, percent_text(r.fit.mean)),
-                cell(r.rank, str(r.rank)), cell(r.condition, number_text(r.condition, 3)),
-                cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
-                cell(len(set(r.warnings)), str(len(set(r.warnings)))),
+                number_cell(r.validation.mean, percent_text(r.validation.mean)),
+                number_cell(r.fit.mean, percent_text(r.fit.mean)),
+                number_cell(r.rank, str(r.rank)), number_cell(r.condition, number_text(r.condition, 3)),
+                number_cell(r.cutoff or np.nan, "none" if r.cutoff is None else f"{r.cutoff:.3g} Hz"),
+                number_cell(len(set(r.warnings)), str(len(set(r.warnings)))),
             ])  # fmt: skip
         head = ("result", "verdict", "robot", "model", "estimator", "friction", "error, validation", "error, fit",
                 "rank", "condition", "cut-off", "warnings")  # fmt: skip
@@ -154,7 +156,12 @@ class OverviewSection:
             for n, r in zip(subject.names, subject.results, strict=True)
         ]
         alike = len({(r.model, r.cutoff, r.validation.source) for r in subject.results}) == 1
-        return {"table": Table("Results", head, rows, 6), "reasons": reasons, "alike": alike, "doubts": subject.doubts}
+        return {
+            "table": Table("Results", head, rows, 6),
+            "reasons": reasons,
+            "alike": alike,
+            "page_warnings": subject.page_warnings,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +176,15 @@ class ErrorsSection:
         channels = list(dict.fromkeys(c for r in subject.results for c in r.channels))
         traces = [
             {
-                "type": "bar", "name": plot_text(name), "x": [channels.index(c) for c in r.channels],
+                "type": "bar", "name": escape_plot_text(name), "x": [channels.index(c) for c in r.channels],
                 "y": typed_array(100.0 * np.nan_to_num(r.validation.nrmse)),
                 "marker": {"color": COLOURS[k % len(COLOURS)]},
             }
             for k, (name, r) in enumerate(zip(subject.names, subject.results, strict=True))
         ]  # fmt: skip
         layout = {
-            "xaxis": {**named_axis(channels), "showgrid": False},
-            "yaxis": axis("NRMSE on validation data [%]"),
+            "xaxis": {**name_axis(channels), "showgrid": False},
+            "yaxis": titled_axis("NRMSE on validation data [%]"),
             "barmode": "group",
         }
         sources = list(zip(subject.names, (r.validation.source for r in subject.results), strict=True))
@@ -193,11 +200,11 @@ class IntervalsSection:
 
     def build_content(self, subject: ComparedResults) -> Mapping[str, Any]:
         """The chart only where the same name means the same."""
-        dispute = {name: subject.dispute(name) for name in subject.parameters} if subject.same_robot else {}
+        dispute = {name: subject.largest_difference(name) for name in subject.parameters} if subject.same_robot else {}
         ranked = sorted((n for n, d in dispute.items() if np.isfinite(d) or d == np.inf), key=lambda n: -dispute[n])
         head = ["parameter", *subject.names, *(["apart"] if dispute else [])]
         rows = [
-            [Cell(name), *_value_cells(subject, name), *_dispute_cells(dispute, name)] for name in subject.parameters
+            [Cell(name), *_value_cells(subject, name), *_difference_cells(dispute, name)] for name in subject.parameters
         ]
         return {
             "table": Table(f"Values {PLUS_MINUS} half width of the 95 % interval", head, rows),
@@ -208,20 +215,25 @@ class IntervalsSection:
 
 
 def _value_cells(subject: ComparedResults, name: str) -> list[Cell]:
+    """Value and half width in every result."""
     cells = []
     for k in range(len(subject.results)):
         value, _, half = subject.estimate(k, name)
         cells.append(
-            cell(value, f"{number_text(value, 4)} {PLUS_MINUS} {number_text(half, 2)}" if np.isfinite(value) else "-")
+            number_cell(
+                value, f"{number_text(value, 4)} {PLUS_MINUS} {number_text(half, 2)}" if np.isfinite(value) else "-"
+            )
         )
     return cells
 
 
-def _dispute_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
+def _difference_cells(dispute: Mapping[str, float], name: str) -> list[Cell]:
     if not dispute:
         return []
     d = dispute[name]
-    return [cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")]
+    return [
+        number_cell(d, "-" if np.isnan(d) else f"{d:.1f} sigma", "" if np.isnan(d) else "bad" if d > AGREE else "soft")
+    ]
 
 
 def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
@@ -236,19 +248,20 @@ def _interval_chart(subject: ComparedResults, names: Sequence[str]) -> Figure:
             value, _, own = subject.estimate(k, name)
             widest = np.nanmax([subject.estimate(i, name)[2] for i in range(count)])
             scale = float(widest) or abs(reference[0]) or 1.0
-            if np.isfinite(value) and subject.means_the_same(first, k, name):
+            if np.isfinite(value) and subject.is_same_parameter(first, k, name):
                 x.append((value - reference[0]) / scale)
                 half.append(own / scale)
                 y.append(row + 0.7 * ((k + 0.5) / count - 0.5))
         traces.append({
-            "type": "scatter", "mode": "markers", "name": plot_text(subject.names[k]), "x": typed_array(np.array(x)),
+            "type": "scatter", "mode": "markers", "name": escape_plot_text(subject.names[k]),
+            "x": typed_array(np.array(x)),
             "y": typed_array(np.array(y)),
             "error_x": {"type": "data", "array": typed_array(np.array(half)), "thickness": 1.2, "width": 2},
             "marker": {"color": COLOURS[k % len(COLOURS)], "size": 6},
         })  # fmt: skip
     layout = {
-        "xaxis": axis("difference / widest half width"), "hovermode": "closest",
-        "yaxis": {**named_axis(names), "autorange": "reversed", "zeroline": False},
+        "xaxis": titled_axis("difference / widest half width"), "hovermode": "closest",
+        "yaxis": {**name_axis(names), "autorange": "reversed", "zeroline": False},
     }  # fmt: skip
     return Figure(
         "Parameters with intervals, relative to the first result", traces, layout, 90 + 22 * max(4, len(names))
@@ -263,7 +276,7 @@ COMPARED_SECTIONS: tuple[Section[ComparedResults], ...] = (
 )
 
 
-SECTIONS: tuple[Section[Subject], ...] = (
+SECTIONS: tuple[Section[ReportSubject], ...] = (
     VerdictSection(), PredictionSection(), ParametersSection(), PhysicalSection(), FrictionSection(), RobotSection(),
     IdentifiableSection(), DataSection(), CorrelationSection(), ResidualsSection(), ConditionSection(),
     WarningsSection(), ReproduceSection(),
@@ -302,7 +315,7 @@ def write_report(
     Returned is what the page warns of beyond the results' own warnings.
     """
     files = [Path(file) for file in inputs]
-    doubts: tuple[Message, ...] = ()
+    page_warnings: tuple[Message, ...] = ()
     if not isinstance(result, Identification):
         results = tuple(result)
         if logs or validate or physical is not None or warnings:
@@ -310,8 +323,10 @@ def write_report(
                 "option_not_applicable", "logs, physical parameters and warnings go with a single result; a "
                 "comparison draws no curves",
             )  # fmt: skip
-        doubts = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
-        compared = replace(ComparedResults.of(results, names, find_origin((), command, files)), doubts=doubts)
+        page_warnings = tuple(dict.fromkeys(said for one in results for said in _find_changed_files(one)))
+        compared = replace(
+            ComparedResults.of(results, names, find_origin((), command, files)), page_warnings=page_warnings
+        )
         page = render_page(compared.title, compared, COMPARED_SECTIONS)
     else:
         if names is not None:
@@ -323,19 +338,19 @@ def write_report(
                 "with {option}", logs=len(result.factors), given=len(used), option=Option("validate"),
             )  # fmt: skip
         count = min(len(used), 4) + min(len(held_out), 4)
-        doubts = (*_find_changed_files(result), *_find_other_logs(result, used))
-        subject = Subject(
+        page_warnings = (*_find_changed_files(result), *_find_other_logs(result, used))
+        subject = ReportSubject(
             result,
             find_origin((*used, *held_out), command, files),
             replay_logs(result, used, fitted=True, pages=count, on_progress=on_progress),
             replay_logs(result, held_out, fitted=False, pages=count, on_progress=on_progress),
             physical,
-            doubts,
+            page_warnings,
             tuple(warnings),
         )
         page = render_page(f"Dynamics of {result.robot.name}", subject, SECTIONS, lead=summary_sentence(result))
     write_text(Path(path), page)
-    return doubts
+    return page_warnings
 
 
 def _find_other_logs(result: Identification, used: Sequence[Log]) -> tuple[Message, ...]:
@@ -373,5 +388,6 @@ def summary_sentence(result: Identification) -> str:
 
 
 def _open_logs(result: Identification, logs: Log | str | Path | Logs) -> tuple[Log, ...]:
+    """Logs as objects, files read."""
     several = [logs] if isinstance(logs, Log | str | Path) else list(logs)
     return tuple(log if isinstance(log, Log) else read_log(log, result.robot) for log in several)

@@ -12,7 +12,7 @@ from dynid.errors import DynidError
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
 from dynid.storage.records import COMPLETE, HUGE, Finite, Null, Numbers
-from dynid.version import keeps_old_names
+from dynid.version import accept_old_names
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
 
@@ -56,7 +56,7 @@ class Rotor:
         return bool(np.isnan(self.inertia)) and self.ratio != 1.0
 
 
-@keeps_old_names
+@accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class ForceSensor:
     """Six-axis force plate, or part of one, between the ground and the robot's base.

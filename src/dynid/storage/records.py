@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
@@ -298,6 +299,19 @@ def read_json(path: Path, form: str, version: int, remedy: str, error: type[Dyni
             "{supported}", "update dynid", path=path, version=found, supported=version,
         )  # fmt: skip
     return data
+
+
+def read_format_name(path: Path) -> str:
+    """Entry `format` at the beginning of a result file, which says what the file holds; empty if there is none."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(4096)
+    except OSError as error:
+        raise DynidError(
+            "file_unreadable", "cannot read {path}: {strerror}", path=path, strerror=error.strerror or error,
+        ) from error  # fmt: skip
+    found = re.search(rb'"format"\s*:\s*"([^"]*)"', start)
+    return found[1].decode(errors="replace") if found else ""
 
 
 def describe_damage(error: Exception, inside: str = "") -> Message:

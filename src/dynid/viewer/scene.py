@@ -54,7 +54,7 @@ class Skeleton:
 
 def skeleton_of(robot: Robot, q: Array) -> Skeleton:
     """Lay out the bones; q (N, joints of the tree) are the positions to be shown: rails are as long as they need."""
-    reach = _reach(robot, q)
+    reach = _longest_chain_length(robot, q)
     column = {k: j for j, k in enumerate(robot.tree_joints)}
     bones: dict[int, list[Array]] = {k: [] for k in range(-1, len(robot.links))}
     axes: dict[int, list[Array]] = {k: [] for k in range(-1, len(robot.links))}
@@ -77,11 +77,11 @@ def skeleton_of(robot: Robot, q: Array) -> Skeleton:
     carried = {link.parent for link in robot.links} | {k for k, parts in bones.items() if parts}
     for k, link in enumerate(robot.links):
         if k not in carried:
-            bones[k].append(np.array([np.zeros(3), _tip(link, reach)]))
-    return Skeleton(_stacked(bones), _stacked(axes), reach)
+            bones[k].append(np.array([np.zeros(3), _end_of_last_link(link, reach)]))
+    return Skeleton(_stack_segments(bones), _stack_segments(axes), reach)
 
 
-def _reach(robot: Robot, q: Array) -> float:
+def _longest_chain_length(robot: Robot, q: Array) -> float:
     """Length of the longest chain of frames; measured in a few of the positions, as slides change it."""
     few = q[np.unique(np.linspace(0, len(q) - 1, 20).astype(int))]
     position = link_poses(robot, few).position
@@ -92,7 +92,7 @@ def _reach(robot: Robot, q: Array) -> float:
     return max(SMALLEST, float(max(values.max() for values in length.values())))
 
 
-def _tip(link: Link, reach: float) -> Array:
+def _end_of_last_link(link: Link, reach: float) -> Array:
     """End of a last link: its centre of mass where that is known, else a stub that shows how it turns."""
     mass, moments = link.inertia[9], link.inertia[6:9]
     if np.isfinite(mass) and mass > 0.0 and np.isfinite(moments).all():
@@ -104,7 +104,8 @@ def _tip(link: Link, reach: float) -> Array:
     return np.asarray(0.12 * reach * across / np.linalg.norm(across))
 
 
-def _stacked(segments: dict[int, list[Array]]) -> dict[int, Array]:
+def _stack_segments(segments: dict[int, list[Array]]) -> dict[int, Array]:
+    """Segments of each link as one array."""
     return {k: np.stack(parts) for k, parts in segments.items() if parts}
 
 
@@ -132,7 +133,7 @@ def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[li
     """Read the visuals of a URDF: the shapes that can be drawn, and a note for each that cannot."""
     root = read_xml(urdf, "robot", "is this a URDF?")
     folders = MeshFolders.of(urdf)
-    carriers = _carriers(root, robot, lock)
+    carriers = _find_carrying_links(root, robot, lock)
     shapes: list[Shape] = []
     notes: list[Message] = []
     for link in root.findall("link"):
@@ -141,9 +142,9 @@ def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[li
         carrier, T_carrier_link = carriers[link.get("name", "")]
         for visual in link.findall("visual"):
             try:
-                vertices, faces = _geometry(visual.find("geometry"), folders)
-                T = T_carrier_link @ _pose(visual.find("origin"))
-                colour = _colour(visual.find("material"), root)
+                vertices, faces = _read_geometry(visual.find("geometry"), folders)
+                T = T_carrier_link @ _read_origin(visual.find("origin"))
+                colour = _read_colour(visual.find("material"), root)
             except MeshRefusedError as error:
                 notes.append(error.message)
                 continue
@@ -156,7 +157,7 @@ def read_shapes(urdf: Path, robot: Robot, lock: Mapping[str, float]) -> tuple[li
     return shapes, list(dict.fromkeys(notes))
 
 
-def _carriers(root: Element, robot: Robot, lock: Mapping[str, float]) -> dict[str, tuple[int, Array]]:
+def _find_carrying_links(root: Element, robot: Robot, lock: Mapping[str, float]) -> dict[str, tuple[int, Array]]:
     """Of every link of the file: the robot's link that carries it (fixed ones were merged), and its pose there."""
     own = {link.name: k for k, link in enumerate(robot.links)}
     joints = {joint.find("child").get("link", ""): joint for joint in root.findall("joint")}  # type: ignore[union-attr]
@@ -169,12 +170,12 @@ def _carriers(root: Element, robot: Robot, lock: Mapping[str, float]) -> dict[st
         first = way.pop()
         carrier, T = found.setdefault(first, (own.get(first, -1), np.eye(4)))
         for name in reversed(way):
-            T = T @ _pose(joints[name].find("origin")) @ _held(joints[name], lock)
+            T = T @ _read_origin(joints[name].find("origin")) @ _locked_joint_motion(joints[name], lock)
             found[name] = carrier, T
     return found
 
 
-def _held(joint: Element, lock: Mapping[str, float]) -> Array:
+def _locked_joint_motion(joint: Element, lock: Mapping[str, float]) -> Array:
     """Motion of a joint that is held at a position."""
     T, q = np.eye(4), lock.get(joint.get("name", ""), 0.0)
     if q == 0.0 or joint.get("type") == "fixed":
@@ -190,7 +191,7 @@ def _held(joint: Element, lock: Mapping[str, float]) -> Array:
     return T
 
 
-def _pose(origin: Element | None) -> Array:
+def _read_origin(origin: Element | None) -> Array:
     """Pose of an <origin>: roll, pitch, yaw about fixed axes."""
     x, y, z = read_numbers(origin, "xyz", (0.0, 0.0, 0.0))
     r, p, w = read_numbers(origin, "rpy", (0.0, 0.0, 0.0))
@@ -205,27 +206,30 @@ def _pose(origin: Element | None) -> Array:
     )
 
 
-def _geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Array]:
+def _read_geometry(geometry: Element | None, folders: MeshFolders) -> tuple[Array, Array]:
+    """Triangles of a <geometry>."""
     from trimesh import creation
 
     shape = None if geometry is None else next(iter(geometry), None)
     if shape is None:
         raise ValueError("it has no geometry")
     if shape.tag == "mesh":
-        vertices, faces = _load(folders, shape.get("filename", ""))
+        vertices, faces = _load_mesh(folders, shape.get("filename", ""))
         return vertices * np.array(read_numbers(shape, "scale", (1.0, 1.0, 1.0))), faces
     if shape.tag == "box":
-        body: Any = creation.box(extents=_sizes(shape, "size", 3))
+        body: Any = creation.box(extents=_read_lengths(shape, "size", 3))
     elif shape.tag == "cylinder":
-        body = creation.cylinder(radius=_sizes(shape, "radius", 1)[0], height=_sizes(shape, "length", 1)[0])
+        body = creation.cylinder(
+            radius=_read_lengths(shape, "radius", 1)[0], height=_read_lengths(shape, "length", 1)[0]
+        )
     elif shape.tag == "sphere":
-        body = creation.icosphere(subdivisions=2, radius=_sizes(shape, "radius", 1)[0])
+        body = creation.icosphere(subdivisions=2, radius=_read_lengths(shape, "radius", 1)[0])
     else:
         raise ValueError(f"<{shape.tag}> is not drawn; mesh, box, cylinder and sphere are")
     return np.asarray(body.vertices), np.asarray(body.faces)
 
 
-def _sizes(shape: Element, key: str, count: int) -> tuple[float, ...]:
+def _read_lengths(shape: Element, key: str, count: int) -> tuple[float, ...]:
     """Positive lengths of a simple shape."""
     sizes = read_numbers(shape, key, (math.nan,) * count)
     if not all(0.0 < size < math.inf for size in sizes):
@@ -233,7 +237,7 @@ def _sizes(shape: Element, key: str, count: int) -> tuple[float, ...]:
     return sizes
 
 
-def _load(folders: MeshFolders, name: str) -> tuple[Array, Array]:
+def _load_mesh(folders: MeshFolders, name: str) -> tuple[Array, Array]:
     """Triangles of a mesh file, read from its bytes alone: textures and other files that it names are not opened."""
     import trimesh
 
@@ -271,7 +275,8 @@ def _refuse_entities(path: Path) -> None:
     parse(path, forbid_dtd=True)
 
 
-def _colour(material: Element | None, root: Element) -> tuple[int, int, int]:
+def _read_colour(material: Element | None, root: Element) -> tuple[int, int, int]:
+    """Colour of a <material>, by name where it is defined at the file's top."""
     if material is not None and material.find("color") is None:
         named = [m for m in root.findall("material") if m.get("name") == material.get("name")]
         material = named[0] if named else None
@@ -286,14 +291,14 @@ BONE, DRUM, AXIS = (70, 110, 170), (235, 140, 40), (200, 40, 40)
 
 
 class Scene:
-    """A robot drawn by a viser server; `show` puts it into a position."""
+    """A robot drawn by a viser server; `show_position` puts it into a position."""
 
     def __init__(self, server: ViserServer, robot: Robot, skeleton: Skeleton, shapes: Sequence[Shape]) -> None:
         self._server, self._robot = server, robot
         self._bones: list[Any] = []
         self._shapes: list[Any] = []
         self._frames: dict[int, Any] = {}
-        self._prepare(skeleton.reach)
+        self._add_floor_and_camera(skeleton.reach)
         covered = {shape.link for shape in shapes}
         for k in range(-1, len(robot.links)):
             self._frames[k] = server.scene.add_frame(
@@ -314,7 +319,7 @@ class Scene:
             )
         self.has_shapes = bool(self._shapes)
 
-    def show(self, q: Array) -> None:
+    def show_position(self, q: Array) -> None:
         """Put the robot into a position, q (1, joints of the tree)."""
         from scipy.spatial.transform import Rotation
 
@@ -339,7 +344,7 @@ class Scene:
         for frame in self._frames.values():
             frame.show_axes = visible
 
-    def _prepare(self, reach: float) -> None:
+    def _add_floor_and_camera(self, reach: float) -> None:
         """Floor, up direction and camera."""
         scene, gravity = self._server.scene, self._robot.gravity
         size = float(np.linalg.norm(gravity))
@@ -359,13 +364,13 @@ class Scene:
     def _draw_bones(self, k: int, skeleton: Skeleton, *, visible: bool) -> None:
         scene, radius = self._server.scene, skeleton.radius
         for number, (start, end) in enumerate(skeleton.bones.get(k, ())):
-            self._bones.append(self._rod(f"/robot/{k}/bone{number}", start, end, radius, BONE, visible))
+            self._bones.append(self._add_rod(f"/robot/{k}/bone{number}", start, end, radius, BONE, visible))
         if k not in skeleton.axes:
             return
         axis = skeleton.axes[k]
         direction = (axis[0, 1] - axis[0, 0]) / np.linalg.norm(axis[0, 1] - axis[0, 0])
         drum = 2.5 * radius * direction
-        self._bones.append(self._rod(f"/robot/{k}/joint", -drum, drum, 2.0 * radius, DRUM, visible))
+        self._bones.append(self._add_rod(f"/robot/{k}/joint", -drum, drum, 2.0 * radius, DRUM, visible))
         self._bones.append(
             scene.add_line_segments(
                 f"/robot/{k}/axis",
@@ -376,7 +381,10 @@ class Scene:
             )
         )
 
-    def _rod(self, name: str, start: Array, end: Array, radius: float, colour: tuple[int, int, int], seen: bool) -> Any:
+    def _add_rod(
+        self, name: str, start: Array, end: Array, radius: float, colour: tuple[int, int, int], seen: bool
+    ) -> Any:
+        """Draw a cylinder between two points."""
         from trimesh import creation
 
         body: Any = creation.cylinder(radius=radius, segment=np.array([start, end]), sections=24)

@@ -35,23 +35,23 @@ MOST = 200_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Path:
+class JointPath:
     """Positions q (N, joints of the tree) at the instants t (N,) in s from 0 on."""
 
     t: Array
     q: Array
 
     @property
-    def length(self) -> float:
+    def duration(self) -> float:
         """Duration in s."""
         return float(self.t[-1])
 
-    def at(self, time: float) -> Array:
+    def positions_at(self, time: float) -> Array:
         """Positions (1, joints) at an instant."""
         return np.array([[np.interp(time, self.t, column) for column in self.q.T]])
 
 
-def make_path(robot: Robot, t: Array, q: Array) -> Path:
+def make_joint_path(robot: Robot, t: Array, q: Array) -> JointPath:
     """Thin the active joints' positions q (N, n) for drawing, and close the loops.
 
     Samples without numbers, and those whose time does not go on, are passed over.
@@ -69,7 +69,7 @@ def make_path(robot: Robot, t: Array, q: Array) -> Path:
     count = int(min(np.ceil(length * RATE) + 1, MOST))
     grid = np.linspace(0.0, length, max(count, 2))
     active = np.column_stack([np.interp(grid, t - t[0], column) for column in q.T])
-    return Path(grid, tree_positions(active, loop_map(robot)))
+    return JointPath(grid, tree_positions(active, loop_map(robot)))
 
 
 def tree_positions(q: Array, loop: LoopMap | None) -> Array:
@@ -80,7 +80,7 @@ def tree_positions(q: Array, loop: LoopMap | None) -> Array:
     return np.asarray(loop.solve(q, still, still).q)
 
 
-def rest_positions(robot: Robot) -> Array:
+def initial_positions(robot: Robot) -> Array:
     """Positions (n,) to begin with: where a closed loop is known to close, else zero, brought inside the limits."""
     loop = loop_map(robot)
     if loop is not None and robot.closures:
@@ -97,7 +97,7 @@ TICK = 1.0 / 30.0
 HINT = "Give a trajectory to see it move: `dynid view ROBOT traj.csv`."
 
 
-def add_switches(server: ViserServer, scene: Scene) -> None:
+def add_visibility_switches(server: ViserServer, scene: Scene) -> None:
     """Add the switches of what is drawn."""
     meshes = server.gui.add_checkbox("meshes", scene.has_shapes, visible=scene.has_shapes)
     skeleton = server.gui.add_checkbox("skeleton", not scene.has_shapes)
@@ -108,18 +108,18 @@ def add_switches(server: ViserServer, scene: Scene) -> None:
 
 
 class Player:
-    """Moves a scene along a path in real time, times the speed; `tick` is called again and again."""
+    """Moves a scene along a path in real time, times the speed; `advance` is called again and again."""
 
-    def __init__(self, server: ViserServer, scene: Scene, path: Path) -> None:
+    def __init__(self, server: ViserServer, scene: Scene, path: JointPath) -> None:
         self._scene, self._path = scene, path
         self._playing, self._time, self._last = True, 0.0, time.monotonic()
         self.button: Any = server.gui.add_button("Pause")
         self.speed: Any = server.gui.add_slider("speed", min=0.1, max=5.0, step=0.1, initial_value=1.0)
-        step = max(path.length / 1000.0, 1e-3)
-        self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.length, step=step, initial_value=0.0)
+        step = max(path.duration / 1000.0, 1e-3)
+        self.slider: Any = server.gui.add_slider("time, s", min=0.0, max=path.duration, step=step, initial_value=0.0)
         self.button.on_click(lambda _: self.toggle_playing())
-        self.slider.on_update(lambda event: self._seek(event))
-        scene.show(path.at(0.0))
+        self.slider.on_update(lambda event: self._seek_to_slider(event))
+        scene.show_position(path.positions_at(0.0))
 
     @property
     def time(self) -> float:
@@ -131,21 +131,21 @@ class Player:
         self._playing = not self._playing
         self.button.label = "Pause" if self._playing else "Play"
 
-    def tick(self) -> None:
-        """Show the next position; after the last comes the first."""
+    def advance(self) -> None:
+        """Show the position of this instant; after the last comes the first."""
         now = time.monotonic()
         passed, self._last = now - self._last, now
         if not self._playing:
             return
-        self._time = (self._time + passed * float(self.speed.value)) % max(self._path.length, 1e-9)
+        self._time = (self._time + passed * float(self.speed.value)) % max(self._path.duration, 1e-9)
         self.slider.value = round(self._time, 3)
-        self._scene.show(self._path.at(self._time))
+        self._scene.show_position(self._path.positions_at(self._time))
 
-    def _seek(self, event: Any) -> None:
+    def _seek_to_slider(self, event: Any) -> None:
         """Go to where a person moved the slider; our own moves of it have no client."""
         if event.client is not None:
             self._time = float(self.slider.value)
-            self._scene.show(self._path.at(self._time))
+            self._scene.show_position(self._path.positions_at(self._time))
 
 
 class JointSliders:
@@ -153,7 +153,7 @@ class JointSliders:
 
     def __init__(self, server: ViserServer, scene: Scene, robot: Robot) -> None:
         self._scene, self._loop = scene, loop_map(robot)
-        start = rest_positions(robot)
+        start = initial_positions(robot)
         self._note: Any = server.gui.add_markdown(HINT)
         self.sliders: list[Any] = []
         for j, name in enumerate(robot.joint_names):
@@ -165,11 +165,11 @@ class JointSliders:
             slider = server.gui.add_slider(
                 f"{name}, {unit}", min=lower, max=upper, step=(upper - lower) / 400.0, initial_value=float(start[j])
             )
-            slider.on_update(lambda _: self.show_sliders())
+            slider.on_update(lambda _: self.show_slider_positions())
             self.sliders.append(slider)
-        self.show_sliders()
+        self.show_slider_positions()
 
-    def show_sliders(self) -> None:
+    def show_slider_positions(self) -> None:
         """Show the position of the sliders; one that a loop cannot take is told and not shown."""
         q = np.array([[float(slider.value) for slider in self.sliders]])
         try:
@@ -178,17 +178,17 @@ class JointSliders:
             self._note.content = "The loop cannot close there; move back."
             return
         self._note.content = HINT
-        self._scene.show(tree)
+        self._scene.show_position(tree)
 
-    def tick(self) -> None:
-        """Nothing moves by itself."""
+    def advance(self) -> None:
+        """Do nothing: sliders show their own moves."""
 
 
 HOST = "127.0.0.1"
 INSTALL = "pip install 'dynid[view]'"
 
 
-def check_installed() -> None:
+def check_viewer_installed() -> None:
     """Say how to install what the viewer needs."""
     try:
         with _delay_interrupt():
@@ -220,7 +220,7 @@ def _delay_interrupt() -> Iterator[None]:
 
 def run_viewer(
     robot: Robot,
-    path: Path | None,
+    path: JointPath | None,
     shapes: Sequence[Shape],
     *,
     port: int,
@@ -228,16 +228,16 @@ def run_viewer(
     on_start: Callable[[str], None],
 ) -> None:
     """Serve the viewer until Ctrl-C, or for some seconds; `on_start` is told its address."""
-    with_loops = tree_positions(rest_positions(robot)[None, :], loop_map(robot)) if path is None else path.q
+    with_loops = tree_positions(initial_positions(robot)[None, :], loop_map(robot)) if path is None else path.q
     server = _start_server(port, robot.name)
     try:
         scene = Scene(server, robot, skeleton_of(robot, with_loops), shapes)
         player = JointSliders(server, scene, robot) if path is None else Player(server, scene, path)
-        add_switches(server, scene)
+        add_visibility_switches(server, scene)
         on_start(f"http://{HOST}:{server.get_port()}")
         end = None if seconds is None else time.monotonic() + seconds
         while end is None or time.monotonic() < end:
-            player.tick()
+            player.advance()
             time.sleep(TICK)
     except KeyboardInterrupt:
         pass  # the usual way to end it

@@ -41,7 +41,7 @@ def simulate(
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     motion = recordings.read_motion(trajectory, loaded)
     if rate is not None:
-        motion = recordings.resample(motion, rate)
+        motion = recordings.resample_motion(motion, rate)
     if not plate and loaded.sensor is None:
         terminal.refuse_unused_options(
             {"--plate-noise": plate_noise != "0"}, "no forces on the base are written; add --plate"
@@ -53,13 +53,13 @@ def simulate(
         loaded, motion, noise=deviations[0] if len(deviations) == 1 else deviations,
         plate_noise=forces[0] if len(forces) == 1 else forces, seed=seed,
     )  # fmt: skip
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     with_plate = loaded if plate or loaded.sensor is not None else None
     outputs.write_file(out, lambda place: recordings.write_log(place, log, with_plate))
-    outputs.write_json_file(json, lambda: recordings.json_data(log, loaded, deviations, seed, out))
+    outputs.write_json_file(json, lambda: recordings.simulation_json_data(log, loaded, deviations, seed, out))
     terminal.show_notes(loaded, screen)
-    recordings.show(log, loaded, screen)
-    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    recordings.show_simulated_log(log, loaded, screen)
+    outputs.show_written_files(screen, "nothing was written; --out log.csv keeps the log")
     outputs.finish(loaded.warnings)
 
 
@@ -110,7 +110,7 @@ def identify(
     from dynid.cli.output import comparison, identification, inertial
     from dynid.estimation.identify import identify as identified
 
-    comparison.check_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
+    comparison.check_comparison_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
     if compare and report is not None:
         raise DynidError(
             "option_not_applicable", "--report is about a single result", "save some with --out and compare them with "
@@ -129,13 +129,13 @@ def identify(
         terminal.refuse_unused_options(
             {"--sensor": sensor, "--partial": partial}, f"--model {model} uses no force plate"
         )
-    files = [log_options.log_file(word) for word in (*logs, *(validate or ()))]
+    files = [log_options.path_of_log(word) for word in (*logs, *(validate or ()))]
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
-    comparison.check_report(report, (out, json), inputs)
+    comparison.check_report_path(report, (out, json), inputs)
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic)
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
@@ -143,7 +143,7 @@ def identify(
         "joints": None if joints is None else [name for name in joints.split(",") if name],
         "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
     }  # fmt: skip
-    held_out, read = log_options.parse_validate(validate or [], reader), [reader.read_log(word) for word in logs]
+    held_out, read = log_options.parse_validation(validate or [], reader), [reader.read_log(word) for word in logs]
     if compare:
         comparison.run_comparison(loaded, read, held_out, options, screen, json=json, every=every)
         return
@@ -153,22 +153,22 @@ def identify(
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
             **options,
         )  # fmt: skip
-    result = comparison.with_command(result)
+    result = comparison.record_command(result)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
-    bodies.write(terminal.parse_locks(lock or []))
+    bodies.write_files(terminal.parse_locks(lock or []))
     found: list[Message] = []
     with identification.show_progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
-        outputs.write_file(report, lambda place: found.extend(comparison.report_identified(
+        outputs.write_file(report, lambda place: found.extend(comparison.write_identification_report(
             result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
         )))  # fmt: skip
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
-    outputs.write_json_file(json, lambda: identification.json_data(result) | {"warnings": warnings})
+    outputs.write_json_file(json, lambda: identification.identification_json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
-    identification.show(result, screen)
-    bodies.show(screen)
-    outputs.show(screen, "nothing was written")
+    identification.show_identification(result, screen)
+    bodies.show_bodies(screen)
+    outputs.show_written_files(screen, "nothing was written")
     if out is None:
         terminal.print_line(screen, "--out result.json keeps the result for dynid physical, export and report")
     outputs.finish(warnings)

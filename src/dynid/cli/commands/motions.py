@@ -1,4 +1,4 @@
-"""The command `excite`: parse, call, show."""
+"""The commands `excite`, `view` and `markers`: parse, call, show."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def excite(
         terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
     loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
     limits = excitation.limits_from_options(loaded, position, velocity, acceleration)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
         excitation.check_accelerations(loaded, limits)
     with excitation.progress_bar(screen) as bar:
@@ -67,12 +67,12 @@ def excite(
             points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
-    for place, write in excitation.output_files(found, out, rate) if out else ():
+    for place, write in excitation.excitation_output_files(found, out, rate) if out else ():
         outputs.write_file(place, write)
-    outputs.write_json_file(json, lambda: excitation.json_data(found, outputs.written))
+    outputs.write_json_file(json, lambda: excitation.excitation_json_data(found, outputs.written))
     terminal.show_notes(loaded, screen)
-    excitation.show(found, screen)
-    outputs.show(screen)
+    excitation.show_excitation(found, screen)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
 
@@ -99,9 +99,9 @@ def view(
     from dynid.cli import terminal
     from dynid.cli.output import excitation
     from dynid.robot.load import load_robot
-    from dynid.viewer.server import check_installed, run_viewer
+    from dynid.viewer.server import check_viewer_installed, run_viewer
 
-    check_installed()
+    check_viewer_installed()
     terminal.check_output_path("--json", json, keep=[Path(robot), *([] if trajectory is None else [trajectory])])
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
@@ -109,11 +109,11 @@ def view(
         terminal.refuse_unused_options({"--column": column}, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
-    path = None if trajectory is None else excitation.read_path(trajectory, loaded, column or ())
+    path = None if trajectory is None else excitation.read_joint_path(trajectory, loaded, column or ())
     shapes, notes = excitation.read_urdf_shapes(robot, loaded, locks)
-    screen = terminal.console(json)
+    screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
-    excitation.show_notes(notes, screen)
+    excitation.show_shape_notes(notes, screen)
 
     def on_start(address: str) -> None:
         if json:
@@ -155,10 +155,10 @@ def markers(
     fit = angles_from_markers(
         loaded, read.t, read.positions, read.links, start=posture, at=at, refine_camera=refine_camera
     )
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: recordings.write_marker_log(place, fit, read.others))
     outputs.write_json_file(json, lambda: recordings.marker_json_data(fit, loaded, read))
     terminal.show_notes(loaded, screen)
     recordings.show_marker_fit(fit, loaded, read, screen)
-    outputs.show(screen, "nothing was written; --out log.csv keeps the log")
+    outputs.show_written_files(screen, "nothing was written; --out log.csv keeps the log")
     outputs.finish(fit.warnings)

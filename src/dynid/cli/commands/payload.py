@@ -66,9 +66,9 @@ def payload(
     from dynid.payload.identify_payload import identify_payload
     from dynid.payload.payload_between import payload_between
 
-    _check_files(robot, loaded, unloaded, gear, json)
+    _check_input_and_output_files(robot, loaded, unloaded, gear, json)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
-    screen = terminal.console(json)
+    screen = terminal.make_console(json)
     if _are_result_files(loaded, unloaded):
         reading = {
             "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
@@ -76,7 +76,9 @@ def payload(
             "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
-        found = payload_between(_load_result(loaded[0], known), _load_result(unloaded[0], known), link=link)
+        found = payload_between(
+            _load_result_of_robot(loaded[0], known), _load_result_of_robot(unloaded[0], known), link=link
+        )
     else:
         reader = log_options.LogReader.of(known, column or [], units or [], gear, gain, topic)
         with identification.show_progress(screen) as tell:
@@ -91,7 +93,7 @@ def payload(
     outputs.write_json_file(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_payload(found, screen)
-    _show_outputs(found, screen, outputs)
+    _finish_outputs(found, screen, outputs)
 
 
 def gains(
@@ -128,13 +130,13 @@ def gains(
     from dynid.payload.identify_gains import identify_gains
     from dynid.payload.payload import payload_parameters
 
-    _check_files(robot, loaded, unloaded, gear, json)
-    centre = _parse_numbers(com, "--com", "three numbers x,y,z in m", 3)
+    _check_input_and_output_files(robot, loaded, unloaded, gear, json)
+    centre = _parse_fixed_count_numbers(com, "--com", "three numbers x,y,z in m", 3)
     six = "six numbers ixx,ixy,ixz,iyy,iyz,izz in kg m^2"
-    about = None if inertia is None else _parse_numbers(inertia, "--inertia", six, 6)
+    about = None if inertia is None else _parse_fixed_count_numbers(inertia, "--inertia", six, 6)
     parameters = payload_parameters(mass, centre, about)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
-    screen = terminal.console(json)
+    screen = terminal.make_console(json)
     reader = log_options.LogReader.of(known, column or [], units or [], gear, None, topic)
     with identification.show_progress(screen) as tell:
         found = identify_gains(
@@ -146,19 +148,23 @@ def gains(
     outputs.write_json_file(json, found.facts)
     terminal.show_notes(known, screen)
     inertial.show_gains(found, screen)
-    _show_outputs(found, screen, outputs)
+    _finish_outputs(found, screen, outputs)
 
 
-def _show_outputs(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
-    outputs.show(screen)
+def _finish_outputs(found: Payload | Gains, screen: Console, outputs: Outputs) -> None:
+    """Print the files that were written, then warnings."""
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
 
-def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None) -> None:
+def _check_input_and_output_files(
+    robot: str, loaded: list[str], unloaded: list[str], gear: str | None, json: Path | None
+) -> None:
+    """See before any work that no output overwrites an input and no log is given twice."""
     from dynid.cli import log_options, terminal
 
     words = [*loaded, *unloaded]
-    inputs = [Path(robot), *(log_options.log_file(word) for word in words), *([Path(gear)] if gear else [])]
+    inputs = [Path(robot), *(log_options.path_of_log(word) for word in words), *([Path(gear)] if gear else [])]
     terminal.check_output_path("--json", json, keep=inputs)
     both = sorted(set(loaded) & set(unloaded))
     if both:
@@ -169,6 +175,7 @@ def _check_files(robot: str, loaded: list[str], unloaded: list[str], gear: str |
 
 
 def _are_result_files(loaded: list[str], unloaded: list[str]) -> bool:
+    """Whether results (.json) are given instead of logs; DynidError if both are."""
     results = [word for word in (*loaded, *unloaded) if word.lower().endswith(".json")]
     if not results:
         return False
@@ -180,7 +187,8 @@ def _are_result_files(loaded: list[str], unloaded: list[str]) -> bool:
     return True
 
 
-def _load_result(word: str, robot: Robot) -> Identification:
+def _load_result_of_robot(word: str, robot: Robot) -> Identification:
+    """Read an identification; DynidError if it is of another robot."""
     from dynid.estimation.identification import Identification
 
     result = Identification.load(Path(word))
@@ -192,7 +200,8 @@ def _load_result(word: str, robot: Robot) -> Identification:
     return result
 
 
-def _parse_numbers(text: str, option: str, what: str, count: int) -> list[float]:
+def _parse_fixed_count_numbers(text: str, option: str, what: str, count: int) -> list[float]:
+    """So many numbers from an option."""
     from dynid.cli import terminal
 
     numbers = terminal.parse_numbers(text, option, what)

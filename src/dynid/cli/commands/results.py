@@ -1,8 +1,7 @@
-"""The commands `physical` and `check`: parse, call, show."""
+"""The commands `physical`, `check`, `export`, `report` and `demo`: parse, call, show."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,12 +38,12 @@ def physical(
         raise DynidError("same_output_twice", "--out and --json both name {out}", "choose two names", out=out)
     bounds = inertial.parse_bounds(bound or [])
     identified = Identification.load(result)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     found = physical_parameters(identified, prior=prior, total_mass=total_mass, bounds=bounds, geometry=geometry)
     outputs.write_file(out, found.save)
-    outputs.write_json_file(json, lambda: inertial.json_data(found))
-    inertial.show(found, screen)
-    outputs.show(screen)
+    outputs.write_json_file(json, lambda: inertial.physical_json_data(found))
+    inertial.show_physical_parameters(found, screen)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
 
@@ -66,7 +65,7 @@ def check(
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     found = check_robot(robot)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
 
     def write_mended(place: Path) -> None:
         if found.mended is None:
@@ -80,7 +79,7 @@ def check(
     outputs.write_json_file(json, lambda: inertial.check_json_data(found))
     terminal.show_notes(found.robot, screen)
     inertial.show_check(found, screen)
-    outputs.show(screen)
+    outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
 
@@ -122,7 +121,7 @@ def export(
     checked = done.verification
     warnings = list(dict.fromkeys(done.warnings))
 
-    def facts_of() -> dict[str, Any]:
+    def export_json_data() -> dict[str, Any]:
         facts: dict[str, Any] = {"file": str(out), "robot": done.subject.robot.name, "notes": list(done.notes)}
         facts |= {"warnings": warnings}
         facts |= {"reader": checked.reader, "error": checked.error, "skipped": checked.skipped}
@@ -134,12 +133,12 @@ def export(
             }
         return facts
 
-    screen, outputs = terminal.console(json), terminal.Outputs()
-    outputs.write_json_file(json, facts_of)
-    screen.print(f"wrote {terminal.escaped(str(out))}", highlight=False, soft_wrap=True)
-    screen.print(terminal.escaped(str(checked)), highlight=False, soft_wrap=True)
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
+    outputs.write_json_file(json, export_json_data)
+    screen.print(f"wrote {terminal.escape_markup(str(out))}", highlight=False, soft_wrap=True)
+    screen.print(terminal.escape_markup(str(checked)), highlight=False, soft_wrap=True)
     for line in done.operations.lines() if done.operations else ():
-        screen.print(terminal.escaped(line), highlight=False)
+        screen.print(terminal.escape_markup(line), highlight=False)
     for note in done.notes:
         terminal.show_note(note, screen)
     outputs.finish(warnings)
@@ -150,13 +149,14 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
     from dynid.estimation.identification import Identification
     from dynid.exports.robot_json import FORMAT, read_robot_json
     from dynid.robot.load import load_robot
+    from dynid.storage.records import read_format_name
 
     path = Path(source)
     if path.suffix.lower() != ".json":
         return load_robot(source, lock=lock)
     if not path.is_file():
         raise DynidError("file_not_found", "there is no file '{source}'", source=source)
-    form = _read_format_name(path)
+    form = read_format_name(path)
     if form == FORMAT:
         return read_robot_json(path)
     if form.startswith("dynid physical"):
@@ -170,19 +170,6 @@ def read_result(source: str, lock: dict[str, float]) -> Any:
             )  # fmt: skip
         return kind.load(path)
     return Identification.load(path)
-
-
-def _read_format_name(path: Path) -> str:
-    """Word at the beginning of a result file that says what it is; nothing if there is none."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(4096)
-    except OSError as error:
-        raise DynidError(
-            "file_unreadable", "cannot read {path}: {strerror}", path=path, strerror=error.strerror or error,
-        ) from error  # fmt: skip
-    found = re.search(rb'"format"\s*:\s*"([^"]*)"', start)
-    return found[1].decode(errors="replace") if found else ""
 
 
 # The command `report`: parse, call, show.
@@ -218,27 +205,27 @@ def report(
         reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = comparison.default_report_path(results) if out is None else out
-    keep = [*results, *(log_options.log_file(word) for word in words)]
+    keep = [*results, *(log_options.path_of_log(word) for word in words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
     bodies = comparison.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
-    screen = terminal.console(json)
-    common = {"command": comparison.command_line(), "inputs": results}
-    doubts: tuple[Message, ...] = ()
+    screen = terminal.make_console(json)
+    common = {"command": comparison.command_as_typed(), "inputs": results}
+    page_warnings: tuple[Message, ...] = ()
     if len(found) > 1:
         names = comparison.result_names(results)
-        doubts = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
+        page_warnings = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
         reader = log_options.LogReader.of(found[0].robot, column or [], units or [], gear, gain, topic)
         logs, others = ([reader.read_log(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
-            doubts = write_report(
+            page_warnings = write_report(
                 found[0], place, logs=logs, validate=others, physical=bodies, on_progress=tell,
                 **common,  # type: ignore[arg-type]
             )  # fmt: skip
     outputs = terminal.Outputs()
-    warnings = [*comparison.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *doubts]
+    warnings = [*comparison.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *page_warnings]
     warnings = list(dict.fromkeys(warnings))
     verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
     outputs.write_json_file(
@@ -249,7 +236,7 @@ def report(
         terminal.print_line(screen, f"{name}: {result.verdict}", style="bold")
     if len(found) == 1 and not words:
         terminal.print_line(screen, "no curves: a result holds no logs; --log log.csv reads them again")
-    screen.print(f"wrote {terminal.escaped(str(place))}", highlight=False, soft_wrap=True)
+    screen.print(f"wrote {terminal.escape_markup(str(place))}", highlight=False, soft_wrap=True)
     outputs.finish(warnings)
 
 
@@ -273,7 +260,7 @@ def demo(
 
     terminal.check_output_path("--json", json)
     job = MainJob(load_robot(robot), out, seed=seed)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     terminal.show_notes(job.robot, screen)
     with show_progress(screen, "demo") as tell:
         for done, text in job.run():

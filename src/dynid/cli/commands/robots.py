@@ -1,4 +1,4 @@
-"""The commands `robots` and `mdh`: which robots there are, and any robot as a table."""
+"""The commands `robots`, `mdh`, `base` and `unknown`: bundled robots, any robot as a table, what is identifiable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def robots(json: JsonOption = None) -> None:
     }
     outputs = terminal.Outputs()
     outputs.write_json_file(json, lambda: facts)
-    terminal.console(json).print(terminal.robots_table(loaded))
+    terminal.make_console(json).print(terminal.robots_table(loaded))
     outputs.finish()
 
 
@@ -48,13 +48,13 @@ def mdh(
     terminal.check_output_path("--out", out, suffixes=(".toml",), keep=[Path(robot)])
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     table = load_robot(robot, snap=snap).to_mdh()
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     outputs.write_file(out, lambda place: write_text(place, table_text(table)))
     outputs.write_json_file(json, lambda: terminal.robot_json_data(table))
     screen.print(terminal.mdh_table(table))
     screen.print(f"angles in degrees, lengths in m; gravity {[float(x) for x in table.gravity]} m/s^2")
     terminal.show_notes(table, screen)
-    outputs.show(screen)
+    outputs.show_written_files(screen)
     outputs.finish()
 
 
@@ -87,15 +87,15 @@ def base(
 
     terminal.check_output_path("--json", json, keep=[Path(robot), *([values] if values else [])])
     loaded = load_robot(robot)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     if method == "all":
         compared = compare_methods(loaded, model=model, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
         found = next(iter(compared.results.values()))
     else:
         compared = None
         found = base_parameters(loaded, model=model, method=method, rotor_inertia=rotor_inertia, tared=tared, seed=seed)
-    numbers = found.values(identifiability.read_values(values, loaded)) if values else None
-    facts = identifiability.json_data(found, compared, numbers)
+    numbers = found.values(identifiability.read_standard_values(values, loaded)) if values else None
+    facts = identifiability.base_parameter_json_data(found, compared, numbers)
     warnings = [*loaded.warnings, *found.warnings, *(identifiability.method_warnings(compared) if compared else ())]
     if barycentric:
         facts["barycentric"] = identifiability.barycentric_json_data(found)
@@ -108,7 +108,7 @@ def base(
     terminal.show_notes(loaded, screen)
     if compared is not None:
         screen.print(identifiability.comparison_table(compared))
-    identifiability.show(found, screen, latex=latex, values=numbers)
+    identifiability.show_base_parameters(found, screen, latex=latex, values=numbers)
     if barycentric:
         identifiability.show_barycentric(found, screen)
     if answer is not None:
@@ -140,12 +140,12 @@ def unknown(
 
     terminal.check_output_path("--json", json, keep=[Path(robot)])
     loaded = load_robot(robot)
-    screen, outputs = terminal.console(json), terminal.Outputs()
+    screen, outputs = terminal.make_console(json), terminal.Outputs()
     if count_only:
         count = count_model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia, seed=seed)
         outputs.write_json_file(json, lambda: identifiability.count_json_data(loaded.name, count))
         terminal.show_notes(loaded, screen)
-        identifiability.show_count(loaded.name, count, screen)
+        identifiability.show_model_parameter_count(loaded.name, count, screen)
         return outputs.finish()
     found = model_parameters(loaded, unknown=unknown, rotor_inertia=rotor_inertia)
     outputs.write_json_file(json, lambda: identifiability.model_parameter_json_data(found))

@@ -13,13 +13,13 @@ import numpy as np
 
 from dynid.cli import terminal
 from dynid.cli.output import identification
-from dynid.cli.terminal import escaped
+from dynid.cli.terminal import escape_markup
 from dynid.errors import DynidError
 from dynid.estimation.compare import SHARE, Comparison, EstimatorRun, compare_estimators
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_out_share
 from dynid.logs.log import Log
-from dynid.messages import Message, for_command_line_text
+from dynid.messages import Message, command_line_wording
 from dynid.physical.parameters import PhysicalParameters
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ READABLE = 12
 """Parameters that are shown unless all are asked for."""
 
 
-def check_options(*, compare: bool, every: bool, model: str, estimator: str, out: Path | None) -> None:
+def check_comparison_options(*, compare: bool, every: bool, model: str, estimator: str, out: Path | None) -> None:
     """Refuse options that make no sense together, before any work."""
     if every and not compare:
         raise DynidError(
@@ -71,16 +71,16 @@ def run_comparison(
         held_out = SHARE if validate is None else validate
         compared = compare_estimators(robot, logs, validate=held_out, on_progress=tell, **options)
     outputs = terminal.Outputs()
-    outputs.write_json_file(json, lambda: json_data(compared))
+    outputs.write_json_file(json, lambda: comparison_json_data(compared))
     terminal.show_notes(robot, screen)
-    show(compared, screen, every=every)
-    outputs.show(screen)
+    show_comparison(compared, screen, every=every)
+    outputs.show_written_files(screen)
     outputs.finish([] if compared.best is not None else [compared.advice])
 
 
-def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
+def show_comparison(compared: Comparison, screen: Console, *, every: bool = False) -> None:
     """Print the runs, the parameters about which they differ most, and which run to trust."""
-    identification.show_data(compared.reference.found, screen)
+    identification.show_logs(compared.reference.found, screen)
     screen.print(runs_table(compared))
     say = terminal.print_line
     say(
@@ -90,10 +90,10 @@ def show(compared: Comparison, screen: Console, *, every: bool = False) -> None:
         f"{compared.reference.name}",
     )
     for run in compared.refused:
-        say(screen, f"{run.name} refused: {for_command_line_text(run.refusal or '')}")
+        say(screen, f"{run.name} refused: {command_line_wording(run.refusal or '')}")
     if compared.interrupted:
         say(screen, "interrupted: the runs that are missing were not tried")
-    names = shown_parameters(compared, every)
+    names = parameters_to_print(compared, every)
     screen.print(parameters_table(compared, names, apart=" " if screen.width >= 180 else "\n"))
     count = len(compared.reference.base)
     if len(names) < count:
@@ -125,7 +125,7 @@ def _percent_text(share: float) -> str:
     return f"{100.0 * share:.2g} %" if share < 0.995 else f"{100.0 * share:.0f} %" if share < 10.0 else "> 1000 %"
 
 
-def shown_parameters(compared: Comparison, every: bool) -> tuple[str, ...]:
+def parameters_to_print(compared: Comparison, every: bool) -> tuple[str, ...]:
     """Names of the parameters to print: base ones that are disputed, or all of all runs in order."""
     if not every:
         return compared.most_disputed(READABLE)
@@ -140,7 +140,7 @@ def parameters_table(compared: Comparison, names: Sequence[str], *, apart: str =
     for run in compared.finished:
         table.add_column(f"{run.model}\n{run.estimator}", justify="right", overflow="fold")
     for name in names:
-        table.add_row(escaped(name), *(_parameter_cell(run, name, apart) for run in compared.finished))
+        table.add_row(escape_markup(name), *(_parameter_cell(run, name, apart) for run in compared.finished))
     return table
 
 
@@ -151,11 +151,11 @@ def _parameter_cell(run: EstimatorRun, name: str, apart: str) -> str:
     k = result.names.index(name)
     value, sigma = float(result.values[k]), float(result.sigma[k])
     decimals = 4 if sigma == 0.0 else int(np.clip(1 - np.floor(np.log10(sigma)), 0, 6))
-    return f"{value:.{decimals}f}{apart}+-{identification.number(sigma, 2)}"
+    return f"{value:.{decimals}f}{apart}+-{identification.number_text(sigma, 2)}"
 
 
-def json_data(compared: Comparison) -> dict[str, object]:
-    """All results for machines."""
+def comparison_json_data(compared: Comparison) -> dict[str, object]:
+    """Return all runs of a comparison for `--json`."""
     return {
         "robot": compared.reference.found.robot.name,
         "held_out": compared.source,
@@ -177,7 +177,7 @@ def _run_json_data(compared: Comparison, run: EstimatorRun) -> dict[str, object]
         "held_out": identification.score_json_data(run.prediction),
         "median_relative_sigma": run.relative_deviation,
         "agreement": run.agreement(compared.reference),
-        "result": identification.json_data(run.result),
+        "result": identification.identification_json_data(run.result),
     }
 
 
@@ -212,7 +212,7 @@ def load_physical_parameters(path: Path) -> PhysicalParameters | None:
     return PhysicalParameters.load(path) if FORMAT in head else None
 
 
-def check_report(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
+def check_report_path(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
     """See before any work that the report can be written and is none of the other files."""
     terminal.check_output_path("--report", report, suffixes=(".html",), keep=keep)
     for other in others:
@@ -223,7 +223,7 @@ def check_report(report: Path | None, others: Sequence[Path | None], keep: Seque
             )  # fmt: skip
 
 
-def report_identified(
+def write_identification_report(
     result: Identification,
     place: Path,
     logs: Sequence[Log],
@@ -254,14 +254,14 @@ def result_names(files: Sequence[Path]) -> list[str]:
     return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
 
 
-def command_line() -> str:
+def command_as_typed() -> str:
     """The command as it was typed, to be typed again."""
     return shlex.join(["dynid", *sys.argv[1:]])
 
 
-def with_command(result: Identification) -> Identification:
+def record_command(result: Identification) -> Identification:
     """The result, which knows by which command it was made."""
-    return result.replace(origin=replace(result.origin, command=command_line()))
+    return result.replace(origin=replace(result.origin, command=command_as_typed()))
 
 
 def collect_warnings(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynid.cli.log_options import parse_columns
 from dynid.cli.output.recordings import read_motion
-from dynid.cli.terminal import escaped, show_note
+from dynid.cli.terminal import escape_markup, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, find_limits
 from dynid.logs.read import read_log
@@ -21,8 +21,7 @@ from dynid.messages import Message
 from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
 from dynid.viewer.scene import Shape, read_shapes
-from dynid.viewer.server import Path as JointPath
-from dynid.viewer.server import make_path
+from dynid.viewer.server import JointPath, make_joint_path
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -87,7 +86,7 @@ def check_accelerations(robot: Robot, limits: Mapping[str, object] | None) -> No
         )  # fmt: skip
 
 
-def show(excitation: Excitation, screen: Console) -> None:
+def show_excitation(excitation: Excitation, screen: Console) -> None:
     """Print the figures, the use of limits, and the errors to expect."""
     screen.print(
         f"{excitation.robot.name}: condition {excitation.condition:.4g} of {len(excitation.rows.names)} base columns "
@@ -104,7 +103,7 @@ def show(excitation: Excitation, screen: Console) -> None:
     screen.print(limit_use_table(excitation))
     if excitation.effort is None and np.isfinite(excitation.limits.effort).any():
         screen.print("effort limits are not checked: the robot file has no values for all parameters that matter")
-    screen.print(errors_table(excitation))
+    screen.print(expected_errors_table(excitation))
     screen.print(
         f"margin {max(excitation.margin, 0.0):.2%}: the limits hold at every instant, proven by roots", highlight=False
     )
@@ -124,11 +123,11 @@ def limit_use_table(excitation: Excitation) -> Table:
         effort = excitation.effort.use(excitation.motion(200.0))
     for j, (name, use) in enumerate(zip(excitation.robot.joint_names, excitation.use, strict=True)):
         shown = [f"{100 * u:.1f} %" if u > 0.0 else "-" for u in use]
-        table.add_row(escaped(name), *shown, "-" if effort is None else f"{100 * effort[j]:.1f} %")
+        table.add_row(escape_markup(name), *shown, "-" if effort is None else f"{100 * effort[j]:.1f} %")
     return table
 
 
-def errors_table(excitation: Excitation) -> Table:
+def expected_errors_table(excitation: Excitation) -> Table:
     """Expected deviations, the worst ones; relative where the robot file knows the values."""
     from rich.table import Table
 
@@ -139,19 +138,21 @@ def errors_table(excitation: Excitation) -> Table:
     ranked = sorted(errors, key=lambda name: -(errors[name] / abs(values[name]) if values.get(name) else errors[name]))
     for name in ranked[:WORST]:
         relative = f"{100 * errors[name] / abs(values[name]):.3g} %" if values.get(name) else "unknown value"
-        table.add_row(escaped(name), f"{errors[name]:.3g}", relative)
+        table.add_row(escape_markup(name), f"{errors[name]:.3g}", relative)
     return table
 
 
-def output_files(excitation: Excitation, out: Path, rate: float) -> list[tuple[Path, Callable[[Path], object]]]:
+def excitation_output_files(
+    excitation: Excitation, out: Path, rate: float
+) -> list[tuple[Path, Callable[[Path], object]]]:
     """Files to write: the CSV, a ROS trajectory and a page beside it."""
     save = partial(excitation.save, rate=rate)
     page = partial(write_page, excitation)
     return [(out, save), (out.with_suffix(".yaml"), save), (out.with_suffix(".html"), page)]
 
 
-def json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
-    """Everything for machines."""
+def excitation_json_data(excitation: Excitation, files: Sequence[str]) -> dict[str, object]:
+    """Return the designed motion for `--json`."""
     return {
         "robot": excitation.robot.name,
         "model": excitation.rows.model,
@@ -180,7 +181,7 @@ SHOWN = 5
 """Notes that are printed at most."""
 
 
-def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
+def read_joint_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
     """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities.
 
     column: where channels of a log are, CHANNEL=NAME[,NAME...].
@@ -192,10 +193,10 @@ def read_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath
         )  # fmt: skip
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
-        return make_path(robot, motion.t, motion.q)
+        return make_joint_path(robot, motion.t, motion.q)
     log = read_log(file, robot, columns=parse_columns(column) or None)
     try:
-        return make_path(robot, log.t, log.q)
+        return make_joint_path(robot, log.t, log.q)
     except DynidError as error:
         raise LogError(log.name, error.message) from error
 
@@ -208,7 +209,7 @@ def read_urdf_shapes(source: str, robot: Robot, lock: Mapping[str, float]) -> tu
     return read_shapes(file, robot, lock)
 
 
-def show_notes(notes: Sequence[Message], screen: Console) -> None:
+def show_shape_notes(notes: Sequence[Message], screen: Console) -> None:
     """Print why meshes are not drawn."""
     for note in notes[:SHOWN]:
         show_note(note, screen)
@@ -224,7 +225,7 @@ def view_json_data(
         "robot": robot.name,
         "address": address,
         "joints": list(robot.joint_names),
-        "duration": None if path is None else path.length,
+        "duration": None if path is None else path.duration,
         "shapes": len(shapes),
         "notes": list(notes),
     }

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.cli.terminal import escaped
+from dynid.cli.terminal import escape_markup
 from dynid.errors import DynidError
 from dynid.identifiability.base_parameters import MethodComparison, base_parameters
 from dynid.identifiability.base_reactions import (
@@ -22,7 +22,7 @@ from dynid.identifiability.base_reactions import (
     sufficient_channels,
 )
 from dynid.identifiability.parameters import BaseParameters
-from dynid.messages import Message, for_command_line_text
+from dynid.messages import Message, command_line_wording
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -34,16 +34,18 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def show(base: BaseParameters, screen: Console, *, latex: bool = False, values: Array | None = None) -> None:
+def show_base_parameters(
+    base: BaseParameters, screen: Console, *, latex: bool = False, values: Array | None = None
+) -> None:
     """Print the groups of parameters, the relations, the number with its gap, and what it means."""
     title = f"{base.robot.name}: {base.count} base parameters ({base.question.model} model, method {base.method})"
-    screen.print(escaped(title), style="bold", highlight=False)
+    screen.print(escape_markup(title), style="bold", highlight=False)
     screen.print(groups_table(base))
     relations = base.latex if latex else base.relations
     if relations:
         screen.print(f"\n{len(relations)} relations:", highlight=False)
         for line in relations:
-            screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
+            screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
     if values is not None:
         screen.print(values_table(base, values))
     gap = "ranks decided exactly" if math.isinf(base.gap) else f"gap {base.gap:.1e} between kept and dropped columns"
@@ -51,8 +53,8 @@ def show(base: BaseParameters, screen: Console, *, latex: bool = False, values: 
         gap = f"certificate: {base.certificate}"
     if base.scaled is not None:
         gap += f"; scaling S {base.scaled.before:.3g} before, {base.scaled.after:.3g} after"
-    screen.print(f"\n{escaped(gap)}", highlight=False)
-    screen.print(escaped(describe_identifiability(base)), highlight=False)
+    screen.print(f"\n{escape_markup(gap)}", highlight=False)
+    screen.print(escape_markup(describe_identifiability(base)), highlight=False)
 
 
 def groups_table(base: BaseParameters) -> Table:
@@ -70,7 +72,7 @@ def groups_table(base: BaseParameters) -> Table:
     }
     for title, names in groups.items():
         if names:
-            table.add_row(title, str(len(names)), escaped(" ".join(names)))
+            table.add_row(title, str(len(names)), escape_markup(" ".join(names)))
     return table
 
 
@@ -82,7 +84,7 @@ def values_table(base: BaseParameters, values: Array) -> Table:
     for k, value in zip(base.kept, values, strict=True):
         column = base.question.columns[k]
         shown = "unknown" if math.isnan(value) else f"{value:.6g}"
-        table.add_row(escaped(column.name), shown, column.name.unit)
+        table.add_row(escape_markup(column.name), shown, column.name.unit)
     return table
 
 
@@ -104,13 +106,13 @@ def comparison_table(compared: MethodComparison) -> Table:
     """Methods side by side."""
     from rich.table import Table
 
-    verdict = escaped(for_command_line_text(compared.verdict))
+    verdict = escape_markup(command_line_wording(compared.verdict))
     table = Table("method", "no effect", "regrouped", "base", "gap", box=None, caption=verdict)
     for name, found in compared.results.items():
         gap = "exact" if math.isinf(found.gap) else f"{found.gap:.1e}"
         table.add_row(name, str(len(found.no_effect)), str(len(found.regrouped)), str(found.count), gap)
     for name, reason in compared.refused.items():
-        table.add_row(name, "", "", "-", escaped(for_command_line_text(reason)))
+        table.add_row(name, "", "", "-", escape_markup(command_line_wording(reason)))
     return table
 
 
@@ -124,7 +126,7 @@ def method_warnings(compared: MethodComparison) -> tuple[Message, ...]:
     return tuple(warnings)
 
 
-def read_values(path: Path, robot: Robot) -> Array:
+def read_standard_values(path: Path, robot: Robot) -> Array:
     """Standard values from a robot file with the same parameters, or from JSON {name: value}."""
     if path.suffix != ".json":
         other = load_robot(str(path))
@@ -158,7 +160,9 @@ def read_values(path: Path, robot: Robot) -> Array:
     return X
 
 
-def json_data(base: BaseParameters, compared: MethodComparison | None, values: Array | None) -> dict[str, object]:
+def base_parameter_json_data(
+    base: BaseParameters, compared: MethodComparison | None, values: Array | None
+) -> dict[str, object]:
     """Everything for machines; coefficients as text where they are symbolic."""
     rows = {
         base.columns[k]: {
@@ -253,11 +257,11 @@ def show_plate_relation(answer: PlateRelation, screen: Console) -> None:
     )  # fmt: skip
     if answer.shared_parameters:
         screen.print(
-            f"  the same in both: {escaped(' '.join(answer.shared_parameters))}", highlight=False, soft_wrap=True
+            f"  the same in both: {escape_markup(' '.join(answer.shared_parameters))}", highlight=False, soft_wrap=True
         )
     for name, line in zip(relation.torque.names, relation.relations, strict=True):
         if name not in answer.shared_parameters:
-            screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
+            screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
     if answer.channels:
         sets = "; ".join(" ".join(some) for some in answer.channels)
         screen.print(f"  smallest sets of channels that tell all of theta_d: {sets}", highlight=False, soft_wrap=True)
@@ -269,7 +273,7 @@ def show_barycentric(base: BaseParameters, screen: Console) -> None:
     """Print the base parameters in barycentric letters."""
     screen.print("\nin barycentric parameters (links with all masses beyond lumped at the joints):", highlight=False)
     for line in barycentric(base.robot).relations_of(base):
-        screen.print("  " + escaped(line), highlight=False, soft_wrap=True)
+        screen.print("  " + escape_markup(line), highlight=False, soft_wrap=True)
 
 
 def plate_json_data(answer: PlateRelation) -> dict[str, object]:
@@ -308,26 +312,26 @@ def show_model_parameters(found: ModelParameters, screen: Console) -> None:
     """Print the number, the blocks, and level by level each function with its parameter."""
     what = f"{', '.join(found.unknown)} unknown" if found.unknown else "all geometry known"
     title = f"{found.robot.name}: {found.count} model parameters ({what})"
-    screen.print(escaped(title), style="bold", highlight=False, soft_wrap=True)
+    screen.print(escape_markup(title), style="bold", highlight=False, soft_wrap=True)
     screen.print(f"blocks m_1 .. m_{found.robot.n}: {_join_numbers(found.blocks)}", highlight=False)
     screen.print(
         "torque = U X with U = d/dt dF/dqd - dF/dq; a block acts on its joint and those before", highlight=False
     )
     for i, joint in enumerate(found.robot.joint_names, 1):
-        screen.print(f"\nblock {i}, joint {escaped(joint)}:", highlight=False)
+        screen.print(f"\nblock {i}, joint {escape_markup(joint)}:", highlight=False)
         for level, function, expression in zip(found.level, found.functions, found.expressions, strict=True):
             if level == i:
-                screen.print("  " + escaped(expression), highlight=False, soft_wrap=True)
-                screen.print("    " + escaped(function), highlight=False, soft_wrap=True)
+                screen.print("  " + escape_markup(expression), highlight=False, soft_wrap=True)
+                screen.print("    " + escape_markup(function), highlight=False, soft_wrap=True)
     screen.print(f"\n{describe_blocks(found)}", highlight=False)
 
 
-def show_count(name: str, found: ModelParameterCount, screen: Console) -> None:
+def show_model_parameter_count(name: str, found: ModelParameterCount, screen: Console) -> None:
     """Print the number and the blocks alone."""
     if not found.complete:
-        screen.print(f"{escaped(name)}: more than {found.count} model parameters", style="bold", highlight=False)
+        screen.print(f"{escape_markup(name)}: more than {found.count} model parameters", style="bold", highlight=False)
         return
-    screen.print(f"{escaped(name)}: {found.count} model parameters", style="bold", highlight=False)
+    screen.print(f"{escape_markup(name)}: {found.count} model parameters", style="bold", highlight=False)
     screen.print(f"blocks m_1 .. m_{len(found.blocks)}: {_join_numbers(found.blocks)}", highlight=False)
 
 

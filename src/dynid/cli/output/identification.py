@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynid.cli.terminal import escaped, print_line, show_note
+from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
 from dynid.estimation.joint_parameters import joint_parameters
-from dynid.messages import for_command_line_text
+from dynid.messages import command_line_wording
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,12 +49,12 @@ def show_progress(screen: Console, first: str = "looking at the logs") -> Iterat
 
     with Progress(console=screen, transient=True) as bar:
         task = bar.add_task(first, total=1.0)
-        yield lambda text, done: bar.update(task, completed=done, description=escaped(text))
+        yield lambda text, done: bar.update(task, completed=done, description=escape_markup(text))
 
 
-def show(result: Identification, screen: Console) -> None:
+def show_identification(result: Identification, screen: Console) -> None:
     """Print what was found in the logs and done to them, the parameters, the errors and the verdict."""
-    show_data(result, screen)
+    show_logs(result, screen)
     show_friction(result, screen)
     screen.print(parameters_table(result))
     if result.friction:
@@ -73,10 +73,10 @@ def show(result: Identification, screen: Console) -> None:
     for note in result.notes:
         show_note(note, screen)
     print_line(screen, f"verdict: {result.verdict}", style="bold")
-    print_line(screen, f"next: {for_command_line_text(result.verdict.next_step)}")
+    print_line(screen, f"next: {command_line_wording(result.verdict.next_step)}")
 
 
-def show_data(result: Identification, screen: Console) -> None:
+def show_logs(result: Identification, screen: Console) -> None:
     """Print the logs with what was found in them, and the filter."""
     robot, unknown = result.robot, result.equation.unknown
     kind = "base" if unknown is None else "model"
@@ -91,9 +91,9 @@ def show_data(result: Identification, screen: Console) -> None:
             screen, f"geometry: {', '.join(unknown)} unknown; dynid unknown prints what the parameters X are made of"
         )
     for log, sentences in result.findings:
-        print_line(screen, f"{log}: {'nothing to repair' if not sentences else for_command_line_text(sentences[0])}")
+        print_line(screen, f"{log}: {'nothing to repair' if not sentences else command_line_wording(sentences[0])}")
         for sentence in sentences[1:]:
-            print_line(screen, f"  {for_command_line_text(sentence)}")
+            print_line(screen, f"  {command_line_wording(sentence)}")
     if result.cutoff is None:
         print_line(screen, f"filter: none; {result.cutoff_reason}")
     else:
@@ -153,8 +153,9 @@ def parameters_table(result: Identification) -> Table:
     for k, name in enumerate(result.names):
         if k not in of_friction:
             table.add_row(
-                escaped(name), number(result.values[k], 5), number(half[k], 2),
-                _relative_text(half[k], result.values[k]), escaped(result.units[k]), "*" if name in essential else "",
+                escape_markup(name), number_text(result.values[k], 5), number_text(half[k], 2),
+                _relative_text(half[k], result.values[k]), escape_markup(result.units[k]),
+                "*" if name in essential else "",
             )  # fmt: skip
     return table
 
@@ -187,13 +188,14 @@ def joint_parameters_table(result: Identification, same: Sequence[str]) -> Table
         if name in same:
             continue
         if np.isnan(value):
-            table.add_row(escaped(name), "lost", "", "")
+            table.add_row(escape_markup(name), "lost", "", "")
         else:
-            table.add_row(escaped(name), number(value, 5), number(half, 2), _relative_text(half, value))
+            table.add_row(escape_markup(name), number_text(value, 5), number_text(half, 2), _relative_text(half, value))
     return table
 
 
 def _relative_text(half: float, value: float) -> str:
+    """Half width in percent of the value."""
     if half == 0.0:
         return "fixed"
     ratio = 100.0 * half / abs(value) if value else math.inf
@@ -207,19 +209,21 @@ def friction_table(result: Identification, *, apart: str = " ") -> Table:
     essential, half = set(result.essential), result.quantile * result.sigma
     table = Table("friction", "unit", box=None)
     for name in result.joints:
-        table.add_column(escaped(name), justify="right", overflow="fold")
+        table.add_column(escape_markup(name), justify="right", overflow="fold")
     for title, column in friction_layout(result).items():
         cells = []
         for channel in result.equation.torque_channels:
             k = column.get(channel.joint)
             mark = "*" if k is not None and result.names[k] in essential else ""
-            cells.append("-" if k is None else f"{number(result.values[k], 3)}{mark}{apart}+-{number(half[k], 2)}")
+            cells.append(
+                "-" if k is None else f"{number_text(result.values[k], 3)}{mark}{apart}+-{number_text(half[k], 2)}"
+            )
         units = dict.fromkeys(result.units[k] for k in column.values())
-        table.add_row(escaped(title), escaped(" or ".join(units)), *cells)
+        table.add_row(escape_markup(title), escape_markup(" or ".join(units)), *cells)
     return table
 
 
-def number(value: float, digits: int) -> str:
+def number_text(value: float, digits: int) -> str:
     """A number with some digits, without an exponent where it is of usual size."""
     if value == 0.0 or not 1e-5 < abs(value) < 1e7:
         return f"{value:.{digits}g}"
@@ -253,7 +257,7 @@ def joints_table(result: Identification) -> Table:
         if settled:
             cells.append(f"{result.validation.settled[c]:.4f}")
         words = "" if check is None else describe_residual(check.colour, check.velocity, check.position)
-        table.add_row(escaped(name), *cells, words)
+        table.add_row(escape_markup(name), *cells, words)
     means = [f"{result.fit.mean:.4f}", "", f"{result.validation.mean:.4f}"]
     table.add_row("mean", "", *means, *([f"{float(np.nanmean(result.validation.settled)):.4f}"] if settled else []), "")
     return table
@@ -285,7 +289,7 @@ def _errors_legend(result: Identification) -> str:
     return text
 
 
-def json_data(result: Identification) -> dict[str, object]:
+def identification_json_data(result: Identification) -> dict[str, object]:
     """A summary for machines; `Identification.save` keeps everything."""
     return {
         "robot": result.robot.name,

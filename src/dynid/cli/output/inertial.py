@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynid.cli import terminal
-from dynid.cli.output.identification import number
-from dynid.cli.terminal import Outputs, escaped, print_line, show_note
+from dynid.cli.output.identification import number_text
+from dynid.cli.terminal import Outputs, escape_markup, print_line, show_note
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.exports.export import Export, export
-from dynid.messages import Message, for_command_line_text
+from dynid.messages import Message, command_line_wording
 from dynid.payload.gains import Gains
 from dynid.payload.payload import ELEMENTS, Payload
 from dynid.physical.check import Check
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def show(found: PhysicalParameters, screen: Console) -> None:
+def show_physical_parameters(found: PhysicalParameters, screen: Console) -> None:
     """Print the bodies, the parameters with their source, the cost, and what binds."""
     robot = found.robot
     print_line(
@@ -69,12 +69,19 @@ def bodies_table(found: PhysicalParameters) -> Table:
     margins = iter(found.eigenvalues)
     for link, source in zip(found.robot.links, found.prior_source, strict=True):
         if not link.inertia.any():
-            table.add_row(escaped(link.name), "0", "", "", "", "massless as declared")
+            table.add_row(escape_markup(link.name), "0", "", "", "", "massless as declared")
             continue
         body = to_body(link.inertia)
-        com, J = " ".join(number(x, 3) for x in body.com), np.linalg.eigvalsh(body.inertia)
-        moments = " ".join(number(x, 3) for x in J)
-        table.add_row(escaped(link.name), number(body.mass, 4), com, moments, number(next(margins), 2), escaped(source))
+        com, J = " ".join(number_text(x, 3) for x in body.com), np.linalg.eigvalsh(body.inertia)
+        moments = " ".join(number_text(x, 3) for x in J)
+        table.add_row(
+            escape_markup(link.name),
+            number_text(body.mass, 4),
+            com,
+            moments,
+            number_text(next(margins), 2),
+            escape_markup(source),
+        )
     return table
 
 
@@ -88,8 +95,15 @@ def parameters_table(found: PhysicalParameters) -> Table:
     table.add_column("unit")
     rows = zip(found.names, found.values, found.sigma, found.from_data, found.prior, found.units, strict=True)
     for name, value, sigma, share, prior, unit in rows:
-        spread = number(sigma, 2) if np.isfinite(sigma) else ""
-        table.add_row(escaped(name), number(value, 5), spread, f"{100 * share:.0f} %", number(prior, 3), escaped(unit))
+        spread = number_text(sigma, 2) if np.isfinite(sigma) else ""
+        table.add_row(
+            escape_markup(name),
+            number_text(value, 5),
+            spread,
+            f"{100 * share:.0f} %",
+            number_text(prior, 3),
+            escape_markup(unit),
+        )
     return table
 
 
@@ -102,12 +116,12 @@ def cost_table(found: PhysicalParameters) -> Table:
         table.add_column(title, justify="right")
     rows = zip(found.identification.channels, found.nrmse_before, found.nrmse_after, strict=True)
     for name, before, after in rows:
-        table.add_row(escaped(name), f"{before:.4f}", f"{after:.4f}")
+        table.add_row(escape_markup(name), f"{before:.4f}", f"{after:.4f}")
     return table
 
 
-def json_data(found: PhysicalParameters) -> dict[str, object]:
-    """All of it for machines."""
+def physical_json_data(found: PhysicalParameters) -> dict[str, object]:
+    """Return physical parameters for `--json`."""
     return {
         "robot": found.robot.name,
         "names": list(found.names),
@@ -219,17 +233,17 @@ class PhysicalOutputs:
             except DynidError as error:
                 outputs.failed.append(error.message)
 
-    def write(self, lock: dict[str, float]) -> None:
+    def write_files(self, lock: dict[str, float]) -> None:
         """Write what was found; lock: joints that were held."""
         found = self.found
         if found is not None:
             self._outputs.write_file(self._physical, found.save)
             self.exported = self._outputs.write_file(self._urdf, lambda place: export(found, place, lock=lock))
 
-    def show(self, screen: Console) -> None:
+    def show_bodies(self, screen: Console) -> None:
         """Print the bodies, and what was found when the URDF was read again."""
         if self.found is not None:
-            show(self.found, screen)
+            show_physical_parameters(self.found, screen)
         if self.exported is not None:
             print_line(screen, str(self.exported.verification))
             for note in self.exported.notes:
@@ -237,7 +251,7 @@ class PhysicalOutputs:
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        """Warnings of both."""
+        """Warnings of the bodies and of the URDF."""
         bodies = () if self.found is None else self.found.warnings
         return (*bodies, *(() if self.exported is None else self.exported.warnings))
 
@@ -278,8 +292,9 @@ def _show_logs(
     notes: Sequence[Message],
     screen: Console,
 ) -> None:
+    """Print what was found in the logs, friction, cut-off and notes."""
     for log, sentences in findings:
-        print_line(screen, f"{log}: {'; '.join(map(for_command_line_text, sentences)) or 'nothing to repair'}")
+        print_line(screen, f"{log}: {'; '.join(map(command_line_wording, sentences)) or 'nothing to repair'}")
     print_line(
         screen, f"filter: {'none' if cutoff is None else f'{cutoff:.4g} Hz'}; friction: {', '.join(friction) or 'none'}"
     )
@@ -299,8 +314,8 @@ def _values_table(
     table.add_column("unit")
     for name, value, h, unit in zip(names, values, half, units, strict=True):
         known = bool(np.isfinite(value))
-        cells = (number(value, 5), number(h, 2)) if known else ("not known", "")
-        table.add_row(escaped(name), *cells, escaped(unit))
+        cells = (number_text(value, 5), number_text(h, 2)) if known else ("not known", "")
+        table.add_row(escape_markup(name), *cells, escape_markup(unit))
     return table
 
 

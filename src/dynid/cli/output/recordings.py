@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid.cli.terminal import escaped
-from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
+from dynid.cli.terminal import escape_markup
+from dynid.concurrency import NEEDS_SPAWN, has_polars_lost_its_threads
 from dynid.errors import DynidError, LogError, MotionError
 from dynid.excitation.quintics import Quintics
 from dynid.logs.column_names import reaction_channels
@@ -135,7 +135,7 @@ def _arrays_of_trajectory(name: str, data: Any, robot: Robot) -> tuple[Array, Ar
     return np.array(times), *(np.array(rows[letter]) for letter in "qva")  # type: ignore[return-value]
 
 
-def resample(motion: Motion, rate: float) -> Motion:
+def resample_motion(motion: Motion, rate: float) -> Motion:
     """Sample the quintics that join the samples' positions, velocities and accelerations."""
     if not (math.isfinite(rate) and rate > 0.0):
         raise DynidError(
@@ -153,13 +153,13 @@ def resample(motion: Motion, rate: float) -> Motion:
     return Motion(motion.t[0] + np.arange(count) / rate, part.q, part.v, part.a)
 
 
-def show(log: Log, robot: Robot, screen: Console) -> None:
+def show_simulated_log(log: Log, robot: Robot, screen: Console) -> None:
     """Print what was simulated."""
     from rich.table import Table
 
     first, last = log.span
     screen.print(
-        f"{escaped(robot.name)}: {len(log)} samples over {last - first:.6g} s, torques of the nominal parameters",
+        f"{escape_markup(robot.name)}: {len(log)} samples over {last - first:.6g} s, torques of the nominal parameters",
         style="bold",
         highlight=False,
     )
@@ -167,7 +167,7 @@ def show(log: Log, robot: Robot, screen: Console) -> None:
     for j, name in enumerate(robot.joint_names):
         rms, peak = _rms_and_peak_torques(log)[j]
         turns = robot.links[robot.active_links[j]].kind == "revolute"
-        table.add_row(escaped(name), f"{rms:.4g}", f"{peak:.4g}", "N m" if turns else "N")
+        table.add_row(escape_markup(name), f"{rms:.4g}", f"{peak:.4g}", "N m" if turns else "N")
     screen.print(table)
 
 
@@ -176,8 +176,10 @@ def _rms_and_peak_torques(log: Log) -> list[tuple[float, float]]:
     return [(float(np.sqrt((x**2).mean())), float(np.abs(x).max())) for x in log.tau.T]
 
 
-def json_data(log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None) -> dict[str, object]:
-    """Everything for machines."""
+def simulation_json_data(
+    log: Log, robot: Robot, noise: Sequence[float], seed: int, out: Path | None
+) -> dict[str, object]:
+    """Return the simulated log for `--json`."""
     first, last = log.span
     return {
         "robot": robot.name,
@@ -216,7 +218,7 @@ def _write_columns(path: Path, columns: Mapping[str, Array]) -> None:
         return
     import polars as pl
 
-    if polars_lost_its_threads():
+    if has_polars_lost_its_threads():
         raise DynidError(NEEDS_SPAWN.about(str(path)))
     frame = pl.DataFrame(dict(columns))
     if path.suffix.lower() == ".parquet":
@@ -252,7 +254,7 @@ def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
     if unit not in LENGTHS:
         raise DynidError("unknown_unit", "--unit {unit}: lengths are in {LENGTHS}", unit=unit, LENGTHS=list(LENGTHS))
     carriers = _parse_marker_links(markers)
-    header, table = _read_table(path)
+    header, table = _read_marker_table(path)
     time = next((name for name in header if name.lower() in TIMES), None)
     if time is None:
         raise DynidError(
@@ -294,7 +296,7 @@ def _parse_marker_links(markers: Sequence[str]) -> dict[str, str]:
     return carriers
 
 
-def _read_table(path: Path) -> tuple[list[str], Array]:
+def _read_marker_table(path: Path) -> tuple[list[str], Array]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
@@ -302,7 +304,7 @@ def _read_table(path: Path) -> tuple[list[str], Array]:
             rows = []
             for number, line in enumerate(lines, 2):
                 if line:
-                    rows.append(_parse_row(path, number, line, len(header)))
+                    rows.append(_parse_marker_row(path, number, line, len(header)))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DynidError("not_csv", "{path}: cannot be read as CSV: {error}", path=path, error=error) from error
     if len(set(header)) < len(header) or not rows:
@@ -313,7 +315,7 @@ def _read_table(path: Path) -> tuple[list[str], Array]:
     return header, np.array(rows)
 
 
-def _parse_row(path: Path, number: int, line: list[str], count: int) -> list[float]:
+def _parse_marker_row(path: Path, number: int, line: list[str], count: int) -> list[float]:
     if len(line) != count:
         raise DynidError(
             "cell_count_mismatch", "{path}: line {number} has {count} entries, the first line {count_2}", path=path,
@@ -349,11 +351,11 @@ def show_marker_fit(fit: MarkerFit, robot: Robot, file: MarkerFile, screen: Cons
     for j, name in enumerate(robot.joint_names):
         seen = fit.q[np.isfinite(fit.q[:, j]), j]
         typical = np.median(fit.sigma[:, j])
-        joints.add_row(escaped(name), f"{seen.min():.4f}", f"{seen.max():.4f}", f"{typical:.2g}")
+        joints.add_row(escape_markup(name), f"{seen.min():.4f}", f"{seen.max():.4f}", f"{typical:.2g}")
     screen.print(joints)
     places = Table("marker", "link", "x mm", "y mm", "z mm", "rms mm", box=None)
     for name, link, o, rms in zip(file.names, file.links, fit.offsets, fit.marker_residual, strict=True):
-        places.add_row(escaped(name), escaped(link), *(f"{1e3 * x:.1f}" for x in o), f"{1e3 * rms:.2g}")
+        places.add_row(escape_markup(name), escape_markup(link), *(f"{1e3 * x:.1f}" for x in o), f"{1e3 * rms:.2g}")
     screen.print(places)
 
 

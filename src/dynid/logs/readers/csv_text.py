@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 
-from dynid.concurrency import polars_lost_its_threads
+from dynid.concurrency import has_polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
@@ -268,7 +268,7 @@ class TextTable:
     def batches(self, wanted: tuple[Wanted, ...], rows: int) -> Iterator[Batch]:
         """Parse the file block by block: at most four blocks of 8 MiB are in memory."""
         size = min(max(rows * _ROW_BYTES, HEAD), BLOCK)
-        parser = _parse_without_polars if polars_lost_its_threads() else _parse_block
+        parser = _parse_without_polars if has_polars_lost_its_threads() else _parse_block
         parse = partial(parser, self, tuple(column.name for column in wanted), size)
         waiting: deque[Future[pl.DataFrame | Batch]] = deque()
         with _open_binary(self.path) as file, ThreadPoolExecutor(_WORKERS) as pool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynid.concurrency import NEEDS_SPAWN, polars_lost_its_threads
+from dynid.concurrency import NEEDS_SPAWN, has_polars_lost_its_threads
 from dynid.errors import LogError
 from dynid.logs.read import format_hint_from_content
 from dynid.logs.readers.table import Batch, Field, Numbers, Wanted
@@ -55,7 +55,7 @@ def _to_numbers(column: pl.Series) -> Numbers:
 def _parquet_errors(path: Path) -> Iterator[None]:
     import polars as pl
 
-    if polars_lost_its_threads():
+    if has_polars_lost_its_threads():
         raise LogError(str(path), NEEDS_SPAWN)
     try:
         yield

@@ -12,16 +12,16 @@ from dynid.report.elements import (
     Cell,
     Figure,
     Table,
-    axis,
-    cell,
-    line,
+    escape_plot_text,
+    line_trace,
+    number_cell,
     number_text,
     percent_text,
-    plot_text,
     short_name,
+    titled_axis,
     unit_text,
 )
-from dynid.report.page import Subject
+from dynid.report.page import ReportSubject
 from dynid.report.replay import Replay
 from dynid.robot.transform import Array
 from dynid.storage.files import InputFile
@@ -36,7 +36,7 @@ class VerdictSection:
     name: str = "verdict"
     title: str = "Verdict"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Level, reasons, cards."""
         result = subject.result
         kind = "base" if result.equation.unknown is None else "model"
@@ -68,7 +68,7 @@ class WarningsSection:
     name: str = "warnings"
     title: str = "Warnings and notes"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """All sentences, once each."""
         result, bodies = subject.result, subject.physical
         notes = [*result.notes, *result.robot.notes, *result.equation.base.warnings, *(bodies.notes if bodies else ())]
@@ -86,7 +86,7 @@ class HasOrigin(Protocol):
 
     @property
     def origin(self) -> Origin:
-        """Of the page."""
+        """Commands, versions and files that the page was made from."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class ReproduceSection:
         for what, file in _input_files(subject):
             once.setdefault(file.sha256, (what, file))
         rows = [
-            [Cell(file.name), Cell(what), Cell(file.sha256, mark="mono"), cell(file.size, f"{file.size:,}")]
+            [Cell(file.name), Cell(what), Cell(file.sha256, mark="mono"), number_cell(file.size, f"{file.size:,}")]
             for what, file in once.values()
         ]
         return {
@@ -138,7 +138,7 @@ class DataSection:
     name: str = "data"
     title: str = "Data"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Findings; with logs at hand also counts and spectra."""
         result = subject.result
         found = [(short_name(log), sentences) for log, sentences in result.findings]
@@ -155,7 +155,7 @@ class DataSection:
         }
 
 
-def _logs_table(subject: Subject) -> Table:
+def _logs_table(subject: ReportSubject) -> Table:
     head = ("log", "part", "rate", "samples", "used", "gaps", "longest gap", "standstill", "left out")
     rows = []
     for part, replays in (("used", subject.used), ("validation", subject.held_out)):
@@ -164,15 +164,15 @@ def _logs_table(subject: Subject) -> Table:
             out = found.missing.count + found.strays.count + found.saturated + found.repeated_times + found.late
             still = found.standstill / found.used if found.used else 0.0
             rows.append([
-                Cell(short_name(replay.name)), Cell(part), cell(found.rate, f"{found.rate:.5g} Hz"),
-                cell(found.samples, f"{found.samples:,}"), cell(found.used, f"{found.used:.4g} s"),
-                cell(found.gaps, str(found.gaps)), cell(found.longest_gap, f"{found.longest_gap:.3g} s"),
-                cell(still, percent_text(still)), cell(out, f"{out:,} rows"),
+                Cell(short_name(replay.name)), Cell(part), number_cell(found.rate, f"{found.rate:.5g} Hz"),
+                number_cell(found.samples, f"{found.samples:,}"), number_cell(found.used, f"{found.used:.4g} s"),
+                number_cell(found.gaps, str(found.gaps)), number_cell(found.longest_gap, f"{found.longest_gap:.3g} s"),
+                number_cell(still, percent_text(still)), number_cell(out, f"{out:,} rows"),
             ])  # fmt: skip
     return Table("Logs, read again for this page", head, rows, 2)
 
 
-def _spectrum_figures(replay: Replay, subject: Subject) -> list[Figure]:
+def _spectrum_figures(replay: Replay, subject: ReportSubject) -> list[Figure]:
     spectrum, result = replay.spectrum, subject.result
     robot = result.robot
     slides = any(robot.links[k].kind == "prismatic" for k in robot.active_links)
@@ -190,11 +190,11 @@ def _spectrum_figures(replay: Replay, subject: Subject) -> list[Figure]:
     ]
 
 
-def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: Subject) -> Figure:
+def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: ReportSubject) -> Figure:
     top = float(S.max()) or 1.0
     names = subject.result.robot.joint_names
     traces = [
-        line(f, S[:, j].clip(1e-12 * top), plot_text(names[j]), COLOURS[j % len(COLOURS)], width=1.1)
+        line_trace(f, S[:, j].clip(1e-12 * top), escape_plot_text(names[j]), COLOURS[j % len(COLOURS)], width=1.1)
         for j in range(S.shape[1])
     ]
     shapes = []
@@ -212,7 +212,8 @@ def _spectrum_figure(what: str, scale: str, f: Array, S: Array, subject: Subject
             }
         ]
     layout = {
-        "xaxis": axis("f [Hz]", type="log"), "yaxis": axis(scale, type="log", exponentformat="power", nticks=6),
+        "xaxis": titled_axis("f [Hz]", type="log"),
+        "yaxis": titled_axis(scale, type="log", exponentformat="power", nticks=6),
         "shapes": shapes,
     }  # fmt: skip
     return Figure(f"Spectrum of the {what}", traces, layout, 300)

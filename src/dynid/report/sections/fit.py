@@ -15,18 +15,18 @@ from dynid.report.elements import (
     Cell,
     Figure,
     Table,
-    axis,
-    cell,
     corner_title,
-    line,
+    escape_plot_text,
+    line_trace,
+    number_cell,
     number_text,
     percent_text,
-    plot_text,
     short_name,
+    titled_axis,
     typed_array,
 )
-from dynid.report.page import Subject
-from dynid.report.replay import Replay, column_values, is_of_velocity
+from dynid.report.page import ReportSubject
+from dynid.report.replay import Replay, column_values, is_velocity_friction
 from dynid.robot.transform import Array
 
 MEASURED, PREDICTED, RESIDUAL = "#8a94a3", "#2f7fc6", "#d1495b"
@@ -45,7 +45,7 @@ class PredictionSection:
     name: str = "prediction"
     title: str = "Measured and predicted"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Table and figures per log and channel."""
         parts = []
         for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
@@ -62,7 +62,7 @@ class PredictionSection:
         }
 
 
-def _errors_table(subject: Subject) -> Table:
+def _errors_table(subject: ReportSubject) -> Table:
     result = subject.result
     head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
     several = len(subject.used) > 1 or len(subject.held_out) > 1
@@ -73,7 +73,7 @@ def _errors_table(subject: Subject) -> Table:
         fit, other = result.fit, result.validation
         row = [Cell(name)]
         for score in (fit, other):
-            row.append(cell(float(score.rmse[c]), number_text(float(score.rmse[c]), 3)))
+            row.append(number_cell(float(score.rmse[c]), number_text(float(score.rmse[c]), 3)))
             row.append(_nrmse_cell(float(score.nrmse[c])))
         rows.append(row + [_nrmse_cell(float(r.nrmse[c])) for r in replays])
     return Table("Errors per channel", head, rows)
@@ -81,17 +81,17 @@ def _errors_table(subject: Subject) -> Table:
 
 def _nrmse_cell(nrmse: float) -> Cell:
     mark = "good" if nrmse < 0.1 else "fair" if nrmse < 0.3 else "bad" if np.isfinite(nrmse) else ""
-    return cell(nrmse, percent_text(nrmse), mark)
+    return number_cell(nrmse, percent_text(nrmse), mark)
 
 
-def channel_title(subject: Subject, channel: int) -> str:
+def channel_title(subject: ReportSubject, channel: int) -> str:
     """What a channel is called in a figure."""
-    name = plot_text(subject.result.channels[channel])
+    name = escape_plot_text(subject.result.channels[channel])
     of_joint = subject.result.equation.channels[channel].joint >= 0
     return f"joint {name}" if of_joint else name
 
 
-def channel_unit(subject: Subject, channel: int) -> str:
+def channel_unit(subject: ReportSubject, channel: int) -> str:
     """Unit of a channel."""
     result = subject.result
     kind = result.equation.kinds[channel]
@@ -101,21 +101,21 @@ def channel_unit(subject: Subject, channel: int) -> str:
     return OF_JOINTS[robot.links[robot.active_links[joint]].kind][result.model == "momentum"]
 
 
-def _prediction_figure(subject: Subject, replay: Replay, c: int) -> Figure:
+def _prediction_figure(subject: ReportSubject, replay: Replay, c: int) -> Figure:
     name = subject.result.channels[c]
     measured, predicted, residual = (replay.curve(kind, c) for kind in range(3))
     traces = [
-        line(*measured, "measured", MEASURED, width=2.6),
-        line(*predicted, "predicted", PREDICTED, width=1.0),
-        line(*residual, "residual", RESIDUAL, width=0.9, yaxis="y2"),
+        line_trace(*measured, "measured", MEASURED, width=2.6),
+        line_trace(*predicted, "predicted", PREDICTED, width=1.0),
+        line_trace(*residual, "residual", RESIDUAL, width=0.9, yaxis="y2"),
     ]
     unit = channel_unit(subject, c)
     title = channel_title(subject, c)
     layout = {
         "title": corner_title(f"{title}, error {percent_text(float(replay.nrmse[c]))}"),
-        "xaxis": axis("t [s]", anchor="y2"),
-        "yaxis": axis(f"[{unit}]", domain=[0.36, 1.0]),
-        "yaxis2": axis("residual", domain=[0.0, 0.28]),
+        "xaxis": titled_axis("t [s]", anchor="y2"),
+        "yaxis": titled_axis(f"[{unit}]", domain=[0.36, 1.0]),
+        "yaxis2": titled_axis("residual", domain=[0.0, 0.28]),
     }  # fmt: skip
     return Figure(f"{name}: measured, predicted and residual on {short_name(replay.name)}", traces, layout, 320)
 
@@ -134,7 +134,7 @@ class ResidualsSection:
     name: str = "residuals"
     title: str = "Residual checks"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """None where nothing was checked."""
         result = subject.result
         if not result.checks:
@@ -161,10 +161,10 @@ def _residual_row(check: ChannelCheck, of_joint: bool) -> list[Cell]:
     if abs(check.colour) > COLOURED:
         told.append("coloured: the model misses something slow, intervals account for it")
     shares = [
-        cell(x, percent_text(x) if of_joint else "-", "fair" if x > TELLING else "")
+        number_cell(x, percent_text(x) if of_joint else "-", "fair" if x > TELLING else "")
         for x in (check.velocity, check.position)
     ]
-    colour = cell(check.colour, f"{check.colour:+.2f}", "fair" if abs(check.colour) > COLOURED else "")
+    colour = number_cell(check.colour, f"{check.colour:+.2f}", "fair" if abs(check.colour) > COLOURED else "")
     words = Cell("; ".join(told) or "nothing to be seen", mark="" if told else "soft")
     return [Cell(check.channel), words, colour, *shares]
 
@@ -182,19 +182,19 @@ class FrictionSection:
     name: str = "friction"
     title: str = "Friction"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """None where friction was not identified."""
         result = subject.result
         if not result.friction:
             return None
         joints = [channel.joint for channel in result.equation.torque_channels]
-        others = [block for block in result.friction if not is_of_velocity(block)]
+        others = [block for block in result.friction if not is_velocity_friction(block)]
         shown = next((replay for replay in subject.used if any(len(cloud) for cloud in replay.clouds)), None)
         trials = result.trials
         return {
             "blocks": result.friction,
             "others": others,
-            "figures": [_figure_friction(subject, j, shown.clouds[c] if shown else None) for c, j in enumerate(joints)],
+            "figures": [_friction_figure(subject, j, shown.clouds[c] if shown else None) for c, j in enumerate(joints)],
             "has_cloud": shown is not None,
             "only": short_name(shown.name) if shown is not None and len(subject.used) > 1 else None,
             "logs": len(subject.used),
@@ -216,7 +216,7 @@ def friction_curve(result: Identification, joint: int, v: Array) -> Array:
     columns = equation.shapes.values(np.arange(len(v), dtype=np.float64), still, moving, stops, still)[:, :, joint]
     total = np.zeros(len(v))
     for name, places in equation.blocks_of.items():
-        if is_of_velocity(name):
+        if is_velocity_friction(name):
             for place in places[places % n == (places[0] + joint) % n] - equation.rigid_count:
                 total += values[place] * columns[:, place // n]
     return total
@@ -231,7 +231,7 @@ def _curve_velocities(limit: float, cloud: Array | None) -> Array:
     return np.asarray(v)
 
 
-def _figure_friction(subject: Subject, joint: int, cloud: Array | None) -> Figure:
+def _friction_figure(subject: ReportSubject, joint: int, cloud: Array | None) -> Figure:
     result = subject.result
     name, turns = (
         result.robot.joint_names[joint],
@@ -244,10 +244,10 @@ def _figure_friction(subject: Subject, joint: int, cloud: Array | None) -> Figur
             "type": "scatter", "mode": "markers", "x": typed_array(cloud[:, 0]), "y": typed_array(cloud[:, 1]),
             "name": "measured less rigid body", "marker": {"size": 3, "color": "#8a94a3", "opacity": 0.55},
         })  # fmt: skip
-    traces.append(line(v, friction_curve(result, joint, v), "identified", "#e08a00", width=2.4))
+    traces.append(line_trace(v, friction_curve(result, joint, v), "identified", "#e08a00", width=2.4))
     units = ("rad/s", "N m") if turns else ("m/s", "N")
     layout = {
-        "title": corner_title(f"joint {plot_text(name)}"),
-        "xaxis": axis(f"v [{units[0]}]"), "yaxis": axis(f"[{units[1]}]"), "hovermode": "closest",
+        "title": corner_title(f"joint {escape_plot_text(name)}"),
+        "xaxis": titled_axis(f"v [{units[0]}]"), "yaxis": titled_axis(f"[{units[1]}]"), "hovermode": "closest",
     }  # fmt: skip
     return Figure(f"Friction of joint {name} over its velocity", traces, layout, 290)

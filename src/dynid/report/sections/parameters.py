@@ -19,15 +19,15 @@ from dynid.report.elements import (
     Cell,
     Figure,
     Table,
-    axis,
-    cell,
-    named_axis,
+    name_axis,
+    number_cell,
     number_text,
     percent_text,
+    titled_axis,
     typed_array,
     unit_text,
 )
-from dynid.report.page import Subject
+from dynid.report.page import ReportSubject
 from dynid.robot.robot import Link, Robot
 from dynid.robot.transform import Array
 
@@ -42,7 +42,7 @@ class ParametersSection:
     name: str = "parameters"
     title: str = "Parameters"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Rows by relative deviation."""
         result = subject.result
         how = f"jackknife over {result.groups} blocks of time" if result.groups else "textbook formula, white residuals"
@@ -71,7 +71,7 @@ def nominal_friction(robot: Robot) -> dict[str, float]:
     return {symbols[block] + link.label: x for link in links for block, x in link.friction if block in symbols}
 
 
-def relative_half(result: Identification) -> np.ndarray[Any, np.dtype[np.float64]]:
+def relative_half_width(result: Identification) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Half width of the 95 % interval over the value, infinite where that is zero."""
     half, size = result.quantile * result.sigma, np.abs(result.values)
     return np.divide(half, size, out=np.where(half > 0.0, np.inf, 0.0), where=size > 0.0)
@@ -83,7 +83,7 @@ def precision_mark(share: float) -> str:
 
 
 def _parameters_table(result: Identification) -> Table:
-    nominal, relative = nominal_values(result), relative_half(result)
+    nominal, relative = nominal_values(result), relative_half_width(result)
     has_nominal = any(name in nominal for name in result.names)
     head = ["parameter", "unit", "essential", "value", f"{PLUS_MINUS} 95 %", "relative"]
     head += ["nominal", "off nominal"] if has_nominal else []
@@ -94,10 +94,10 @@ def _parameters_table(result: Identification) -> Table:
         fixed = half[k] == 0.0
         row = [
             Cell(name), Cell(unit_text(result.units[k]), mark="soft"), _essential_cell(name in essential),
-            cell(float(result.values[k]), number_text(float(result.values[k]), 5)),
-            cell(float(half[k]), number_text(float(half[k]), 2)),
+            number_cell(float(result.values[k]), number_text(float(result.values[k]), 5)),
+            number_cell(float(half[k]), number_text(float(half[k]), 2)),
             Cell("fixed", -1.0, "soft") if fixed
-            else cell(share, percent_text(share), precision_mark(share), _bar_length(share)),
+            else number_cell(share, percent_text(share), precision_mark(share), _bar_fraction(share)),
         ]  # fmt: skip
         rows.append(
             row + (_nominal_cells(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else [])
@@ -105,22 +105,24 @@ def _parameters_table(result: Identification) -> Table:
     return Table("Identified parameters, best known first", head, rows, 3)
 
 
-def _bar_length(share: float) -> float:
+def _bar_fraction(share: float) -> float:
     """How far a bar is filled: from 0.1 % to 100 %, by its logarithm."""
     return float(np.clip(1.0 + np.log10(max(share, 1e-3)) / 3.0, 0.02, 1.0))
 
 
 def _essential_cell(essential: bool) -> Cell:
+    """A star for essential parameters."""
     return Cell(STAR, 0.0) if essential else Cell("", 1.0)
 
 
 def _nominal_cells(value: float, half: float, nominal: float | None) -> list[Cell]:
+    """Nominal value, and whether it is inside the interval."""
     if nominal is None:
-        return [cell(math.nan, "-"), cell(math.nan, "-")]
+        return [number_cell(math.nan, "-"), number_cell(math.nan, "-")]
     off = abs(value - nominal) / half if half > 0.0 else math.nan
     mark = "" if not math.isfinite(off) else "soft" if off <= 1.0 else "fair"
     text = "inside" if off <= 1.0 else f"{number_text(off, 2)} half widths" if math.isfinite(off) else "-"
-    return [cell(nominal, number_text(nominal, 5)), cell(off, text, mark)]
+    return [number_cell(nominal, number_text(nominal, 5)), number_cell(off, text, mark)]
 
 
 # Physically consistent values beside nominal ones, where somebody found them.
@@ -133,7 +135,7 @@ class PhysicalSection:
     name: str = "physical"
     title: str = "Physical parameters"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """One row per standard parameter."""
         found, robot = subject.physical, subject.result.robot
         if found is None:
@@ -142,8 +144,9 @@ class PhysicalSection:
         rows = []
         for name, value in zip(found.names, map(float, found.values), strict=True):
             known = nominal.get(name, math.nan)
-            rows.append([Cell(name), cell(value, number_text(value, 5)), cell(known, number_text(known, 5)),
-                         cell(value - known, number_text(value - known, 3))])  # fmt: skip
+            rows.append([Cell(name), number_cell(value, number_text(value, 5)),
+                         number_cell(known, number_text(known, 5)),
+                         number_cell(value - known, number_text(value - known, 3))])  # fmt: skip
         return {"table": Table("Standard parameters", ("parameter", "physical", "nominal", "difference"), rows)}
 
 
@@ -157,7 +160,7 @@ class RobotSection:
     name: str = "robot"
     title: str = "Robot"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Drawing at the mean posture of the logs, or in the middle of the limits."""
         robot, unknown = subject.result.robot, subject.result.equation.unknown
         try:
@@ -173,7 +176,8 @@ class RobotSection:
         }
 
 
-def _drawn_posture(subject: Subject) -> Array:
+def _drawn_posture(subject: ReportSubject) -> Array:
+    """Mean posture of the first log that has one, else the middle of the limits."""
     for replay in subject.replays:
         if replay.findings.mean:
             return np.array(replay.findings.mean)
@@ -193,11 +197,11 @@ def _mdh_row(robot: Robot, link: Link) -> list[Cell]:
     for letter in ("gamma", "b", "alpha", "d", "theta", "r"):
         entry = getattr(link.mdh, letter)
         value = math.degrees(entry.value) if letter in ("gamma", "alpha", "theta") else entry.value
-        row.append(cell(value, f"{entry.text} = {value:.5g}" if entry.text else f"{value:.5g}"))
+        row.append(number_cell(value, f"{entry.text} = {value:.5g}" if entry.text else f"{value:.5g}"))
     turns = math.degrees(1.0) if link.kind == "revolute" else 1.0
     limits = link.limits
     for value in (turns * limits.lower, turns * limits.upper, turns * limits.velocity, limits.effort):
-        row.append(cell(value, f"{value:.4g}" if math.isfinite(value) else "-"))
+        row.append(number_cell(value, f"{value:.4g}" if math.isfinite(value) else "-"))
     return row
 
 
@@ -215,7 +219,7 @@ class IdentifiableSection:
     name: str = "identifiable"
     title: str = "What is identifiable"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Counts, names, relations."""
         result = subject.result
         base, free = result.equation.base, result.equation.unknown is not None
@@ -251,20 +255,21 @@ class ConditionSection:
     name: str = "condition"
     title: str = "Condition"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any]:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """From the factors of the result."""
         result = subject.result
         values, directions = weighted_singular_values(result)
         weakest = directions[-1] if len(directions) else np.zeros(0)
         largest = np.argsort(-np.abs(weakest), kind="stable")[:TERMS]
-        rows = [[Cell(result.names[k]), cell(float(weakest[k]), f"{weakest[k]:+.2f}")] for k in largest]
+        rows = [[Cell(result.names[k]), number_cell(float(weakest[k]), f"{weakest[k]:+.2f}")] for k in largest]
         trace = {
             "type": "bar", "y": typed_array(np.maximum(values, 1e-16 * values.max(initial=1.0))),
             "x": typed_array(np.arange(1.0, len(values) + 1.0)), "marker": {"color": "#3b82c4"},
             "hovertemplate": "%{x}: %{y:.3g}<extra></extra>",
         }  # fmt: skip
         layout = {
-            "xaxis": axis("number"), "yaxis": axis("singular value", type="log", exponentformat="power", nticks=6),
+            "xaxis": titled_axis("number"),
+            "yaxis": titled_axis("singular value", type="log", exponentformat="power", nticks=6),
             "bargap": 0.25, "showlegend": False,
         }  # fmt: skip
         return {
@@ -302,7 +307,7 @@ class CorrelationSection:
     name: str = "correlation"
     title: str = "Correlation"
 
-    def build_content(self, subject: Subject) -> Mapping[str, Any] | None:
+    def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
         """None where there are no two uncertain parameters."""
         result = subject.result
         some = np.flatnonzero(result.sigma > 0.0)
@@ -314,10 +319,10 @@ class CorrelationSection:
         worst = np.argsort(-np.abs(R[rows, columns]), kind="stable")[:PAIRS]
         pairs = []
         for i, j in zip(rows[worst], columns[worst], strict=True):
-            pairs.append([Cell(names[i]), Cell(names[j]), cell(float(R[i, j]), f"{R[i, j]:+.3f}")])
+            pairs.append([Cell(names[i]), Cell(names[j]), number_cell(float(R[i, j]), f"{R[i, j]:+.3f}")])
         n = len(names)
         ticks = {
-            **named_axis(names), "showticklabels": n <= READABLE, "tickfont": {"size": 9 if n <= 60 else 8},
+            **name_axis(names), "showticklabels": n <= READABLE, "tickfont": {"size": 9 if n <= 60 else 8},
             "ticks": "", "showgrid": False, "zeroline": False,
         }  # fmt: skip
         places = list(range(n))
