@@ -86,8 +86,8 @@ class Options:
             )  # fmt: skip
         if self.estimator not in ESTIMATORS:
             raise IdentificationError(
-                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {ESTIMATORS}",
-                estimator=self.estimator, ESTIMATORS=list(ESTIMATORS),
+                "unknown_estimator", "there is no estimator '{estimator}'; estimators are {estimators}",
+                estimator=self.estimator, estimators=list(ESTIMATORS),
             )  # fmt: skip
         if self.estimator == "huber" and self.has_reactions:
             raise IdentificationError(
@@ -103,13 +103,13 @@ class Options:
     def _check_model(self) -> None:
         if self.model not in MODELS:
             raise IdentificationError(
-                "unknown_model", "there is no model '{model}'; models are {MODELS}", model=self.model,
-                MODELS=list(MODELS),
+                "unknown_model", "there is no model '{model}'; models are {models}", model=self.model,
+                models=list(MODELS),
             )  # fmt: skip
         if self.quadrature not in QUADRATURES:
             raise IdentificationError(
-                "unknown_quadrature", "there is no quadrature '{quadrature}'; quadratures are {QUADRATURES}",
-                quadrature=self.quadrature, QUADRATURES=list(QUADRATURES),
+                "unknown_quadrature", "there is no quadrature '{quadrature}'; quadratures are {quadratures}",
+                quadrature=self.quadrature, quadratures=list(QUADRATURES),
             )  # fmt: skip
         if self.window is not None and not 0.0 < self.window < float("inf"):
             raise IdentificationError(
@@ -129,8 +129,8 @@ class Options:
         for name, given in (("sensor", self.sensor is not None), ("partial", self.partial)):
             if given and not self.has_reactions:
                 raise IdentificationError(
-                    "model_without_base_forces", "model '{model}' uses no force plate; {name}= goes with reaction "
-                    "models", model=self.model, name=name,
+                    "model_without_base_forces", "model '{model}' uses no force plate; {option} goes with reaction "
+                    "models", model=self.model, option=Option(name),
                 )  # fmt: skip
 
     def _check_friction(self) -> None:
@@ -139,12 +139,12 @@ class Options:
             if blocks:
                 raise IdentificationError(
                     "friction_with_reaction_model", "the base does not feel friction:",
-                    "leave friction out with model='reaction'",
+                    "leave friction out with {model}", model=Option("model", "reaction"),
                 )  # fmt: skip
             if self.columns:
                 raise IdentificationError(
                     "columns_with_reaction_model", "columns are torques of joints:",
-                    "leave columns out with model='reaction'",
+                    "leave columns out with {model}", model=Option("model", "reaction"),
                 )  # fmt: skip
         for name in blocks:
             find_block(name)
@@ -157,14 +157,14 @@ class Options:
         """Return the same for one robot: its own columns beside the user's, the joints in use and what is unknown."""
         if robot.floating:
             raise IdentificationError(
-                "floating_base", "'{name}' floats; logs of joint torques are identified on a fixed base; "
-                "{FIX_THE_BASE}", name=robot.name, FIX_THE_BASE=FIX_THE_BASE,
+                "floating_base", "'{robot}' floats; logs of joint torques are identified on a fixed base", "{fix}",
+                robot=robot.name, fix=FIX_THE_BASE,
             )  # fmt: skip
         names = robot.joint_names if self.joints is None else self._chosen_joint_names(robot)
         if (self.is_scalar or self.has_reactions) and len(names) < robot.n:
             raise IdentificationError(
-                "joints_with_summed_model", "model '{model}' adds up all joints; joints= goes with torque and momentum",
-                model=self.model,
+                "joints_with_summed_model", "model '{model}' adds up all joints; {option} goes with torque and "
+                "momentum", model=self.model, option=Option("joints"),
             )  # fmt: skip
         columns = (*robot.columns, *self.columns) if self.has_torques else ()
         if len({column.name for column in columns}) < len(columns):

@@ -91,7 +91,8 @@ def check_shape(what: str, array: Array, *shape: int) -> None:
     """Refuse an array of another shape."""
     if array.shape != shape:
         raise IdentificationError(
-            "wrong_shape", "{what} has shape {shape}, not {shape_2}", what=what, shape=array.shape, shape_2=shape,
+            "wrong_shape", "{what} has shape {shape}, not {expected_shape}", what=what, shape=array.shape,
+            expected_shape=shape,
         )  # fmt: skip
 
 

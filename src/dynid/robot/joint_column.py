@@ -93,8 +93,8 @@ def _restore_column(data: Data) -> Data:
     def refuse_missing_function(q: object, v: object) -> object:
         """Stand in for a function that was not stored."""
         raise DynidError(
-            "column_function_not_stored", "column '{data}' was a Python function, which no file holds",
-            "pass it again with columns=[...]", data=data['name'],
+            "column_function_not_stored", "column '{column}' was a Python function, which no file holds",
+            "pass it again with columns=[...]", column=data["name"],
         )  # fmt: skip
 
     positions, torque = data.pop("positions", None), data.pop("torque", None)

@@ -252,7 +252,7 @@ class MarkerFile:
 def read_markers(path: Path, markers: Sequence[str], unit: str) -> MarkerFile:
     """Read a CSV with a time and the columns NAME_x, NAME_y, NAME_z of every marker NAME=LINK; empty: hidden."""
     if unit not in LENGTHS:
-        raise DynidError("unknown_unit", "--unit {unit}: lengths are in {LENGTHS}", unit=unit, LENGTHS=list(LENGTHS))
+        raise DynidError("unknown_unit", "--unit {unit}: lengths are in {lengths}", unit=unit, lengths=list(LENGTHS))
     carriers = _parse_marker_links(markers)
     header, table = _read_marker_table(path)
     time = next((name for name in header if name.lower() in TIMES), None)
@@ -318,8 +318,8 @@ def _read_marker_table(path: Path) -> tuple[list[str], Array]:
 def _parse_marker_row(path: Path, number: int, line: list[str], count: int) -> list[float]:
     if len(line) != count:
         raise DynidError(
-            "cell_count_mismatch", "{path}: line {number} has {count} entries, the first line {count_2}", path=path,
-            number=number, count=len(line), count_2=count,
+            "cell_count_mismatch", "{path}: line {number} has {count} entries, the first line {expected}", path=path,
+            number=number, count=len(line), expected=count,
         )  # fmt: skip
     try:
         return [float(word) if word.strip() else np.nan for word in line]
