@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import STOP
 from dynid.dynamics.regressor import regressor
+from dynid.dynamics.scene import standard_columns
 from dynid.errors import DynidError
-from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard as standard_inertias
+from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
 from dynid.robot.motion import Motion
@@ -59,6 +60,7 @@ class Reading:
     rotors: tuple[int, ...] = ()
     springs: tuple[int, ...] = ()
     loads: tuple[int, ...] = ()
+    sines: bool = False
 
     @staticmethod
     def as_recorded(n: int) -> Reading:
@@ -68,7 +70,7 @@ class Reading:
     @property
     def columns_key(self) -> tuple[object, ...]:
         """What the columns depend on."""
-        return self.q_order, self.q_factor, self.zero, self.gravity, self.rotors, self.springs, self.loads
+        return self.q_order, self.q_factor, self.zero, self.gravity, self.rotors, self.springs, self.loads, self.sines
 
     @property
     def motion_key(self) -> tuple[object, ...]:
@@ -94,6 +96,7 @@ class KeptSamples:
     friction: Array
     odd: NDArray[np.bool_]
     log: Indices
+    piece: Indices
     recorded: tuple[tuple[Array, Array], ...]
 
     def __len__(self) -> int:
@@ -106,8 +109,8 @@ class KeptSamples:
         if delay == 0.0:
             return self.tau
         tau = self.tau.copy()
-        for t, values in self.recorded:
-            inside = (self.t >= t[0]) & (self.t <= t[-1])
+        for k, (t, values) in enumerate(self.recorded):
+            inside = self.piece == k
             tau[inside] = CubicSpline(t, values)(np.clip(self.t[inside] + delay, t[0], t[-1]))
         return tau
 
@@ -125,14 +128,15 @@ class KeptSamples:
         places = usable[np.linspace(0, len(usable) - 1, min(count, len(usable)) // FOLDS * FOLDS).astype(np.int64)]
         wide = np.concatenate([rows.wide for rows in pieces])[places]
         t, q, v, a = (np.concatenate([getattr(rows, x) for rows in pieces])[places] for x in ("t", "q", "v", "a"))
-        log = np.concatenate([np.full(len(rows.t), rows.log) for rows in pieces])[places]
+        piece = np.concatenate([np.full(len(rows.t), k) for k, rows in enumerate(pieces)])[places]
+        log = np.array([rows.log for rows in pieces])[piece]
         tau = np.column_stack([channel.row(wide)[:, -1] for channel in channels])
         recorded = tuple(
             (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels])) for rows in pieces
         )
         friction, odd = _friction_columns(equation, wide, v)
         joints = tuple(channel.joint for channel in channels)
-        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, log, recorded)
+        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, log, piece, recorded)
 
 
 def _friction_columns(equation: Equation, wide: Array, v: Array) -> tuple[Array, NDArray[np.bool_]]:
@@ -155,42 +159,42 @@ def _friction_columns(equation: Equation, wide: Array, v: Array) -> tuple[Array,
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelSums:
-    """One channel's rows (N, k) on its columns of the unknowns, and their products with all channels' torques."""
-
-    columns: Indices
-    rows: Array
-    tau: Array
-
-    @cached_property
-    def gram(self) -> Array:
-        """Products (k, k) of the rows."""
-        return np.asarray(self.rows.T @ self.rows)
-
-    @cached_property
-    def pull(self) -> Array:
-        """Products (k, channels) of the rows and the torques."""
-        return np.asarray(self.rows.T @ self.tau)
-
-    @cached_property
-    def folds(self) -> tuple[Array, Array]:
-        """The same of every fold: (folds, k, k) and (folds, k, channels)."""
-        rows = self.rows.reshape(FOLDS, -1, self.rows.shape[1])
-        turned = rows.transpose(0, 2, 1)
-        return turned @ rows, turned @ self.tau.reshape(FOLDS, -1, self.tau.shape[1])
-
-
-@dataclass(frozen=True, eq=False)
 class NormalEquations:
-    """Sums of all channels for one reading; limits @ unknowns >= 0 by physics."""
+    """Rows (channels, N, k) of all channels, each on its own columns (channels, k) of the unknowns.
 
-    channels: tuple[ChannelSums, ...]
+    Columns that a channel does not have are zero and stand for an unknown beyond the last. tau (N, channels): torques
+    as recorded. limits @ unknowns >= 0 by physics.
+    """
+
+    rows: Array
+    columns: Indices
+    tau: Array
     limits: Array
 
     @property
     def unknowns(self) -> int:
         """How many there are."""
         return self.limits.shape[1]
+
+    @cached_property
+    def products(self) -> tuple[Array, Array]:
+        """Products of the rows with themselves (channels, k, k) and with all torques (channels, k, torques)."""
+        turned = self.rows.transpose(0, 2, 1)
+        return turned @ self.rows, turned @ self.tau
+
+    @cached_property
+    def fold_products(self) -> tuple[Array, Array]:
+        """The same of every fold: (folds, channels, k, k) and (folds, channels, k, torques)."""
+        C, N, k = self.rows.shape
+        rows = self.rows.reshape(C, FOLDS, N // FOLDS, k).transpose(1, 0, 2, 3)
+        turned = rows.transpose(0, 1, 3, 2)
+        return turned @ rows, turned @ self.tau.reshape(FOLDS, 1, N // FOLDS, -1)
+
+    @cached_property
+    def places(self) -> tuple[Indices, Indices]:
+        """Where the products go in the matrix and in the right side, one unknown too many."""
+        wide = self.unknowns + 1
+        return (self.columns[:, :, None] * wide + self.columns[:, None, :]).ravel(), self.columns.ravel()
 
 
 class Refit:
@@ -213,43 +217,47 @@ class Refit:
         return self._torques[delay]
 
     def motion(self, reading: Reading) -> Motion:
-        """The motion as it is read."""
+        """The motion as it is read; its times do not matter."""
         x, order, factor = self.samples, list(reading.q_order), np.array(reading.q_factor)
-        q, v, a = (np.ascontiguousarray(y[:, order] * factor) for y in (x.q, x.v, x.a))
-        return Motion(x.t, q + np.array(reading.zero), v, a)
+        q, v, a = (y[:, order] * factor for y in (x.q, x.v, x.a))
+        return Motion(np.arange(float(len(x))), q + np.array(reading.zero), v, a)
 
     def normal_equations(self, reading: Reading) -> NormalEquations:
-        """Sums of every channel under a reading."""
+        """Rows of every channel under a reading."""
         key = (*reading.columns_key, reading.delay)
         if key not in self._equations:
             if len(self._equations) > MOST_KEPT:
                 self._equations.clear()
-            self._equations[key] = self._write_columns(reading)
+            self._equations[key] = self._write_rows(reading)
         return self._equations[key]
 
-    def _write_columns(self, reading: Reading) -> NormalEquations:
+    def _write_rows(self, reading: Reading) -> NormalEquations:
         samples, motion = self.samples, self.motion(reading)
         places, rigid = self._rigid_columns(reading, motion)
-        limits = self._limits_of(reading)
-        p, count, tau = len(limits[0]), samples.friction.shape[2], self.torques(reading.delay)[0]
-        first = p - len(reading.rotors) - len(reading.springs) - count * len(samples.joints)
-        found = []
+        limits, C = self._limits_of(reading), len(samples.joints)
+        count = samples.friction.shape[2]
+        more = [(reading.rotors, motion.a), (reading.springs, motion.q)]
+        if reading.sines:
+            more += [(samples.joints, f(k * motion.q)) for k in (1, 2, 3, 4, 5, 6) for f in (np.sin, np.cos)]
+        width = max(map(len, places))
+        columns = np.full((C, width + count + sum(bool(joints) for joints, _ in more)), limits.shape[1])
+        rows = np.zeros((C, len(samples), columns.shape[1]))
+        first = limits.shape[1] - sum(len(joints) for joints, _ in more) - C * count
         for c, j in enumerate(samples.joints):
+            own = len(places[c])
+            columns[c, :own], rows[c, :, :own] = places[c], rigid[c]
+            columns[c, width : width + count] = first + c * count + np.arange(count)
             source = reading.q_order[j]
             if source in samples.joints:
-                own = samples.friction[samples.joints.index(source)]
-                own = own if reading.q_factor[j] > 0.0 else np.where(samples.odd, -own, own)
-            else:
-                own = np.zeros((len(samples), count))
-            Z, columns = [rigid[c], own], [places[c], first + c * count + np.arange(count)]
-            after = first + count * len(samples.joints)
-            for joints, values in ((reading.rotors, motion.a), (reading.springs, motion.q)):
+                rows[c, :, width : width + count] = samples.friction[samples.joints.index(source)]
+            if reading.q_factor[j] < 0.0:
+                rows[c, :, width : width + count] *= np.where(samples.odd, -1.0, 1.0)
+            place, after = width + count, first + C * count
+            for joints, values in more:
                 if j in joints:
-                    Z.append(values[:, [j]])
-                    columns.append(np.array([after + joints.index(j)]))
-                after += len(joints)
-            found.append(ChannelSums(np.concatenate(columns), np.concatenate(Z, axis=1), tau))
-        return NormalEquations(tuple(found), limits)
+                    columns[c, place], rows[c, :, place] = after + joints.index(j), values[:, j]
+                place, after = place + bool(joints), after + len(joints)
+        return NormalEquations(rows, columns, self.torques(reading.delay)[0], limits)
 
     def _rigid_columns(self, reading: Reading, motion: Motion) -> tuple[list[Indices], list[Array]]:
         """Places and values of every channel's rigid columns."""
@@ -277,13 +285,16 @@ class Refit:
 
     def _limits_of(self, reading: Reading) -> Array:
         """Rows (limits, unknowns) of what must not be negative; the unknowns: rigid, friction, rotors, springs."""
-        key = (reading.gravity is None, len(reading.rotors), len(reading.springs))
+        key = (reading.gravity is None, len(reading.rotors), len(reading.springs), reading.sines)
         if key not in self._limits:
             rigid = self._rigid_limits if reading.gravity is None else self._standard_limits
             odd = np.tile(self.samples.odd, len(self.samples.joints))
             more = len(odd) + len(reading.rotors) + len(reading.springs)
             own = np.eye(more)[np.append(odd, np.ones(more - len(odd), dtype=np.bool_))]
-            self._limits[key] = np.asarray(scipy.linalg.block_diag(rigid, own))
+            limits = np.asarray(scipy.linalg.block_diag(rigid, own))
+            if reading.sines:
+                limits = np.pad(limits, ((0, 0), (0, 12 * len(self.samples.joints))))
+            self._limits[key] = limits
         return self._limits[key]
 
     @cached_property
@@ -304,34 +315,39 @@ class Refit:
     def _standard_limits(self) -> Array:
         """The same of the standard columns."""
         equation = self.samples.equation
-        return standard_inertias(equation)
+        names = standard_columns(equation.robot, rotor_inertia=equation.options.rotor_inertia).columns
+        rotors = [k for k, column in enumerate(names) if column.name.kind == "rotor"]
+        rigid = [k for k in range(len(names)) if k not in rotors]
+        limits = np.zeros((self.n, len(names)))
+        limits[:, rigid] = mean_inertias_of_standard(equation)
+        return np.concatenate([limits, np.eye(len(names))[rotors]])
 
     def fitted_error(self, reading: Reading, *, limited: bool = False) -> float:
         """Mean NRMSE of a fit to all samples; without limits on its parameters a lower bound, and quick."""
         task = _Task(self, reading)
-        x = _solve(*task.normal_equations(task.weights(None)), task.limits if limited else None)
+        x = _solve(*task.normal_equations(task.weights(None)), task.equations.limits if limited else None)
         return float(np.sqrt(task.squares_left(x) / task.spread).mean())
 
     def held_out_errors(self, reading: Reading) -> Array:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
         task = _Task(self, reading)
-        x = _solve(*task.normal_equations(task.weights(None)), task.limits)
+        limits = task.equations.limits
+        x = _solve(*task.normal_equations(task.weights(None)), limits)
         weights = task.weights(task.squares_left(x))
         parts = [task.normal_equations(weights, fold) for fold in range(FOLDS)]
         G, b = sum(part[0] for part in parts), sum(part[1] for part in parts)
         left = np.zeros(len(task.spread))
         for fold, part in enumerate(parts):
-            left += task.squares_left(_solve(G - part[0], b - part[1], task.limits), fold)
-        return np.sqrt(left / task.spread)
+            left += task.squares_left(_solve(G - part[0], b - part[1], limits), fold)
+        return np.asarray(np.sqrt(left / task.spread))
 
 
 class _Task:
     """Normal equations of one reading, with its torques."""
 
     def __init__(self, refit: Refit, reading: Reading) -> None:
-        joints, equations = refit.samples.joints, refit.normal_equations(reading)
-        self.sums, self.limits, self.unknowns = equations.channels, equations.limits, equations.unknowns
-        self.count = len(refit.samples)
+        joints, self.equations = refit.samples.joints, refit.normal_equations(reading)
+        self.count, self.channels = len(refit.samples), np.arange(len(joints))
         self.source = [joints.index(reading.tau_order[j]) for j in joints]
         self.gain = np.array([reading.gain[j] for j in joints])
         _, power, spread = refit.torques(reading.delay)
@@ -342,31 +358,27 @@ class _Task:
         """Weights of the channels: one over the variance of the torque, or of what was left of it."""
         return np.asarray(self.count / (self.spread if left is None else np.maximum(left, 1e-8 * self.spread)))
 
-    def channel(self, c: int, fold: int | None) -> tuple[Array, Array, float]:
-        """Products of rows, of rows and torque, and the torque's squares, of all samples or of a fold."""
-        sums, gain, source = self.sums[c], self.gain[c], self.source[c]
-        if fold is None:
-            return sums.gram, gain * sums.pull[:, source], float(self.power[:, c].sum())
-        gram, pull = sums.folds
-        return gram[fold], gain * pull[fold][:, source], float(self.power[fold, c])
+    def products(self, fold: int | None) -> tuple[Array, Array, Array]:
+        """Products of rows (channels, k, k), of rows and torque (channels, k), and the torque's squares (channels,)."""
+        whole = self.equations.products if fold is None else self.equations.fold_products
+        gram, pull = whole if fold is None else (whole[0][fold], whole[1][fold])
+        power = self.power.sum(axis=0) if fold is None else self.power[fold]
+        return gram, pull[self.channels, :, self.source] * self.gain[:, None], power
 
     def normal_equations(self, weights: Array, fold: int | None = None) -> tuple[Array, Array]:
         """Weighted normal equations of all channels."""
-        G, b = np.zeros((self.unknowns, self.unknowns)), np.zeros(self.unknowns)
-        for c, sums in enumerate(self.sums):
-            gram, pull, _ = self.channel(c, fold)
-            G[sums.columns[:, None], sums.columns] += weights[c] * gram
-            b[sums.columns] += weights[c] * pull
-        return G, b
+        gram, pull, _ = self.products(fold)
+        u = self.equations.unknowns
+        at, right = self.equations.places
+        G = np.bincount(at, (weights[:, None, None] * gram).ravel(), (u + 1) ** 2).reshape(u + 1, u + 1)
+        return G[:u, :u], np.bincount(right, (weights[:, None] * pull).ravel(), u + 1)[:u]
 
     def squares_left(self, x: Array, fold: int | None = None) -> Array:
         """Sums of squared residuals (channels,)."""
-        left = np.empty(len(self.sums))
-        for c, sums in enumerate(self.sums):
-            own = x[sums.columns]
-            gram, pull, power = self.channel(c, fold)
-            left[c] = power - 2.0 * own @ pull + own @ gram @ own
-        return np.maximum(left, 0.0)
+        gram, pull, power = self.products(fold)
+        own = np.append(x, 0.0)[self.equations.columns]
+        left = power - 2.0 * (own * pull).sum(axis=1) + ((gram @ own[:, :, None])[:, :, 0] * own).sum(axis=1)
+        return np.asarray(np.maximum(left, 0.0))
 
 
 def _solve(G: Array, b: Array, limits: Array | None) -> Array:
@@ -550,13 +562,13 @@ class Alternatives:
     def _best_gain(self, r: Reading, c: int) -> float | None:
         """The factor of one channel's torque as a further unknown; None where it is not positive."""
         task = _Task(self.refit, r)
-        weights, columns = task.weights(None), task.sums[c].columns
+        weights, columns, u = task.weights(None), task.equations.columns[c], task.equations.unknowns
         G, b = task.normal_equations(weights)
-        _, pull, power = task.channel(c, None)
-        wide, right = np.pad(G, (0, 1)), np.append(b, 0.0)
-        wide[columns, -1] = wide[-1, columns] = -weights[c] * pull
-        wide[-1, -1] = weights[c] * power
-        right[columns] -= weights[c] * pull
+        _, pull, power = task.products(None)
+        across = np.bincount(columns, weights[c] * pull[c], u + 1)[:u]
+        wide, right = np.pad(G, (0, 1)), np.append(b - across, 0.0)
+        wide[:-1, -1] = wide[-1, :-1] = -across
+        wide[-1, -1] = weights[c] * power[c]
         gain = float(_solve(wide, right, None)[-1])
         return gain if gain > 0.0 else None
 
