@@ -31,7 +31,7 @@ from plates import arm
 from urdf_texts import URDF
 
 PLAIN = ("viscous", "coulomb", "offset")
-BY_HAND = ("ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential")
+BY_HAND = ("ForceSensor", "JointColumn", "Log", "Motion", "Rotor", "Sequential", "Wiring")
 """Classes that users construct themselves."""
 
 Call = Callable[..., Any]
@@ -386,6 +386,32 @@ changes("read_log", read, gear=50.0)
 changes("read_log", read, gain=0.2)
 refused("read_log", "no torques or currents", lambda **k: read("without_tau.csv", **k), gain=0.2)
 refused("read_log", "topic= is for bags", read, topic="/joint_states")
+changes("read_log", read, sign="tau.2")
+refused("read_log", "no accelerations", read, sign=["a.2"])
+changes("read_log", read, zero={"2": -1.0})
+refused("read_log", "no finite number", read, zero={"2": np.nan})
+changes("read_log", read, order=["2", "1", "3"])
+changes("read_log", read, order={"tau": ["2", "1", "3"]})
+refused("read_log", "no torques", lambda **k: read("without_tau.csv", **k), order={"tau": ["2", "1", "3"]})
+
+
+def rewired(**k: Any) -> Log:
+    return recorded().rewired(dynid.Wiring(**k))
+
+
+for name in ("order_q", "order_tau"):
+    changes("Wiring", rewired, **{name: [1, 0, 2]})
+    refused("Wiring", "numbers from 0", rewired, **{name: [1, 1, 2]})
+for name in ("sign_q", "sign_v", "sign_a", "sign_tau"):
+    changes("Wiring", rewired, **{name: [1, -1, 1]})
+    refused("Wiring", "1 or -1", rewired, **{name: [1, 2, 1]})
+changes("Wiring", rewired, zero=[0.0, 0.5, 0.0])
+refused("Wiring", "finite", rewired, zero=[0.0, np.inf, 0.0])
+for name in ("q", "tau"):
+    exchanged: Call = lambda n=name, **k: repr(dynid.Wiring(**{f"order_{n}": [1, 0, 2], **k}).options(robot()))  # noqa: E731
+    changes("Wiring", exchanged, **{f"file_{name}": [2, 1, 0]})
+later = dynid.Wiring(order_q=np.array([1, 0, 2]))
+changes("Wiring.then", lambda **k: dynid.Wiring(zero=np.eye(3)[1]).then(later, **k).zero, gear=np.diag([1.0, 2.0, 3.0]))
 
 
 def read_bag(**k: Any) -> Log:

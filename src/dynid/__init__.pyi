@@ -36,6 +36,7 @@ from .identifiability.base_reactions import Barycentric as Barycentric
 from .identifiability.base_reactions import barycentric as barycentric
 from .identifiability.parameters import BaseParameters as BaseParameters
 from .logs.log import Log as Log
+from .logs.log import Wiring as Wiring
 from .logs.markers import MarkerFit as MarkerFit
 from .logs.markers import angles_from_markers as angles_from_markers
 from .logs.read import read_log as read_log

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +22,10 @@ ANYTHING: Any = ...
 
 _NAMES = {"columns": "column", "exclude": "without"}
 """Options of the command line whose name is not the keyword's."""
-_REPEATED = ("lock", "columns")
+_REPEATED = ("lock", "columns", "sign", "zero", "order")
 """Options that are given once for every entry."""
+_QUOTED = ("sign", "zero", "order")
+"""Options that are pasted into a shell as they are, with names of joints, which may hold anything."""
 _BLANKS = {"columns": "NAME,...", "units": "UNIT", "lock": "POSITION"}
 """What stands for a value to be filled in."""
 
@@ -48,14 +51,17 @@ class Option:
                 return f"{name} none"
             case Mapping():
                 blank = _BLANKS.get(self.keyword, "VALUE")
-                entries = [f"{key}={_command_line_value_text(value, blank)}" for key, value in self.value.items()]
-                return (
-                    " ".join(f"{name} {e}" for e in entries)
-                    if self.keyword in _REPEATED
-                    else f"{name} {','.join(entries)}"
-                )
-        words = "" if self.value is ANYTHING else _command_line_value_text(self.value, "")
-        return f"{name} {words}".rstrip()
+                text = _angle_text if self.keyword == "zero" else _command_line_value_text
+                entries = [f"{key}={text(value, blank)}" for key, value in self.value.items()]
+            case list() | tuple() if self.keyword == "sign":
+                entries = list(self.value)
+            case _:
+                entries = ["" if self.value is ANYTHING else _command_line_value_text(self.value, "")]
+        if self.keyword in _QUOTED:
+            entries = [shlex.quote(entry) if entry else "" for entry in entries]
+        if self.keyword in _REPEATED:
+            return " ".join(f"{name} {entry}".rstrip() for entry in entries)
+        return f"{name} {','.join(entries)}".rstrip()
 
     def __str__(self) -> str:
         return self.render("python")
@@ -251,6 +257,10 @@ def _python_value_text(value: Any) -> str:
             return "{" + ", ".join(f"{key!r}: {_python_value_text(part)}" for key, part in value.items()) + "}"
         case list():
             return "[" + ", ".join(map(_python_value_text, value)) + "]"
+        case tuple() if len(value) > 1:
+            return "(" + ", ".join(map(_python_value_text, value)) + ")"
+        case float():
+            return repr(float(value))  # also of numpy's numbers
     return repr(value)
 
 
@@ -266,6 +276,14 @@ def _command_line_value_text(value: Any, blank: str) -> str:
         case Sequence():
             return ",".join(_command_line_value_text(part, blank) for part in value)
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _angle_text(value: Any, blank: str) -> str:
+    """Angle in rad (or a length) as it is typed, whole degrees with their unit."""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return _command_line_value_text(value, blank)
+    degrees = round(math.degrees(value))
+    return f"{degrees}deg" if degrees and abs(value - math.radians(degrees)) < 1e-9 else repr(float(value))
 
 
 def _to_picklable(value: Any) -> Any:

@@ -136,6 +136,8 @@ class ColumnPlan:
     turned: frozenset[str]
     in_current: bool
     notes: tuple[Message, ...]
+    named: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of channels whose columns name their joints: these joints, in the order of the file."""
 
     @property
     def wanted_fields(self) -> tuple[Wanted, ...]:
@@ -219,9 +221,24 @@ class _ColumnMatching:
         units = {name: tuple(self._unit_at(place) for place in places) for name, places in channels.items()}
         current = any(self._is_current(place) for place in channels.get("tau", ()))
         notes = tuple(dict.fromkeys(self.notes))
+        named = {
+            name: self._joints_by_column(places) for name, places in channels.items() if self._is_named(name, places)
+        }
         return ColumnPlan(
-            t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes
+            t, self._unit_at(t), self.nanoseconds, channels, units, frozenset(self.turned), current, notes, named
         )
+
+    def _is_named(self, channel: str, places: tuple[ColumnPlace, ...]) -> bool:
+        """Whether names of joints decided which column is whose, and not numbers or the user's mapping."""
+        if channel not in CHANNELS or channel in self.mapped.whole or channel in {key for key, _ in self.mapped.single}:
+            return False
+        by_name = (m is not None and m.joint is not None for m in (self.meanings.get(place.field) for place in places))
+        return places[0].column is not None or any(by_name)
+
+    def _joints_by_column(self, places: tuple[ColumnPlace, ...]) -> tuple[int, ...]:
+        """The joints of some columns, in the order of the file."""
+        where = {name: k for k, name in enumerate(self.fields)}
+        return tuple(sorted(range(len(places)), key=lambda j: (where[places[j].field], places[j].column or 0)))
 
     def _channel_error(self, channel: str, code: str, what: str, **facts: Any) -> LogError:
         option = Option("columns", {channel: ANYTHING})

@@ -5,16 +5,17 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.errors import LogError
+from dynid.errors import DynidError, LogError
 from dynid.logs.stray_times import times_of_recording
-from dynid.messages import Message
+from dynid.messages import Message, Option
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 # Reading ahead: the next chunks are read by a thread while the last ones are worked on.
@@ -89,6 +90,135 @@ class Samples:
         )
 
 
+Order = NDArray[np.int64]
+AS_RECORDED: Any = ()
+"""A correction that is not made."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wiring:
+    """Corrections of mistakes in the wiring of a log: columns are taken in `order`, then signs, then zeros.
+
+    What is missing is as recorded: `Wiring()` changes nothing, whatever the number n of joints. Of a log that is read
+    with a gear, orders and signs are those of the recorded motor signals, zeros those of the joints.
+
+    Parameters
+    ----------
+    order_q, order_tau : (n,) integers
+        The column that each joint takes, counted from 0: joint j has the column `order_q[j]` of q, v and a.
+    sign_q, sign_v, sign_a, sign_tau : (n,)
+        1 or -1 per joint; those of v and a, where missing, are those of q.
+    zero : (n,)
+        What is added, in rad or m: q used = sign_q * q recorded + zero.
+    file_q, file_tau : (n,) integers
+        The joints that the file's columns name, in the order of the file; `order` of `read_log` counts these columns.
+
+    """
+
+    order_q: Order = AS_RECORDED
+    order_tau: Order = AS_RECORDED
+    sign_q: Array = AS_RECORDED
+    sign_v: Array = AS_RECORDED
+    sign_a: Array = AS_RECORDED
+    sign_tau: Array = AS_RECORDED
+    zero: Array = AS_RECORDED
+    file_q: Order = AS_RECORDED
+    file_tau: Order = AS_RECORDED
+
+    def __post_init__(self) -> None:
+        n = max(np.size(getattr(self, entry.name)) for entry in fields(self))
+        for name in (entry.name for entry in fields(self)):
+            given = np.asarray(getattr(self, name))
+            what = name.partition("_")[0]
+            if not given.size:
+                given = (
+                    np.arange(n) if what in ("order", "file")
+                    else np.zeros(n) if what == "zero"
+                    else self.sign_q if name in ("sign_v", "sign_a")
+                    else np.ones(n)
+                )  # fmt: skip
+            is_valid = given.shape == (n,) and given.dtype.kind in "iuf" and (
+                np.isfinite(given) if what == "zero"
+                else np.abs(given) == 1 if what == "sign"
+                else np.sort(given) == np.arange(n)
+            ).all()  # fmt: skip
+            if not is_valid:
+                raise DynidError(
+                    "invalid_wiring", "{field} of a Wiring must be {expected}, one per joint, got {value!s}",
+                    field=name, value=str(given)[:60],
+                    expected={"zero": "finite numbers", "sign": "1 or -1"}.get(what, "the numbers from 0 to n - 1"),
+                )  # fmt: skip
+            array = np.array(given, dtype=np.int64 if what in ("order", "file") else np.float64)
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
+
+    @property
+    def n(self) -> int:
+        """Number of joints; 0 where nothing is given."""
+        return len(self.zero)
+
+    def order(self, channel: str) -> Order:
+        """Column of each joint of q, v, a or tau."""
+        return self.order_tau if channel == "tau" else self.order_q
+
+    def sign(self, channel: str) -> Array:
+        """Sign of each joint of q, v, a or tau."""
+        return getattr(self, f"sign_{channel}")  # type: ignore[no-any-return]
+
+    def apply(self, samples: Samples) -> Samples:
+        """Return the samples as they should have been recorded."""
+        if not self.n:
+            return samples
+        self._check_joints(samples.q.shape[1])
+        q, v, a, tau = (
+            None if x is None else np.take(x, self.order(channel), axis=1) * self.sign(channel)
+            for channel in ("q", "v", "a", "tau")
+            for x in [getattr(samples, channel)]
+        )
+        assert q is not None
+        return Samples(samples.t, q + self.zero, v, a, tau, samples.reaction)
+
+    def then(self, after: Wiring, gear: Array | None = None) -> Wiring:
+        """Return both as one, this first; gear (n, n): of a log of motor signals."""
+        if not self.n or not after.n:
+            return self if self.n else after
+        after._check_joints(self.n)
+        zero = self.zero if gear is None else gear @ self.zero
+        zero = zero[after.order_q] * after.sign_q
+        zero = (zero if gear is None else np.linalg.solve(gear, zero)) + after.zero
+        q, v, a, tau = (self.sign(c)[after.order(c)] * after.sign(c) for c in ("q", "v", "a", "tau"))
+        orders = self.order_q[after.order_q], self.order_tau[after.order_tau]
+        return Wiring(*orders, q, v, a, tau, zero, self.file_q, self.file_tau)
+
+    def _check_joints(self, n: int) -> None:
+        if self.n != n:
+            raise DynidError(
+                "joint_count_mismatch", "the wiring is one of {given} joints, the log has {n}", given=self.n, n=n,
+            )  # fmt: skip
+
+    def options(self, robot: Robot) -> tuple[Option, ...]:
+        """Return the options of `read_log` that say the same, none for what is as recorded."""
+        if not self.n:
+            return ()
+        self._check_joints(robot.n)
+        names = robot.joint_names
+        orders = {
+            channel: [names[j] for j in np.argsort(order)[file].tolist()]
+            for channel, order, file in (("q", self.order_q, self.file_q), ("tau", self.order_tau, self.file_tau))
+            if (order != np.arange(self.n)).any()
+        }
+        beside = {"q": np.ones(self.n), "v": self.sign_q, "a": self.sign_q, "tau": np.ones(self.n)}
+        signs = [f"{c}.{names[j]}" for j in range(self.n) for c, s in beside.items() if self.sign(c)[j] != s[j]]
+        zeros = {names[j]: float(self.zero[j]) for j in np.flatnonzero(self.zero)}
+        alike = len(orders) == 2 and orders["q"] == orders["tau"]
+        found = {"order": orders["q"] if alike else orders, "sign": signs, "zero": zeros}
+        return tuple(Option(keyword, value) for keyword, value in found.items() if value)
+
+
+UNCHANGED = Wiring()
+"""The wiring of a log that is as recorded."""
+
+
 class Source(Protocol):
     """Where samples come from; it can be read again from its beginning as often as needed."""
 
@@ -113,6 +243,11 @@ class ArraySource:
 
     name: str
     samples: Samples
+    wiring: Wiring = UNCHANGED
+
+    def rewired(self, wiring: Wiring) -> ArraySource:
+        """The samples with further corrections."""
+        return ArraySource(self.name, wiring.apply(self.samples), self.wiring.then(wiring))
 
     @property
     def channels(self) -> frozenset[str]:
@@ -236,6 +371,37 @@ class Log:
     def _whole_source(self) -> Source:
         """The source of the whole recording, also for a part of it."""
         return self.source.whole if isinstance(self.source, _SourcePart) else self.source
+
+    @property
+    def wiring(self) -> Wiring:
+        """What was corrected of the wiring, by `read_log` or `rewired`."""
+        return getattr(self._whole_source, "wiring", UNCHANGED)
+
+    def rewired(self, wiring: Wiring) -> Log:
+        """Return the log with mistakes of its wiring corrected, beyond what was corrected before.
+
+        A log of a file stays there, and is read as if it had been opened with the options of both.
+
+        Parameters
+        ----------
+        wiring : Wiring
+            The corrections.
+
+        Returns
+        -------
+        Log
+            The same recording, or part of it; its `.wiring` is both corrections in one.
+
+        """
+        whole = self._whole_source
+        source = whole if hasattr(whole, "rewired") else ArraySource(whole.name, Log.of(whole)._all_samples)
+        try:
+            source = source.rewired(wiring)
+        except DynidError as error:
+            raise LogError(self.name, error.message) from error
+        if isinstance(self.source, _SourcePart):
+            source = replace(self.source, whole=source)
+        return Log.of(source, coupling=self.coupling, notes=self.notes)
 
     @property
     def left_out(self) -> tuple[Message, ...]:

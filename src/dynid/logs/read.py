@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import LogError
 from dynid.logs.column_mapping import ColumnPlace
-from dynid.logs.column_names import check_units, si_factor, split_unit
+from dynid.logs.column_names import FACTORS, check_units, find_unit, si_factor, split_unit
 from dynid.logs.columns import ColumnPlan, match_columns
-from dynid.logs.log import CHANNELS, Log, Samples
+from dynid.logs.log import CHANNELS, Log, Samples, Wiring
 from dynid.logs.readers.table import Batch, Numbers, Table
-from dynid.messages import Message, Option
+from dynid.messages import ANYTHING, Message, Option, Wording
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.storage.files import suggest_similar_file
@@ -179,6 +182,144 @@ def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmiss
     return Transmission(ratios, gains)
 
 
+# Mistakes in the wiring of a log: columns exchanged, signs turned, zeros off.
+
+
+OrderLike = Sequence[str] | Mapping[str, Sequence[str]]
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
+_ORDERED = ("q", "tau")
+
+
+def read_wiring(log: str, plan: ColumnPlan, robot: Robot, sign: object, zero: object, order: object) -> Wiring:
+    """Check sign, zero and order of `read_log` against the robot and the channels of a file."""
+    by_column = {c: np.array(plan.named.get(c, range(robot.n)), dtype=np.int64) for c in (*_ORDERED, "v", "a")}
+    orders = _read_orders(log, plan, robot, order, by_column)
+    signs = _read_signs(log, plan, robot, sign)
+    return Wiring(
+        orders["q"], orders["tau"], signs["q"], signs["q"] * signs["v"], signs["q"] * signs["a"], signs["tau"],
+        _read_zeros(log, robot, zero), by_column["q"], by_column["tau"],
+    )  # fmt: skip
+
+
+def _read_orders(
+    log: str, plan: ColumnPlan, robot: Robot, given: object, by_column: Mapping[str, NDArray[np.int64]]
+) -> dict[str, NDArray[np.int64]]:
+    """The column of each joint, of q (with v and a) and of tau; by_column: whose they are by their names."""
+    option = Wording("order", "--order")
+    several = dict(given) if isinstance(given, Mapping) else {} if given is None else dict.fromkeys(_ORDERED, given)
+    found = {channel: np.arange(robot.n) for channel in _ORDERED}
+    for channel, names in several.items():
+        if channel not in _ORDERED:
+            raise LogError(
+                log, "unknown_channel", "{option} has no channel {channel!r}", "use q (for positions, velocities and "
+                "accelerations), tau, or none for all", option=option, channel=channel,
+            )  # fmt: skip
+        if isinstance(names, str) or not isinstance(names, Sequence) or not all(isinstance(x, str) for x in names):
+            raise LogError(
+                log, "order_malformed", "{option} must be a list of the joints' names, got {value!r}", option=option,
+                value=str(names)[:60],
+            )  # fmt: skip
+        for name in names:
+            _check_joint(log, option, name, robot)
+        if sorted(names) != sorted(robot.joint_names):
+            raise LogError(
+                log, "order_incomplete", "{option} must name each joint once; missing: {missing:20}, more than once: "
+                "{twice:20}", option=option, missing=[x for x in robot.joint_names if x not in names],
+                twice=[x for x in robot.joint_names if names.count(x) > 1],
+            )  # fmt: skip
+        if channel not in plan.channels:
+            if isinstance(given, Mapping):
+                raise _missing_channel(log, option, channel, channel)
+            continue
+        for other in (c for c in ("v", "a") if channel == "q" and c in plan.channels):
+            if (by_column[other] != by_column["q"]).any():
+                raise LogError(
+                    log, "order_ambiguous", "{option}: the columns of {channel} name their joints in another order "
+                    "than those of q", "name the columns with {columns}", option=option, channel=other,
+                    columns=Option("columns", {"q": [ANYTHING], other: [ANYTHING]}),
+                )  # fmt: skip
+        found[channel][[robot.joint_names.index(name) for name in names]] = by_column[channel]
+    return found
+
+
+def _read_signs(log: str, plan: ColumnPlan, robot: Robot, given: object) -> dict[str, Array]:
+    """Signs per channel and joint."""
+    option = Wording("sign", "--sign")
+    signs = {channel: np.ones(robot.n) for channel in ("q", "v", "a", "tau")}
+    known = {f"{channel}.{name}": (channel, j) for channel in signs for j, name in enumerate(robot.joint_names)}
+    seen: set[str] = set()
+    several = isinstance(given, Iterable) and not isinstance(given, str | Mapping)
+    for entry in () if given is None else given if several else (given,):  # type: ignore[attr-defined]
+        if not isinstance(entry, str) or entry not in known:
+            raise LogError(
+                log, "unknown_sign", "{option} names {entry!r}, which is no channel of a joint", "write q, v, a or "
+                "tau, a dot, and the joint, such as {near}", option=option, entry=entry,
+                near=get_close_matches(str(entry), known, n=2, cutoff=0.4) or list(known)[-1:],
+            )  # fmt: skip
+        channel, j = known[entry]
+        if entry in seen:
+            raise LogError(
+                log, "sign_twice", "{option} names '{entry}' twice", "name it once", option=option, entry=entry
+            )
+        if channel not in plan.channels:
+            raise _missing_channel(log, option, entry, channel)
+        seen.add(entry)
+        signs[channel][j] = -1.0
+    return signs
+
+
+def _read_zeros(log: str, robot: Robot, given: object) -> Array:
+    """What is added to the positions, in rad or m: numbers, or texts with a unit."""
+    option = Wording("zero", "--zero")
+    zeros = np.zeros(robot.n)
+    if given is not None and not isinstance(given, Mapping):
+        raise LogError(
+            log, "zero_malformed", "{option} must be a mapping from joints to angles or lengths, got {value!r}",
+            option=option, value=str(given)[:60],
+        )  # fmt: skip
+    for name, value in (given or {}).items():
+        j = _check_joint(log, option, name, robot)
+        kind = robot.links[robot.active_links[j]].kind
+        units = ("rad", "deg") if kind == "revolute" else ("m", "mm")
+        match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+        number, unit = (match[1], match[2]) if match else (value, "")
+        if unit and find_unit(unit) not in units:
+            raise LogError(
+                log, "unit_unfit_for_joint", "{option}: '{unit}' is no unit of the {kind} joint '{joint}'",
+                "use {units}", option=option, unit=unit, kind=kind, joint=name, units=list(units),
+            )  # fmt: skip
+        try:
+            zeros[j] = np.nan if isinstance(value, bool) else float(number) * FACTORS["q"][find_unit(unit) or units[0]]
+        except (TypeError, ValueError):
+            zeros[j] = np.nan
+        if not np.isfinite(zeros[j]):
+            raise LogError(
+                log, "zero_not_finite", "{option}: {value!r} of joint '{joint}' is no finite number",
+                "write it in {unit}, or with a unit as {example}", option=option, value=str(value)[:60], joint=name,
+                unit=units[0], example="-90deg" if kind == "revolute" else "12.5mm",
+            )  # fmt: skip
+    return zeros
+
+
+def _check_joint(log: str, option: Wording, name: object, robot: Robot) -> int:
+    """The place of a joint; raise where the robot has none of this name."""
+    if name in robot.joint_names:
+        return robot.joint_names.index(name)
+    near = get_close_matches(str(name), robot.joint_names, n=1, cutoff=0.5)
+    raise LogError(
+        log, "unknown_joint", "{option}: '{robot}' has no joint {name!r}", "did you mean {near:1}?" if near else
+        "its joints are {joints:20}", option=option, robot=robot.name, name=name, near=near, joints=robot.joint_names,
+    )  # fmt: skip
+
+
+def _missing_channel(log: str, option: Wording, entry: str, channel: str) -> LogError:
+    what = {"v": "velocities", "a": "accelerations", "tau": "torques"}[channel]
+    return LogError(
+        log, "channel_not_recorded", "{option} names '{entry}', but there are no {what} in it", "leave it out",
+        option=option, entry=entry, what=what,
+    )  # fmt: skip
+
+
 # Units of a stamp since 1970 and sizes from which on it is in them: 1973 in ms, us and ns. In the next larger unit it
 # would be thousands of years later.
 EPOCHS = (("ns", 1e17), ("us", 1e14), ("ms", 1e11))
@@ -206,11 +347,15 @@ def file_stamp(path: Path) -> Stamp:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SiFactors:
-    """Factors to SI: of the time, and per joint of each channel; `first` is the stamp from which time counts."""
+    """Factors to SI: of the time, and per column of each channel; `first` is the stamp from which time counts.
+
+    by_joint: channels whose factors are those of the joints, as the user gave them, in whatever order columns come.
+    """
 
     t: float
     channels: Mapping[str, Array | None]
     first: int | float | None = None
+    by_joint: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +366,12 @@ class FileSource:
     plan: ColumnPlan
     scale: SiFactors
     transmission: Transmission
+    wiring: Wiring
     stamp: Stamp = ()
+
+    def rewired(self, wiring: Wiring) -> FileSource:
+        """The file with further corrections."""
+        return replace(self, wiring=self.wiring.then(wiring, self.transmission.gear))
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
@@ -278,14 +428,23 @@ class FileSource:
         places = self.plan.channels.get(name)
         if places is None:
             return None
-        block = _columns_at(batch, places)
         factors = self.scale.channels.get(name)
+        if name != "reaction":
+            order = self.wiring.order(name)
+            places = tuple(places[k] for k in order)
+            factors = factors if factors is None or name in self.scale.by_joint else factors[order]
+        block = _columns_at(batch, places)
         if factors is not None:
             block *= factors
         block[np.abs(block) > LARGEST] = np.nan
+        if name == "reaction":
+            return block
+        if (self.wiring.sign(name) < 0.0).any():
+            block *= self.wiring.sign(name)
         if name == "tau":
             return self.transmission.joint_torque(block)
-        return block if name == "reaction" else self.transmission.joint_motion(block)
+        motion = self.transmission.joint_motion(block)
+        return motion + self.wiring.zero if name == "q" and self.wiring.zero.any() else motion
 
 
 def _sample_stamps(batch: Batch, plan: ColumnPlan) -> Numbers:
@@ -399,6 +558,9 @@ def read_log(
     gear: GearLike | None = None,
     gain: float | Sequence[float] | Array | None = None,
     topic: str | None = None,
+    sign: str | Sequence[str] | None = None,
+    zero: Mapping[str, float | str] | None = None,
+    order: OrderLike | None = None,
 ) -> Log:
     """Open a log: CSV (also .gz), Parquet, NPZ, MAT, HDF5, a rosbag2 or an MCAP file.
 
@@ -408,6 +570,12 @@ def read_log(
     matrix G with motor positions = G @ joint positions) and `gain` (Nm per A) bring a motor-side log to the joints:
     units first, then gain, then gear. `topic` picks a bag's JointState. Nothing but the beginning is read here;
     the samples stay in the file until they are asked for.
+
+    Three more correct mistakes of the wiring. `order`: the joints in the order in which the file's columns come, for
+    all channels, or {"tau": [...]} and {"q": [...]} (with v and a). `sign`: channels of joints that are recorded with
+    the wrong sign, such as "tau.elbow"; "q.elbow" turns v and a too, "v.elbow" or "a.elbow" these alone. `zero`: what
+    is added to positions, {"elbow": -pi / 2} in rad or m, or "-90deg". Columns are taken in order, then units, signs,
+    gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
     file = Path(fspath(path))
     name = str(file)
@@ -423,11 +591,12 @@ def read_log(
         )  # fmt: skip
     unit, first, time_notes = find_time_unit(table, plan, asked["t"][0] if "t" in asked else None)
     factors, unit_notes = _si_factors(name, plan, asked)
-    scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first)
+    scale = SiFactors(si_factor(name, "t", unit, plan.t.field), factors, first, frozenset(asked))
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)
-    source = FileSource(table, plan, scale, transmission, stamp)
+    wiring = read_wiring(name, plan, robot, sign, zero, order)
+    source = FileSource(table, plan, scale, transmission, wiring, stamp)
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 
 
