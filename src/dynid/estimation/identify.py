@@ -101,7 +101,7 @@ def identify(
         torques = collect_torques_like(state, others, outliers=alike) if checked else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = estimate(state, options, checked, torques).replace(origin=origin)
+    result = estimate(state, options, checked, torques, used).replace(origin=origin)
     result = result.replace(warnings=(*result.warnings, *trained))
     if outliers is None:
         return result

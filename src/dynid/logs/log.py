@@ -373,6 +373,12 @@ class Log:
         return self.source.whole if isinstance(self.source, _SourcePart) else self.source
 
     @property
+    def drives(self) -> tuple[Array | None, Array | None]:
+        """Gear (n, n) and gain (n,) with which motor signals become joint signals; None where there are none."""
+        drives = getattr(self._whole_source, "transmission", None)
+        return (None, None) if drives is None else (drives.gear, drives.gain)
+
+    @property
     def wiring(self) -> Wiring:
         """What was corrected of the wiring, by `read_log` or `rewired`."""
         return getattr(self._whole_source, "wiring", UNCHANGED)

@@ -135,7 +135,7 @@ def collect_logs(
         replace(state, equation=of_torques), logs, surveys, treatments,
         block=length, on_samples=progress, outliers=outliers,
     )  # fmt: skip
-    return replace(state, torques=rows.blocks)
+    return replace(state, torques=rows.blocks, kept_torques=rows.kept)
 
 
 def _has_torques(log: Log, seen: Survey) -> bool:

@@ -65,7 +65,7 @@ class State:
     of the joint torques where the equation is about something else and the logs have them. floor: factors per log
     of what noise of the motion alone gives, as large as for all rows; no rows where there is none, nothing where it
     is unknown. loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as
-    `kept`).
+    `kept`). kept_torques: the same of the joint torques, where the equation is about something else.
     """
 
     equation: Equation
@@ -83,6 +83,7 @@ class State:
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
     loop: tuple[LoopNoise | None, ...] = ()
+    kept_torques: tuple[Rows, ...] = ()
     noise_unsure: float = UNSURE
 
     def __repr__(self) -> str:

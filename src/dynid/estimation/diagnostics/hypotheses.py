@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynid.errors import DynidError
 from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit, solve_limited
-from dynid.logs.log import Wiring
+from dynid.logs.log import Log, Wiring
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -277,8 +278,11 @@ FLOOR = 2e-3
 """NRMSE that is added to both: below it, rounding and filters decide."""
 
 FINALISTS = 6
+COMPONENTS = ("delay", "zero", "gain", "gravity", "q_factor", "loads", "rotors", "derived", "tau_order", "q_order")
+"""Parts of a reading, in the order in which they are taken back where they do not matter."""
+
 ROUNDS = 5
-FAST, FULL = 240, 1200
+FAST, FULL = 180, 1200
 """Samples that are refitted."""
 
 
@@ -332,11 +336,27 @@ class Search:
                 on_progress("trying alternatives", number / ROUNDS)
             basis = self._basis(now.reading)
             finalists = [self.judge(other) for _, other in self.candidates(basis)[:FINALISTS]]
+            if self.thorough and now.reading == start:
+                self._judge_best_of_each_kind(basis)
             best = min(finalists, key=lambda x: x.error, default=now)
             if not is_better(best.error, now.error):
                 break
             now = self._simplest(best, finalists)
         return self._without_needless(now, start), list(self.judged.values())
+
+    def _judge_best_of_each_kind(self, reading: Reading) -> None:
+        """Judge the best single change of every kind, so that all are in the table."""
+        best: dict[tuple[bool, ...], tuple[float, Reading]] = {}
+        for other in self.alternatives.of(reading):
+            kind = tuple(getattr(other, name) != getattr(reading, name) for name in COMPONENTS)
+            with suppress(DynidError, np.linalg.LinAlgError):
+                best[kind] = min(
+                    best.get(kind, (np.inf, other)),
+                    (self.refit.fitted_error(other, limited=True), other),
+                    key=lambda x: x[0],
+                )
+        for _, other in best.values():
+            self.judge(other)
 
     def _basis(self, reading: Reading) -> Reading:
         """The reading with position-dependent torques where these explain what nothing else does."""
@@ -350,18 +370,7 @@ class Search:
 
     def _without_needless(self, found: Judged, start: Reading) -> Judged:
         """Take changes back that do not matter."""
-        for name in (
-            "delay",
-            "zero",
-            "gain",
-            "gravity",
-            "q_factor",
-            "loads",
-            "rotors",
-            "derived",
-            "tau_order",
-            "q_order",
-        ):
+        for name in COMPONENTS:
             if getattr(found.reading, name) == getattr(start, name):
                 continue
             without = self.judge(replace(found.reading, **{name: getattr(start, name)}))
@@ -442,31 +451,39 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the logs were read with: wiring and drive gains, delay (s), friction blocks, names of the logs."""
+    """What the logs were read with: wiring, gear (n, n) and gain (n,) of the drives, delay (s); names of the logs."""
 
     wiring: Wiring
     gear: Array | None
     gain: Array | None
     delay: float
-    friction: tuple[str, ...] | None
     has_velocity: bool
     logs: tuple[str, ...]
 
+    @staticmethod
+    def of(logs: Sequence[Log], delay: float) -> Recorded:
+        """The same of all logs, by the first."""
+        first = logs[0]
+        return Recorded(first.wiring, *first.drives, delay, "v" in first.channels, tuple(log.name for log in logs))
 
-def find_mistakes(
-    samples: KeptSamples,
-    recorded: Recorded,
-    *,
-    thorough: bool,
-    delay: float = 0.0,
-    on_progress: Progress | None = None,
-) -> Diagnosis:
-    """Try alternatives on samples; delay (s): of the torques, as the residuals show it."""
-    search = Search(samples, thorough=thorough, delay=delay)
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TriedData:
+    """What alternatives are tried on: samples, how they were read, and the delay (s) that the residuals show."""
+
+    samples: KeptSamples
+    recorded: Recorded
+    delay: float
+
+
+def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | None = None) -> Diagnosis:
+    """Try alternatives; thorough: all of them on all samples, else a quick part."""
+    samples = data.samples if thorough else data.samples.thinned(FAST)
+    search = Search(samples, thorough=thorough, delay=data.delay)
     best, judged = search.run(on_progress)
     start = Reading.as_recorded(search.refit.n)
     error = search.judge(start).error
-    describe = _Words(samples.equation.robot, recorded).alternative
+    describe = _Words(samples.equation.robot, data.recorded).alternative
     others = sorted((x for x in judged if x.reading != start and np.isfinite(x.error)), key=lambda x: x.error)
     named = [describe(best, is_named=True)] if is_better(best.error, error) else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]

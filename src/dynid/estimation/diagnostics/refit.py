@@ -121,6 +121,13 @@ class KeptSamples:
             tau[inside] = CubicSpline(t, values)(np.clip(self.t[inside] + delay, t[0], t[-1]))
         return tau
 
+    def thinned(self, count: int) -> KeptSamples:
+        """About `count` of the samples, spread over all."""
+        places = np.linspace(0, len(self) - 1, min(count, len(self)) // FOLDS * FOLDS).astype(np.int64)
+        some = {name: getattr(self, name)[places] for name in ("t", "q", "v", "a", "tau", "log", "piece")}
+        slopes = None if self.slopes is None else (self.slopes[0][places], self.slopes[1][places])
+        return replace(self, friction=self.friction[:, places], slopes=slopes, **some)
+
     @staticmethod
     def of(equation: Equation, kept: Sequence[Rows], count: int) -> KeptSamples | None:
         """Take about `count` of the rows, where friction has settled; None where there are too few."""
@@ -272,8 +279,8 @@ class Refit:
         rows = np.zeros((C, len(samples), columns.shape[1]))
         first = limits.shape[1] - sum(len(joints) for joints, _ in more) - C * count
         for c, j in enumerate(samples.joints):
-            own = len(places[c])
-            columns[c, :own], rows[c, :, :own] = places[c], rigid[c]
+            last = len(places[c])
+            columns[c, :last], rows[c, :, :last] = places[c], rigid[c]
             columns[c, width : width + count] = first + c * count + np.arange(count)
             source = reading.q_order[j]
             if source in samples.joints:
@@ -411,8 +418,9 @@ class ReadingTask:
         gram, pull, _ = self.products(fold)
         u = self.equations.unknowns
         at, right = self.equations.places
-        G = np.bincount(at, (weights[:, None, None] * gram).ravel(), (u + 1) ** 2).reshape(u + 1, u + 1)
-        return G[:u, :u], np.bincount(right, (weights[:, None] * pull).ravel(), u + 1)[:u]
+        G: Array = np.bincount(at, (weights[:, None, None] * gram).ravel(), (u + 1) ** 2).astype(np.float64)
+        b: Array = np.bincount(right, (weights[:, None] * pull).ravel(), u + 1).astype(np.float64)
+        return G.reshape(u + 1, u + 1)[:u, :u], b[:u]
 
     def squares_left(self, x: Array, fold: int | None = None) -> Array:
         """Sums of squared residuals (channels,)."""
@@ -436,5 +444,5 @@ def solve_limited(G: Array, b: Array, limits: Array | None) -> Array:
         M = scipy.linalg.solve_triangular(L, (limits * scale).T, lower=True, check_finite=False)
         M /= np.maximum(np.linalg.norm(M, axis=0), 1e-300)
         if (M.T @ u).min() < 0.0:
-            u = u + M @ nnls(M, -u, maxiter=30 * M.shape[1])[0]
+            u = u + M @ nnls(M, -u, maxiter=30 * len(limits))[0]
     return np.asarray(scale * scipy.linalg.solve_triangular(L, u, lower=True, trans="T", check_finite=False))
