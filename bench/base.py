@@ -10,7 +10,7 @@ from campaign.loops import hpr_closure, spatial_loop, sr400_closure
 from bench.robots import chain_of, robot_of
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
 from dynid.identifiability.base_parameters import base_parameters
-from dynid.identifiability.digits import many_digits
+from dynid.identifiability.exact_geometry import many_digits
 from dynid.identifiability.loops import find_by_balls
 from dynid.identifiability.nullspace import Sight, find_conditions
 from dynid.identifiability.relations import relations

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from dynid.dynamics.friction import STILL
 from dynid.exports.c_expressions import Cost
 from dynid.exports.c_functions import CustomisedDynamics, GraphFunction
-from dynid.exports.names import c_comment, c_prefix
 from dynid.exports.subject import ExportSubject
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")
@@ -153,3 +153,17 @@ def _function_code(name: str, function: GraphFunction, prefix: str) -> str:
     results = [f"    tau[{j}] = {text[output]};" for j, output in enumerate(function.outputs)]
     lines = [f"/* {_WORDS[name]} */", _c_signature(name, prefix), "{", *body, *unused, *results, "}", ""]
     return "\n".join(lines)
+
+
+_LONGEST = 48
+
+
+def c_prefix(name: str) -> str:
+    """Return a C identifier that begins the names of all functions of a robot."""
+    word = re.sub(r"[^A-Za-z0-9]+", "_", name)[:_LONGEST].strip("_")
+    return word if word and not word[0].isdigit() else f"robot_{word}".rstrip("_")
+
+
+def c_comment(comment: str) -> str:
+    """Return text that cannot end a comment, start a new line, or make a trigraph."""
+    return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", comment)

@@ -1,7 +1,7 @@
 """Base parameters without sampling: the reduced echelon form of the exact conditions for visibility.
 
-Finite and linear in the number of links; ranks are decided with 120 digits (see `digits` for what the floats of
-a robot's geometry stand for).
+Finite and linear in the number of links; ranks are decided with 120 digits (see `exact_geometry` for what
+the floats of a robot's geometry stand for).
 """
 
 from __future__ import annotations
@@ -9,32 +9,94 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import TypeAlias
 
 import numpy as np
 
 from dynid.dynamics.scene import ColumnSet, standard_columns
 from dynid.errors import ModelError
-from dynid.identifiability.digits import (
+from dynid.identifiability.exact_geometry import (
     UNIT_MATRIX,
     ZERO,
-    EchelonForm,
     I,
     Matrix,
-    Row,
+    O,
+    Vector,
     apply,
-    combine_rows,
     dot,
     many_digits,
     multiply,
     pose,
-    sparse_row,
+    read_axis,
+    read_gravity,
+    read_placement,
     transpose,
 )
-from dynid.identifiability.exact_geometry import O, Vector, read_axis, read_gravity, read_placement
 from dynid.identifiability.relations import Regrouping
 from dynid.messages import Option
 from dynid.robot.force_sensor import is_force_channel
 from dynid.robot.robot import JointKind, Link, Robot
+
+Row: TypeAlias = dict[int, Decimal]
+"""A sparse row: column and nonzero entry."""
+
+# Sparse rows for rank decisions.
+
+
+def sparse_row(values: Iterable[Decimal]) -> Row:
+    """Sparse row without the entries below ZERO."""
+    return {k: x for k, x in enumerate(values) if x and abs(x) >= ZERO}
+
+
+def combine_rows(row: Row, rows: Sequence[Row] | dict[int, Row]) -> Row:
+    """Sum of row[k] * rows[k]."""
+    total: Row = {}
+    for k, x in row.items():
+        for column, y in rows[k].items():
+            total[column] = total[column] + x * y if column in total else x * y
+    return {k: x for k, x in total.items() if abs(x) >= ZERO}
+
+
+class EchelonForm:
+    """Reduced row echelon form that grows row by row; `rows` maps a pivot's column to its row."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self.rows: dict[int, Row] = {}
+        for row in rows:
+            self.add(row)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, row: Row) -> bool:
+        """Add a row; False if it depends on the rows so far. It is tested for zero before it is normalised."""
+        rest = dict(row)
+        for pivot in [k for k in row if k in self.rows]:
+            _subtract_multiple(rest, rest[pivot], self.rows[pivot])
+        rest = {k: x for k, x in rest.items() if abs(x) >= ZERO}
+        if not rest:
+            return False
+        lead = min(rest)
+        scale = rest[lead]
+        fresh = {k: x / scale for k, x in rest.items()}
+        fresh[lead] = I
+        for pivot, other in self.rows.items():
+            if lead in other:
+                _subtract_multiple(other, other[lead], fresh)
+                self.rows[pivot] = {k: x for k, x in other.items() if abs(x) >= ZERO}
+        self.rows[lead] = fresh
+        return True
+
+    def rows_in_order(self) -> list[tuple[int, Row]]:
+        """Pivots and their rows from left to right."""
+        return sorted(self.rows.items())
+
+
+def _subtract_multiple(row: Row, factor: Decimal, other: Row) -> None:
+    """Subtract factor times another row, in place."""
+    for k, x in other.items():
+        row[k] = row[k] - factor * x if k in row else -factor * x
+
 
 # The exact recursion for the changes of parameters that no measurement sees, link by link.
 #

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dynid.concurrency import flint_precision
-from dynid.identifiability.digits import cosine_sine
+from dynid.identifiability.exact_geometry import cosine_sine
 from dynid.identifiability.finite_field import PRIMES
 from dynid.identifiability.prime_field import Field
 from dynid.robot.parameter import Parameter

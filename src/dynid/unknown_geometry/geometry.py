@@ -1,7 +1,7 @@
 """A robot's table in which some lengths and angles are unknowns, as every exact route reads it.
 
 A length is a polynomial in unknowns, an angle a known angle plus whole multiples of unknown ones. What is known is
-read as in `dynid.identifiability.digits`: lengths as decimals, angles in whole millidegrees or as decimals in rad.
+read as in `identifiability.exact_geometry`: lengths as decimals, angles in whole millidegrees or as decimals in rad.
 """
 
 from __future__ import annotations
