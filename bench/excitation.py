@@ -302,11 +302,11 @@ class Slsqp:
         x = random_coefficients(problem, SEED)
         shape = x.shape
         if self.constrained:
-            x = bounded.apply(x, STAGES[0][1])[0]
+            x = bounded.to_valid_coefficients(x, STAGES[0][1])[0]
 
         def coefficients(flat: Array, tight: float) -> Array:
             y = flat.reshape(shape)
-            return y.copy() if self.constrained else bounded.apply(y, tight)[0]
+            return y.copy() if self.constrained else bounded.to_valid_coefficients(y, tight)[0]
 
         def value(flat: Array, sharp: float, tight: float) -> float:
             return objective.value(problem.rows.matrix(objective.motion(coefficients(flat, tight))), sharp)

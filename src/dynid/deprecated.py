@@ -24,6 +24,7 @@ ATTRIBUTES: dict[str, Mapping[str, str]] = {
     "Comparison": {"way": "run", "ways": "runs"},
     "ForceSensor": KEYWORDS["ForceSensor"],
     "Identification": {"lost": "unidentifiable"},
+    "SearchHistory": {"ending": "with_final_value"},
     "Payload": {"lost": "unidentifiable", "way": "method"},
 }
 """Of results and values."""

@@ -127,7 +127,7 @@ def test_most_seeds_end_near_the_best() -> None:
 def test_condition_and_scaling_together(points: int, target: tuple[float, float], starts: int, seed: int) -> None:
     W = matrix(design(points, criterion="condition+scaling", weights=(1.0, 0.03), starts=starts, seed=seed))
     assert condition_number(W) <= target[0]
-    assert scaling_number(W, rows_of("gautier3").mask(points)) <= target[1]
+    assert scaling_number(W, rows_of("gautier3").nonzero_entries(points)) <= target[1]
 
 
 @pytest.fixture
@@ -322,10 +322,10 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     assert effort is not None
     unknowns = PointVariables(Box.of(rows.robot, limits), 21)
     shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(2)))
-    assert effort.use(shape.motion(200.0)).max() > 1.0
+    assert effort.use_of_limits(shape.motion(200.0)).max() > 1.0
     held = shrink_to_effort(shape, effort)
     assert held is not None
-    assert effort.use(held.motion(400.0)).max() <= 1.0
+    assert effort.use_of_limits(held.motion(400.0)).max() <= 1.0
     assert shrink_to_effort(shape, replace(effort, limit=np.full(3, 1e-3))) is None
 
 
@@ -350,7 +350,7 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
     assert found.margin >= 0.0
     assert found.condition < 100.0  # as without a given rest: the points are free all the same
     assert found.effort is not None
-    assert found.effort.use(motion).max() <= 1.0
+    assert found.effort.use_of_limits(motion).max() <= 1.0
 
 
 def test_slopes_with_a_given_rest_are_right() -> None:

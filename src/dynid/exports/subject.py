@@ -218,7 +218,7 @@ ROUNDING = 1e-12
 """Share of a pseudo-inertia's largest eigenvalue that is rounding."""
 
 
-def is_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -> bool:
+def is_possible_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -> bool:
     """Whether ten parameters can be those of a body: its pseudo-inertia is not negative (or positive, strictly).
 
     part_of: parameters from which these were subtracted, whose rounding they have.
@@ -241,7 +241,7 @@ def composite_inertias(robot: Robot) -> dict[int, Array]:
 
 def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strictly: bool = False) -> None:
     """Refuse links that no body can be: other software would, or would simulate nonsense."""
-    wrong = [robot.links[k].name for k, x in bodies.items() if not is_body(x, strictly=strictly)]
+    wrong = [robot.links[k].name for k, x in bodies.items() if not is_possible_body(x, strictly=strictly)]
     if wrong:
         some, more = [f"'{name}'" for name in wrong[:8]], f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         kind = "link" if len(wrong) == 1 else "links"
@@ -271,7 +271,7 @@ def renamed_link_notes(robot: Robot, names: Sequence[str]) -> list[Message]:
     ]
 
 
-def lost_friction_warnings(robot: Robot) -> tuple[Message, ...]:
+def friction_left_out_warnings(robot: Robot) -> tuple[Message, ...]:
     """Warnings of friction that the joints cannot have; a negative rotor inertia is refused."""
     constant, negative = [], []
     for k in robot.active_links:

@@ -25,7 +25,7 @@ from dynid.exports.subject import (
     ExportSubject,
     check_bodies,
     composite_inertias,
-    is_body,
+    is_possible_body,
     renamed_link_notes,
     transform_inertia,
 )
@@ -132,7 +132,7 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
         lines.append(f"    <dynamics {' '.join(words)}/>")
     place_of = {other.joint: joints[i] for i, other in enumerate(robot.links)}
     for coupling in (c for c in robot.couplings if c.passive == link.joint):
-        leader, factor = _single_leader(robot, coupling)
+        leader, factor = _single_mimicked_joint(robot, coupling)
         lines.append(
             f'    <mimic joint="{xml_attribute(place_of[leader])}" multiplier="{factor!r}" '
             f'offset="{coupling.offset!r}"/>'
@@ -140,7 +140,7 @@ def _joint_lines(robot: Robot, k: int, joints: list[str], parent: str, child: st
     return [*lines, "  </joint>"]
 
 
-def _single_leader(robot: Robot, coupling: Coupling) -> tuple[str, float]:
+def _single_mimicked_joint(robot: Robot, coupling: Coupling) -> tuple[str, float]:
     """Return the one joint that a passive joint mimics."""
     moving = [(name, factor) for name, factor in coupling.factors if factor != 0.0]
     if len(moving) != 1:
@@ -273,7 +273,7 @@ def update_urdf(subject: ExportSubject, template: Path, lock: Mapping[str, float
         if np.abs(rest).max() <= ROUNDING * np.abs(bodies[k]).max():
             rest = np.zeros(10)  # a link without mass of its own
         names = [f"'{r.name}'" for r in own]
-        if not own or is_body(rest, part_of=bodies[k]):
+        if not own or is_possible_body(rest, part_of=bodies[k]):
             if own:
                 notes.append(Message(
                     "merged_links_kept_values", "link '{link}' got what was identified minus {merged}, which kept "

@@ -17,7 +17,7 @@ import numpy as np
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import ExportError
-from dynid.exports.c_code import FUNCTIONS, c_prefix
+from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import ExportSubject, export_subject_of
 from dynid.identifiability.samples import random_samples
@@ -65,7 +65,7 @@ def torques_of_c_code(path: Path, robot: Robot, motion: Motion, shown: Path | No
                 reason=done.stderr.strip().splitlines()[0],
             )  # fmt: skip
         code = ctypes.CDLL(str(library))
-    prefix = c_prefix(robot.name)
+    prefix = c_name_prefix(robot.name)
     X = ctypes.addressof(ctypes.c_double.in_dll(code, f"{prefix}_base_parameters"))
     torques = {}
     for name in FUNCTIONS:

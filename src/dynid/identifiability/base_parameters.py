@@ -46,7 +46,7 @@ def base_parameters(
     """
     _refuse_unused_arguments(method, rows, scaling)
     question = Question(robot, model, rotor_inertia, tared, tuple(friction))
-    if method is None and exact_applies(question):
+    if method is None and exact_method_applies(question):
         return _find_certified(question, seed)
     finders: dict[str, Callable[[Question], BaseParameters]] = {
         "exact": lambda q: _find_exactly(q, seed),
@@ -113,7 +113,7 @@ def _find_certified(question: Question, seed: int) -> BaseParameters:
     return replace(sampled, warnings=(*sampled.warnings, warning))
 
 
-def exact_applies(question: Question) -> bool:
+def exact_method_applies(question: Question) -> bool:
     """Whether only inertial and rotor columns are asked for, as seen by torques or in frame 0."""
     return question.sees_plain_directions and not question.friction
 
@@ -190,9 +190,9 @@ def _find_by_samples(
     offsets = question.offsets
     scaled = None
     if scaling is not None:
-        from dynid.identifiability.samples import scaled_draw
+        from dynid.identifiability.samples import draw_scaled_rows
 
-        scaled, *draws, offsets = scaled_draw(question, rows or len(columns), seed, scaling)
+        scaled, *draws, offsets = draw_scaled_rows(question, rows or len(columns), seed, scaling)
     else:
         draws = independent_draws(question, rows or 3 * len(columns), seed)
     find = find_by_qr if method == "qr" else find_by_svd
@@ -321,7 +321,7 @@ def find_rank_warnings(
 def find_geometry_warnings(question: Question) -> tuple[Message, ...]:
     """Warnings on a geometry that is almost special: what the count would be if it were, and which names hang on it."""
     robot = question.robot.to_mdh()
-    places, special = _make_special(robot)
+    places, special = _snap_to_special_geometry(robot)
     if not places:
         return ()
     lost = _names_lost_by_special_geometry(question, robot, special)
@@ -338,18 +338,19 @@ def find_geometry_warnings(question: Question) -> tuple[Message, ...]:
     ),)  # fmt: skip
 
 
-def _make_special(robot: Robot) -> tuple[list[str], Robot]:
+def _snap_to_special_geometry(robot: Robot) -> tuple[list[str], Robot]:
     """Places where the geometry is almost special, and the robot with them made special."""
     rows = [link.mdh for link in robot.links if link.mdh is not None]
     largest = max((abs(x.value) for row in rows for x in (row.b, row.d, row.r)), default=0.0)
     places: list[str] = []
     links = tuple(
-        link if link.mdh is None else _make_link_special(link, link.mdh, largest, places) for link in robot.links
+        link if link.mdh is None else _snap_link_to_special_geometry(link, link.mdh, largest, places)
+        for link in robot.links
     )
     return places, replace(robot, links=links)
 
 
-def _make_link_special(link: Link, row: MdhRow, largest: float, places: list[str]) -> Link:
+def _snap_link_to_special_geometry(link: Link, row: MdhRow, largest: float, places: list[str]) -> Link:
     """The link with almost special angles and lengths made special; their places are added."""
     changes: dict[str, Expression] = {}
     for letter in ("gamma", "alpha", "theta"):

@@ -49,7 +49,7 @@ class Angle:
     radians: Decimal = O
 
     @property
-    def is_right(self) -> bool:
+    def is_right_angle(self) -> bool:
         """Whether it is a multiple of 90 degrees."""
         return self.millidegrees is not None and self.millidegrees % (FULL_TURN // 4) == 0
 
@@ -197,7 +197,7 @@ def many_digits(digits: int = DIGITS) -> AbstractContextManager[Context]:
 @lru_cache(maxsize=4096)
 def cosine_sine(angle: Angle) -> tuple[Decimal, Decimal]:
     """Cosine and sine, exact at multiples of 90 degrees, else to 120 digits (flint's balls)."""
-    if angle.millidegrees is not None and angle.is_right:
+    if angle.millidegrees is not None and angle.is_right_angle:
         return ((I, O), (O, I), (-I, O), (O, -I))[angle.millidegrees // (FULL_TURN // 4) % 4]
     from flint import arb, fmpq
 
@@ -219,27 +219,27 @@ def rotation(axis: int, angle: Angle) -> Matrix:
     return ((c, -s, O), (s, c, O), (O, O, I))
 
 
-def pose(motions: Motions) -> tuple[Matrix, Vector]:
+def pose_of_motions(motions: Motions) -> tuple[Matrix, Vector]:
     """Rotation matrix and translation of a product of elementary motions."""
     R, p = UNIT_MATRIX, (O, O, O)
     for motion in motions:
         if isinstance(motion, Turn):
             if motion.angle.millidegrees != 0:
-                R = multiply(R, rotation(motion.axis, motion.angle))
+                R = multiply_matrices(R, rotation(motion.axis, motion.angle))
         elif any(motion.by):
-            moved = apply(R, motion.by)
+            moved = multiply_vector(R, motion.by)
             p = (p[0] + moved[0], p[1] + moved[1], p[2] + moved[2])
     return R, p
 
 
-def multiply(A: Matrix, B: Matrix) -> Matrix:
+def multiply_matrices(A: Matrix, B: Matrix) -> Matrix:
     """Matrix product (3, 3)."""
     columns = transpose(B)
     rows = [tuple(dot(row, column) for column in columns) for row in A]
     return (rows[0], rows[1], rows[2])  # type: ignore[return-value]
 
 
-def apply(A: Matrix, x: Sequence[Decimal]) -> Vector:
+def multiply_vector(A: Matrix, x: Sequence[Decimal]) -> Vector:
     """A x."""
     return (dot(A[0], x), dot(A[1], x), dot(A[2], x))
 

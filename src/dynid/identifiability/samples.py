@@ -229,7 +229,7 @@ def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, f
     channels = len(model(random_samples(question.robot, 2, seed))[0])
     samples = -(-rows // channels)
     starts = random_samples(question.robot, samples * _STARTS, seed)
-    mask = model.mask(random_samples(question.robot, 50, seed + 1))
+    mask = model.nonzero_entries(random_samples(question.robot, 50, seed + 1))
     best = _optimise_scaling(model, mask, starts, weights)
     W = model(best)
     chosen = _choose_best_scaled(W, mask, samples)
@@ -269,7 +269,7 @@ class _ModelRows:
         flat = weights.reshape(-1, weights.shape[2])
         return regressor_adjoint(q.robot, motion, flat, model=q.model, rotor_inertia=q.rotor_inertia)
 
-    def mask(self, motion: Motion) -> Array:
+    def nonzero_entries(self, motion: Motion) -> Array:
         """Entries that are not structurally zero (nor constant, for energy functions)."""
         W = self(motion)
         size = np.ptp(W, axis=0) if self.question.model == "energy" else np.abs(W).max(axis=0)
@@ -359,7 +359,7 @@ def _scaling_of_stack(W: Array, mask: Array) -> float:
     return float(entries.max() / max(float(entries.min()), 1e-300))
 
 
-def scaled_draw(
+def draw_scaled_rows(
     question: Question, rows: int, seed: int, weights: tuple[float, float]
 ) -> tuple[ScaledRows, RandomRows, int]:
     """Scaled rows, the matrix to factor, and how many free constant columns it ends in.

@@ -226,11 +226,11 @@ class Numbers:
 
     def __init__(self, ring: Ring | None = None, smallest: Decimal = ZERO) -> None:
         self.ring, self.smallest = ring, smallest
-        self.zero, self.one, self.two = self.whole(0), self.whole(1), self.whole(2)
+        self.zero, self.one, self.two = self.integer(0), self.integer(1), self.integer(2)
         self.null: Vector = (self.zero, self.zero, self.zero)
         self.z: Vector = (self.zero, self.zero, self.one)
 
-    def whole(self, k: int) -> Number:
+    def integer(self, k: int) -> Number:
         """Return an integer."""
         return Number(Decimal(k), None if self.ring is None else self.ring.constant(k))
 
@@ -238,7 +238,7 @@ class Numbers:
         """Whether a coordinate (m, or a cosine) is zero for the values of the symbols."""
         return abs(x.value) < self.smallest
 
-    def along_z(self, v: Vector) -> bool:
+    def is_along_z(self, v: Vector) -> bool:
         """Whether a vector is parallel to z; the null vector is."""
         return self.is_zero(v[0]) and self.is_zero(v[1])
 
@@ -253,15 +253,15 @@ class Numbers:
         """Cosine and sine; the floating-point multiples of 90 degrees are meant exactly."""
         exact = read_angle(angle.value)
         cosine, sine = cosine_sine(exact)
-        if exact.is_right:
-            return self.whole(int(cosine)), self.whole(int(sine))
+        if exact.is_right_angle:
+            return self.integer(int(cosine)), self.integer(int(sine))
         if self.ring is None:
             return Number(cosine), Number(sine)
         forms = self.ring.cos_sin(angle)
         return Number(cosine, forms[0]), Number(sine, forms[1])
 
 
-def numbers_for(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) -> Numbers:
+def numbers_of_robot(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) -> Numbers:
     """Return plain numbers, or numbers with forms in the symbols and angles of the robot's table."""
     if not symbolic:
         return Numbers(smallest=smallest)
@@ -272,7 +272,7 @@ def numbers_for(robot: Robot, *, symbolic: bool, smallest: Decimal = ZERO) -> Nu
         for length in (link.mdh.d, link.mdh.r, link.mdh.b):
             lengths |= dict.fromkeys(length_generators(length))
         for angle in (link.mdh.gamma, link.mdh.alpha, link.mdh.theta):
-            if not read_angle(angle.value).is_right:
+            if not read_angle(angle.value).is_right_angle:
                 text = split_leading_minus(angle)[0]
                 angles |= dict.fromkeys((f"cos({text})", f"sin({text})"))
     known = [name for name in robot.symbols if name in lengths]

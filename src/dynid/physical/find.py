@@ -13,7 +13,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, messages_in
-from dynid.physical.attribution import Binding, find_bindings, find_data_shares
+from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
 from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
 from dynid.physical.parameters import PhysicalParameters
@@ -78,7 +78,7 @@ def physical_parameters(
     if found.fit is not None:
         fitted = fitted + problem.seen @ found.fit - problem.estimate
         cost = problem.cost(found.fit)
-    bindings = find_bindings(result.robot, problem, believed, found)
+    bindings = find_active_bounds(result.robot, problem, believed, found)
     shares = find_data_shares(result, seen, problem)
     before, after = _nrmse_per_channel(result, np.asarray(result.values)), _nrmse_per_channel(result, fitted)
     chance = _probability_of_step(result, fitted)

@@ -183,7 +183,7 @@ class MotionSection:
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
         """Table and three figures."""
         e = subject.excitation
-        effort = [] if e.effort is None else [e.effort.use(e.motion(200.0))[:, None]]
+        effort = [] if e.effort is None else [e.effort.use_of_limits(e.motion(200.0))[:, None]]
         rows = [
             [
                 Cell(name),

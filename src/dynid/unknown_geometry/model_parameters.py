@@ -26,8 +26,8 @@ from dynid.unknown_geometry.bilinear import (
     choose_model_parameters,
 )
 from dynid.unknown_geometry.finite_field import ModelParameterCount, count_parameters, quick_count
-from dynid.unknown_geometry.functions import FunctionTables, function_tables
-from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, is_right, split_unknown_words
+from dynid.unknown_geometry.functions import FunctionTables, build_function_tables
+from dynid.unknown_geometry.geometry import PartlyKnownRobot, declare_unknowns, is_right_angle, split_unknown_words
 from dynid.unknown_geometry.lagrangian import Generators, find_lagrangian
 
 LIMIT = 300
@@ -73,7 +73,7 @@ def _refuse_long_chains(shape: PartlyKnownRobot) -> None:
     products = {-1: 1.0}
     for k in shape.robot.topological_order:
         link, row = shape.robot.links[k], shape.rows[k]
-        oblique = any(x.unknown or not is_right(x.known) for x in (row.gamma, row.alpha))
+        oblique = any(x.unknown or not is_right_angle(x.known) for x in (row.gamma, row.alpha))
         factor = _BY_ANY_ANGLE if oblique else _BY_A_RIGHT_ANGLE
         factor = {"revolute": factor, "prismatic": _BY_A_SLIDE}.get(link.kind, 1.0)
         products[k] = products[link.parent] * factor
@@ -246,7 +246,7 @@ class ModelParameters:
     @cached_property
     def tables(self) -> FunctionTables:
         """The functions as tables of exponents, ready for the kernel."""
-        return function_tables(self.form.generators, self.form.motions, self.choice.functions, self.robot.n)
+        return build_function_tables(self.form.generators, self.form.motions, self.choice.functions, self.robot.n)
 
     def regressor(self, motion: Motion, *, model: str = "torque") -> Regressor:
         """Matrix (N n, m) of a motion, a column per parameter.

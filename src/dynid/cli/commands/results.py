@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, complete_robot
+from dynid.cli.options import JsonOption, LockOption, complete_robot_name
 from dynid.errors import DynidError
 from dynid.messages import Message
 
@@ -245,7 +245,9 @@ def report(
 
 
 def demo(
-    robot: Annotated[str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot)] = "puma560",
+    robot: Annotated[
+        str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot_name)
+    ] = "puma560",
     out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="of motions and noise")] = 0,
     json: JsonOption = None,
