@@ -135,7 +135,7 @@ class Objective:
     def gradient(self, y: Array) -> Array:
         """Exact gradient (n, 2 H + 1)."""
         motion, rows = self.motion(y), self.problem.rows
-        slope = self.judge.smooth(rows.matrix(motion), SHARPNESS).slope
+        slope = self.judge.smooth_value(rows.matrix(motion), SHARPNESS).slope
         by_q, by_v, by_a = rows.adjoint(motion, slope)
         return np.asarray(by_q.T @ self.basis.q + by_v.T @ self.basis.v + by_a.T @ self.basis.a)
 

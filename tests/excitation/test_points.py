@@ -16,7 +16,7 @@ from dynid.excitation import points_search as goal_module
 from dynid.excitation import points_search as search_module
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.feasibility import Effort
-from dynid.excitation.points import PointsShape, PointVariables
+from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.points_search import (
     HomotopyStage,
     PointsSearch,
@@ -27,7 +27,7 @@ from dynid.excitation.points_search import (
 from dynid.excitation.quintics import Quintics, turning_points
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import use_of_limits
-from dynid.excitation.starts import Box, random_points
+from dynid.excitation.starts import random_points
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
@@ -184,7 +184,7 @@ def test_slopes_are_exact(stage: HomotopyStage, torque: float) -> None:
     rows = rows_of("gautier3")
     goal = SmoothedCriterion.of("condition+scaling", (1.0, 0.1), rows, 16, None)
     effort = Effort.of(rows.robot, replace(MOVING, effort=np.full(3, torque)))
-    search = PointsSearch(rows, goal, PointVariables(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
+    search = PointsSearch(rows, goal, PointVariables(PointLimits.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
     rng = np.random.default_rng(5)
     z = search.unknowns.random_start(rng)
     z += rng.normal(0.0, 0.2, z.size)
@@ -320,7 +320,7 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     limits = replace(MOVING, effort=np.full(3, 60.0))
     effort = Effort.of(rows.robot, limits)
     assert effort is not None
-    unknowns = PointVariables(Box.of(rows.robot, limits), 21)
+    unknowns = PointVariables(PointLimits.of(rows.robot, limits), 21)
     shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(2)))
     assert effort.use_of_limits(shape.motion(200.0)).max() > 1.0
     held = shrink_to_effort(shape, effort)
@@ -354,7 +354,7 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
 
 
 def test_slopes_with_a_given_rest_are_right() -> None:
-    box = Box.of(load_robot("gautier3"), MOVING)
+    box = PointLimits.of(load_robot("gautier3"), MOVING)
     unknowns = PointVariables(box, 21, np.array([0.9, -1.2, 0.4]))
     goal = SmoothedCriterion.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
     search = PointsSearch(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))

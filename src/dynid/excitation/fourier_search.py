@@ -159,7 +159,7 @@ def search_fourier_start(
         y, _ = bounded.to_valid_coefficients(x, tight)
         motion = problem.motion(y, basis, t)
         rows = smooth_rows.rows_along(motion)
-        value, slope, figure = judge.smooth(rows.matrix(), sharp)
+        value, slope, figure = judge.smooth_value(rows.matrix(), sharp)
         recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = rows.adjoint(slope)
         if problem.effort is not None:

@@ -12,11 +12,11 @@ from dynid.errors import DeadPointError, ExcitationError, LoopError
 from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, find_criterion
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
-from dynid.excitation.points import PointsShape, PointVariables
+from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.quintics import Slopes, excess_over_bounds, hermite_values
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
-from dynid.excitation.starts import Box, run_starts
+from dynid.excitation.starts import run_starts
 from dynid.messages import Message, Wording
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array, freeze
@@ -79,16 +79,16 @@ class SmoothedCriterion:
             for (p, e), w in zip(steps, penalties, strict=True)
         ]
 
-    def smooth(self, W: Array, stage: HomotopyStage) -> SmoothValue:
+    def smooth_value(self, W: Array, stage: HomotopyStage) -> SmoothValue:
         """Value and slope at a stage; infinite softness stands for the condition number alone."""
         if stage.softness == 0.0:
-            return self.true.smooth(W, stage.sharpness)
-        c = self.condition.smooth(W, stage.sharpness)
+            return self.true.smooth_value(W, stage.sharpness)
+        c = self.condition.smooth_value(W, stage.sharpness)
         figure = self.weights[0] * c.figure + self.weights[1] * self.scaling.value(W)
         if not np.isfinite(stage.softness):
             return c._replace(figure=figure)
         softened = np.hypot(W, stage.softness * stage.size)
-        s = self.scaling.smooth(softened, stage.sharpness)
+        s = self.scaling.smooth_value(softened, stage.sharpness)
         with np.errstate(divide="ignore"):
             logs = np.log(self.weights) + np.array([c.value, s.value])
         top = logs.max()
@@ -131,7 +131,7 @@ class PointsSearch:
             over = self._excess_over_limits(shape)
         except (LoopError, DeadPointError):
             return WALL, np.zeros_like(z)
-        value, by_W, figure = self.goal.smooth(rows.matrix(), stage)
+        value, by_W, figure = self.goal.smooth_value(rows.matrix(), stage)
         if recorder is not None:
             recorder.record_value(figure)
         gq, gv, ga = rows.adjoint(by_W)
@@ -416,7 +416,7 @@ def _all_parameters_identifiable(rows: BaseRows, shape: PointsShape) -> bool:
         return False
 
 
-def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
+def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> PointLimits:
     """What the points may use; raise ExcitationError where the request makes no sense."""
     if points < 1 or starts < 1:
         raise ExcitationError(
@@ -424,7 +424,7 @@ def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> 
             starts=starts,
         )  # fmt: skip
     check_limits(limits, rows.robot.joint_names)
-    box = Box.of(rows.robot, limits)
+    box = PointLimits.of(rows.robot, limits)
     if rows.model not in WITHOUT_ACCELERATION and not box.has_motion:
         raise ExcitationError(
             "missing_acceleration_limits", "rows of the {model} model need accelerations, which points have only "
@@ -434,7 +434,7 @@ def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> 
     return box
 
 
-def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
+def _check_rest(rest: Array, box: PointLimits, names: tuple[str, ...]) -> None:
     """A joint that rests at its limit cannot be kept inside by a smaller motion."""
     room = box.reach - np.abs(rest - box.middle)
     if room.min() < ROOM * box.reach[int(np.argmin(room))]:

@@ -22,7 +22,6 @@ from dynid.physical.problem import (
     Problem,
     build_problem,
     identified_combinations,
-    rotor_inertias_are_estimated,
     scale_prior_to_data,
 )
 from dynid.physical.search import MARGIN, search_bodies
@@ -175,12 +174,12 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
         notes.append(Message(
             "coupled_friction_left_out", "friction acts on coupled motors: the robot is without it, predict() has it",
         ))  # fmt: skip
-    if not rotor_inertias_are_estimated(result) and result.equation.options.has_torques:
+    if not result.equation.has_rotor_inertias and result.equation.options.has_torques:
         notes.append(Message(
             "rotor_inertia_not_identified", "rotor inertias were not identified: they are part of the links, and Ia "
             "is 0",
         ))  # fmt: skip
-    elif not rotor_inertias_are_estimated(result):
+    elif not result.equation.has_rotor_inertias:
         notes.append(Message(
             "rotor_inertia_from_robot", "the base does not feel rotors: Ia is the declared or nominal one, else 0",
         ))  # fmt: skip

@@ -135,7 +135,7 @@ class ResidualsSection:
     title: str = "Residual checks"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """None where nothing was checked."""
+        """Checks of the residuals; None where nothing was checked."""
         result = subject.result
         if not result.checks:
             return None
@@ -183,7 +183,7 @@ class FrictionSection:
     title: str = "Friction"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """None where friction was not identified."""
+        """Friction curves; None where friction was not identified."""
         result = subject.result
         if not result.friction:
             return None

@@ -256,7 +256,7 @@ class ConditionSection:
     title: str = "Condition"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """From the factors of the result."""
+        """Singular values and condition number, from the factors of the result."""
         result = subject.result
         values, directions = weighted_singular_values(result)
         weakest = directions[-1] if len(directions) else np.zeros(0)
@@ -308,7 +308,7 @@ class CorrelationSection:
     title: str = "Correlation"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """None where there are no two uncertain parameters."""
+        """Correlations of the parameters; None where there are no two uncertain ones."""
         result = subject.result
         some = np.flatnonzero(result.sigma > 0.0)
         if len(some) < 2:
