@@ -144,7 +144,7 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
         silent = np.zeros((len(torque), reaction.shape[1] - torque.shape[1]))
         return np.concatenate([np.hstack([torque, silent]), reaction])
     robot, model = question.robot, find_model(question.model)
-    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_gap(gap)
+    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_loop_gap(gap)
     rows = model.rows(stage.scene(model.observed_motion(motion)))
     if question.friction:
         own = friction_rows(motion, question.friction)
@@ -254,7 +254,7 @@ class _ModelRows:
         self.stage = Stage.of(question.robot, columns)
 
     def __call__(self, motion: Motion, gap: float = 0.0) -> Array:
-        stage = self.stage.with_gap(gap)
+        stage = self.stage.with_loop_gap(gap)
         if self.question.model == "energy":
             return power_or_energy_rows(stage.scene(motion), ENERGY)[:, None, :]
         model = find_model(self.question.model)
