@@ -11,7 +11,7 @@ import typer
 # What the shell offers after TAB; light, because it runs at every key.
 
 
-def complete_robot(incomplete: str) -> list[str]:
+def complete_robot_name(incomplete: str) -> list[str]:
     """Names of bundled robots; where none fits, the shell offers files."""
     folder = resources.files("dynid") / "robot" / "library"
     names = (file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
@@ -21,7 +21,7 @@ def complete_robot(incomplete: str) -> list[str]:
 RobotArgument = Annotated[
     str,
     typer.Argument(
-        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot_name
     ),
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="machine-readable output; - is standard output")]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Generic, TypeVar, overload
 import numpy as np
 
 from dynid.concurrency import cached_property
+from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
@@ -33,7 +34,6 @@ from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
 from dynid.storage.records import ROW, Form, NotStored, Null, dump, json_text, load
-from dynid.version import accept_old_names
 
 # Where a result came from: what somebody needs who wants to make it again.
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, collect_torques_like, drop_logs_in_state
@@ -24,7 +25,6 @@ from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import with_sensor_from_file
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
-from dynid.version import accept_old_names
 
 Logs = Log | str | Path | Sequence[Log | str | Path]
 

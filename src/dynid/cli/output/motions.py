@@ -39,7 +39,7 @@ def progress_bar(screen: Console) -> AbstractContextManager[Any]:
     return Progress(console=screen, transient=True)
 
 
-def parse_numbers(text: str | None, n: int, what: str) -> list[float] | None:
+def parse_numbers_per_joint(text: str | None, n: int, what: str) -> list[float] | None:
     """One number for all joints, or one per joint, separated by commas."""
     if text is None:
         return None
@@ -64,10 +64,10 @@ def limits_from_options(
     """The robot's limits with those given on the command line in their place."""
     n = robot.n
     given = {
-        "velocity": parse_numbers(velocity, n, "velocity"),
-        "acceleration": parse_numbers(acceleration, n, "acceleration"),
+        "velocity": parse_numbers_per_joint(velocity, n, "velocity"),
+        "acceleration": parse_numbers_per_joint(acceleration, n, "acceleration"),
     }
-    half = parse_numbers(position, n, "position")
+    half = parse_numbers_per_joint(position, n, "position")
     if half is None and not any(given.values()):
         return None
     limits: dict[str, object] = {
@@ -120,7 +120,7 @@ def limit_use_table(excitation: Excitation) -> Table:
     table = Table("joint", "position", "velocity", "acceleration", "effort", box=None, title="peak over limit")
     effort = None
     if excitation.effort is not None:
-        effort = excitation.effort.use(excitation.motion(200.0))
+        effort = excitation.effort.use_of_limits(excitation.motion(200.0))
     for j, (name, use) in enumerate(zip(excitation.robot.joint_names, excitation.use, strict=True)):
         shown = [f"{100 * u:.1f} %" if u > 0.0 else "-" for u in use]
         table.add_row(escape_markup(name), *shown, "-" if effort is None else f"{100 * effort[j]:.1f} %")
