@@ -27,5 +27,14 @@ RobotArgument = Annotated[
 JsonOption = Annotated[Path | None, typer.Option("--json", help="machine-readable output; - is standard output")]
 LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
 GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]
+SignOption = Annotated[
+    list[str] | None, typer.Option(help="a channel with the wrong sign: tau.JOINT, q.JOINT (v and a too), repeatable")
+]
+ZeroOption = Annotated[
+    list[str] | None, typer.Option(help="added to positions: JOINT=-90deg; rad or m without a unit, repeatable")
+]
+OrderOption = Annotated[
+    list[str] | None, typer.Option(help="joints in the order of the columns: NAME,NAME,...; tau=NAME,... of tau alone")
+]
 SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
 SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import LogError
 from dynid.logs.findings import Findings
-from dynid.logs.log import Log, Samples
+from dynid.logs.log import Log, Samples, Wiring
 from dynid.logs.ordering import Unwrapper, concatenate_samples, finite_rows, space_equal_times, split_at_restarts
 from dynid.logs.stray_times import StrayTimes, usual_step
 from dynid.messages import ANYTHING, Message, Option
@@ -137,7 +137,12 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     silent = moving & (norm == 0.0) & (speeds > 2.0 * coarse)
     _raise_velocity_error(log, robot, silent, "velocity_all_zero", "zero throughout while the joint moves")
     opposite = moving & (alike < -0.95)
-    _raise_velocity_error(log, robot, opposite, "velocity_sign", "the slope of its position with the other sign")
+    if opposite.any():
+        right = log.wiring.then(Wiring(sign_v=np.where(opposite, -1.0, 1.0))).options(robot)
+        sign = [option for option in right if option.keyword == "sign"]
+        remedy = "turn it with {sign}, " if sign else ""
+        what = "the slope of its position with the other sign"
+        _raise_velocity_error(log, robot, opposite, "velocity_sign", what, remedy, sign=sign)
     together = revolute & (speeds > 0.0) & (alike > 0.8)
     if together.any():
         ratio = float(np.median(power[together] / size[together]))
@@ -161,11 +166,14 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     return (Message("velocities_unlike_positions", what, joints=strange),)
 
 
-def _raise_velocity_error(log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, **facts: Any) -> None:
+def _raise_velocity_error(
+    log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, remedy: str = "", **facts: Any
+) -> None:
     """Raise where the recorded velocities of some joints are wrong."""
     if which.any():
         raise LogError(
-            log.name, code, "the velocity of {joints} is " + what, "leave velocities out with {columns}, or mend it",
+            log.name, code, "the velocity of {joints} is " + what, remedy + "leave velocities out with {columns}, or "
+            "mend it",
             joints=[robot.joint_names[j] for j in np.flatnonzero(which)[:6]], columns=Option("columns", {"v": None}),
             **facts,
         )  # fmt: skip

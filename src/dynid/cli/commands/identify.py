@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SensorOption, SnapOption
+from dynid.cli.options import (
+    GravityOption,
+    JsonOption,
+    LockOption,
+    OrderOption,
+    RobotArgument,
+    SensorOption,
+    SignOption,
+    SnapOption,
+    ZeroOption,
+)
 from dynid.errors import DynidError
 from dynid.messages import Message
 
@@ -89,6 +99,9 @@ def identify(
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -137,7 +150,8 @@ def identify(
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
-    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic)
+    wiring = {"sign": sign, "zero": zero, "order": order}
+    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic, **wiring)
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, RobotArgument
+from dynid.cli.options import JsonOption, LockOption, OrderOption, RobotArgument, SignOption, ZeroOption
 from dynid.errors import DynidError
 
 
@@ -89,6 +89,9 @@ def view(
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -96,7 +99,7 @@ def view(
 
     Example: dynid view panda traj.csv
     """
-    from dynid.cli import terminal
+    from dynid.cli import log_options, terminal
     from dynid.cli.output import motions
     from dynid.robot.load import load_robot
     from dynid.viewer.server import check_viewer_installed, run_viewer
@@ -106,10 +109,12 @@ def view(
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
-        terminal.refuse_unused_options({"--column": column}, "says how a log is read, and there is none")
+        reading = {"--column": column, "--sign": sign, "--zero": zero, "--order": order}
+        terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
-    path = None if trajectory is None else motions.read_joint_path(trajectory, loaded, column or ())
+    reader = log_options.LogReader.of(loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order)
+    path = None if trajectory is None else motions.read_joint_path(trajectory, loaded, reader)
     shapes, notes = motions.read_urdf_shapes(robot, loaded, locks)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, complete_robot_name
+from dynid.cli.options import JsonOption, LockOption, OrderOption, SignOption, ZeroOption, complete_robot_name
 from dynid.errors import DynidError
 from dynid.messages import Message
 
@@ -188,6 +188,9 @@ def report(
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     json: JsonOption = None,
 ) -> None:
     """Write one HTML page on a result that works offline, or put several results side by side.
@@ -203,7 +206,10 @@ def report(
     words = [*(log or ()), *(validate or ())]
     report_output.check_report_arguments(results, bool(words))
     if not words:
-        reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
+        reading = {
+            "--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign,
+            "--zero": zero, "--order": order,
+        }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
     place = report_output.default_report_path(results) if out is None else out
     keep = [*results, *(log_options.path_of_log(word) for word in words)]
@@ -218,7 +224,9 @@ def report(
         page_warnings = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
-        reader = log_options.LogReader.of(found[0].robot, column or [], units or [], gear, gain, topic)
+        reader = log_options.LogReader.of(
+            found[0].robot, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order
+        )
         logs, others = ([reader.read_log(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
             page_warnings = write_report(

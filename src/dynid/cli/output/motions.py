@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid.cli.log_options import parse_columns
+from dynid.cli.log_options import LogReader
 from dynid.cli.output.recordings import read_motion
 from dynid.cli.terminal import escape_markup, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, find_limits
-from dynid.logs.read import read_log
 from dynid.messages import Message
 from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
@@ -181,11 +180,8 @@ SHOWN = 5
 """Notes that are printed at most."""
 
 
-def read_joint_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
-    """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities.
-
-    column: where channels of a log are, CHANNEL=NAME[,NAME...].
-    """
+def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
+    """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities."""
     if robot.floating:
         raise DynidError(
             "floating_base", "'{robot}' floats; a moving base is not shown", "{fix}", robot=robot.name,
@@ -194,7 +190,7 @@ def read_joint_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> Joi
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
         return make_joint_path(robot, motion.t, motion.q)
-    log = read_log(file, robot, columns=parse_columns(column) or None)
+    log = reader.read_log(str(file))
     try:
         return make_joint_path(robot, log.t, log.q)
     except DynidError as error:
