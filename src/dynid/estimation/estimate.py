@@ -414,7 +414,9 @@ def estimate(
     factors = total_factors(state.blocks)
     friction, trials = _choose_friction(state, options, factors)
     options.refuse_offsets_without_block(friction)
-    unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=options.offsets_per_log)
+    unknowns = Unknowns.of(
+        equation, friction, state.logs, offsets_per_log=options.offsets_per_log, left_out=state.unseen_harmonics
+    )
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
         _describe_collinear(unknowns, k, independent, joined[:, k])
@@ -507,8 +509,9 @@ def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[
     first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=options.offsets_per_log)
     noise = solve(first, factors).noise
     return choose_friction_blocks(
-        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log, optional=OPTIONAL
-    )
+        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log,
+        left_out=state.unseen_harmonics, optional=OPTIONAL,
+    )  # fmt: skip
 
 
 def _declared_rotors(equation: Equation, options: Options) -> dict[str, float]:

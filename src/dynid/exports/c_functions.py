@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import PLAIN_UNITS, find_block
+from dynid.dynamics.friction import HARMONICS, PLAIN_UNITS, find_block
 from dynid.errors import ExportError
 from dynid.exports.c_expressions import Cost, Graph, Node
 from dynid.exports.subject import ExportSubject, JointFriction
@@ -339,8 +340,9 @@ def _stribeck_node(g: Graph, v: Node) -> Node:
     return g.mul(g.call_function("exp", g.neg(g.mul(ratio, ratio))), g.call_function("sign", v))
 
 
-def _sine_and_cosine_nodes(g: Graph, q: Node) -> Sequence[Node]:
-    """Sine and cosine of a position."""
+def _sine_and_cosine_nodes(k: int, g: Graph, q: Node, v: Node) -> Sequence[Node]:
+    """Sine and cosine of k times a position."""
+    q = q if k == 1 else g.mul(g.constant(float(k)), q)
     return g.call_function("sin", q), g.call_function("cos", q)
 
 
@@ -353,8 +355,7 @@ _SHAPES: dict[str, Callable[[Graph, Node, Node], Sequence[Node]]] = {
     "asymmetry": lambda g, q, v: (g.call_function("fabs", v),),
     "stribeck": lambda g, q, v: (_stribeck_node(g, v),),
     "spring": lambda g, q, v: (q,),
-    "sine": lambda g, q, v: _sine_and_cosine_nodes(g, q),
-    "sine2": lambda g, q, v: _sine_and_cosine_nodes(g, g.mul(g.constant(2.0), q)),
+    **{name: partial(_sine_and_cosine_nodes, k) for name, k in HARMONICS.items()},
 }
 """The friction blocks of `dynid.dynamics.friction` that look at one sample, as expressions."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.dynamics.friction import PLAIN, STOP, FrictionShapes, find_block
+from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_block
 from dynid.dynamics.regressor import regressor
 from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
@@ -19,7 +19,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
 
-_STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
+_STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", *HARMONICS)
 
 
 @dataclass(frozen=True, eq=False)

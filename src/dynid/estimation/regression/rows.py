@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.energy import power_or_energy_rows
+from dynid.dynamics.friction import HARMONICS
 from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
@@ -41,7 +42,7 @@ if TYPE_CHECKING:  # an outlier model is fitted to rows, which are written here
 CHUNK = 1024
 """Samples whose full regressor is held at once."""
 
-SMOOTH = ("viscous", "offset", "tanh", "spring", "sine", "sine2")
+SMOOTH = ("viscous", "offset", "tanh", "spring", *HARMONICS)
 """Friction blocks that do not jump or bend where the velocity changes its sign."""
 
 
