@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,7 +19,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
-from dynid.estimation.diagnostics.verdict import Verdict
+from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
@@ -164,6 +164,7 @@ class Diagnostics:
     unidentifiable: parameters that the data do not determine. trials: friction blocks that were tried. checks: of the
     residual, per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
+    joint_verdicts: how far to trust each joint, by its error and its channels.
     """
 
     verdict: Annotated[Verdict, ROW]
@@ -175,6 +176,7 @@ class Diagnostics:
     findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
+    joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,6 +266,7 @@ class Identification:
     findings = FlatField(Diagnostics, lambda x: x.findings)
     found_delay = FlatField(Diagnostics, lambda x: x.found_delay)
     torques = FlatField(Diagnostics, lambda x: x.torques)
+    joint_verdicts = FlatField(Diagnostics, lambda x: x.joint_verdicts)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)

@@ -187,6 +187,9 @@ JUMP = 10.0
 SHORT = 3
 """Rows after which a position that jumped away must be back, if they are rubbish."""
 
+MOST_HELD = 64
+"""Rows that wait for the next ones, at most."""
+
 FROZEN = 10
 """Rows for which a value must stay the same, at least, to be frozen."""
 
@@ -324,10 +327,13 @@ class StrayValues:
 
     def complete_rows(self, samples: Samples) -> int:
         """How many of the next rows can be judged before those after them are known."""
-        if "q" not in self.scales or len(samples) <= SHORT:
-            return 0 if "q" in self.scales and len(samples) and self._jumps("q", samples.q).any() else len(samples)
-        jumps = np.asarray(self._jumps("q", samples.q)[-SHORT - 1 :].any(axis=1))
-        return len(samples) - len(jumps) + int(np.argmax(jumps)) if jumps.any() else len(samples)
+        jumps = np.flatnonzero(self._jumps("q", samples.q).any(axis=1)) if len(samples) else np.zeros(0, dtype=np.int64)
+        ready = len(samples)
+        for k in jumps[::-1].tolist():
+            if ready - k > SHORT + 1 or len(samples) - k > MOST_HELD:
+                break
+            ready = k
+        return ready
 
     def _jumps(self, name: str, x: Array) -> NDArray[np.bool_]:
         """Which values (N, n) are far from the ones before."""
