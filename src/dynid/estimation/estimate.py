@@ -20,7 +20,15 @@ from dynid.estimation.diagnostics.refit import KeptSamples
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
-from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, ShakenJoint, assess_evidence
+from dynid.estimation.diagnostics.verdict import (
+    FEW_BLOCKS,
+    NOISY,
+    Evidence,
+    ShakenJoint,
+    assess_evidence,
+    assess_joints,
+    with_bad_channels,
+)
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import Jackknife, fade_out_ends, jackknife, sensitivity_shifts
@@ -101,7 +109,8 @@ class SolvedState:
     def identification(self) -> Identification:
         """Assess it, and keep what a user needs."""
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
-        verdict = assess_evidence(self._evidence())
+        evidence = self._evidence()
+        verdict = with_bad_channels(assess_evidence(evidence), evidence)
         reasons = verdict.reasons if verdict.level != "good" else ()
         warnings = (
             *equation.robot.warnings,
@@ -149,6 +158,7 @@ class SolvedState:
             found_delay=self.found_delay,
             torques=self.torques,
             diagnosis=self.diagnosis,
+            joint_verdicts=assess_joints(evidence),
         )
         model, estimator = equation.options.model, self.options.estimator
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
@@ -279,6 +289,10 @@ class SolvedState:
             scales=find_torque_scales(equation, unknowns, self.solution.values, self.factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.options.has_torques,
             seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken_joints(),
+            bad_channels=[
+                message if len(state.findings) == 1 else message.about(found.log)
+                for found in state.findings for message in found.bad_channels
+            ],
         )  # fmt: skip
 
     def _torque_joints(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +21,7 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_mistakes
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
-from dynid.estimation.diagnostics.verdict import Verdict
+from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
@@ -166,6 +166,7 @@ class Diagnostics:
     residual, per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
     diagnosis: other readings of the logs that were tried; None where there was nothing to try them on.
+    joint_verdicts: how far to trust each joint, by its error and its channels.
     """
 
     verdict: Annotated[Verdict, ROW]
@@ -178,6 +179,7 @@ class Diagnostics:
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
     diagnosis: Annotated[Diagnosis, ROW] | None = None
+    joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -270,6 +272,7 @@ class Identification:
     found_delay = FlatField(Diagnostics, lambda x: x.found_delay)
     torques = FlatField(Diagnostics, lambda x: x.torques)
     diagnosis = FlatField(Diagnostics, lambda x: x.diagnosis)
+    joint_verdicts = FlatField(Diagnostics, lambda x: x.joint_verdicts)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)

@@ -426,6 +426,11 @@ class Log:
             return f"row {', '.join(str(row + 1) for row in rows)}" if rows else ""
         return str(lines(rows))
 
+    def line_numbers(self, rows: Sequence[int]) -> tuple[str, list[int]]:
+        """What rows (increasing, counted from 0) are called, line or row, and their numbers, counted from 1."""
+        find = getattr(self._whole_source, "line_numbers", None)
+        return ("row", [row + 1 for row in rows]) if find is None or not rows else ("line", find(rows))
+
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""
         return self.source.chunks(rows)

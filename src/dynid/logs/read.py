@@ -413,6 +413,11 @@ class FileSource:
         """What says where rows are in a file of text."""
         return getattr(self.table, "lines", None)
 
+    @property
+    def line_numbers(self) -> Callable[[Sequence[int]], list[int]] | None:
+        """The same as numbers."""
+        return getattr(self.table, "line_numbers", None)
+
     def chunks(self, rows: int) -> Iterator[Samples]:
         """Read the file from its beginning, at most `rows` samples at a time; it must stay as it is meanwhile."""
         self.check_unchanged()

@@ -233,12 +233,13 @@ class FindingsRecord:
     highest: tuple[float, ...]
     mean: tuple[float, ...]
     content: StoredContent | None = None
+    bad_channels: tuple[Message, ...] = ()
 
 
 def _rebuild_findings(f: FindingsRecord) -> Findings:
     return Findings(
         f.log, f.rate, samples=f.samples, notes=list(f.sentences), lowest=f.lowest, highest=f.highest, mean=f.mean,
-        content=f.content,
+        content=f.content, bad_channels=list(f.bad_channels),
     )  # fmt: skip
 
 
