@@ -44,13 +44,13 @@ def choose_friction_blocks(
     noise: Array,
     *,
     logs: int,
-    offsets_per_log: bool,
+    per_log: tuple[str, ...],
     always: tuple[str, ...] = DEFAULT,
     optional: Sequence[str] = OPTIONAL,
 ) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
     """Admit optional blocks one by one, the best first, as long as the held-out error falls by 3 %."""
     everything = (*always, *optional)
-    unknowns = Unknowns.of(equation, everything, logs, offsets_per_log=offsets_per_log)
+    unknowns = Unknowns.of(equation, everything, logs, per_log=per_log)
     folds = Folds.of(unknowns, blocks, noise)
     chosen = always
     trials: list[Trial] = []
