@@ -377,6 +377,7 @@ def compare_estimators(
     known: Mapping[str, float] | None = None,
     equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
+    friction_per_log: bool = False,
     delay: float = 0.0,
 ) -> Comparison:
     """Identify with every model and estimator, and say which to trust; the options are those of `identify`.
@@ -391,7 +392,7 @@ def compare_estimators(
     options = Options(  # the runs share the base parameters of the nominal geometry
         model="momentum", window=window, quadrature=quadrature, unknown=(), friction=friction,
         rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, known=known or {}, equal=equal,
-        offsets_per_log=offsets_per_log, delay=delay,
+        offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay,
     )  # fmt: skip
     options.with_model("torque").resolve(robot)  # what is wrong with the options is wrong for all runs
     job = _ComparisonJob(robot, used, others, source, is_share, options)
@@ -478,11 +479,7 @@ class _ComparisonJob:
         options = replace(self._options_for_model(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
             return estimate(state, options, None), state
-        if options.offsets_per_log and len(self.used) > 1:
-            raise IdentificationError(
-                "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log",
-                "identify the logs one by one",
-            )  # fmt: skip
+        options.refuse_own_friction_with_outliers(len(self.used))
         state = collect_logs(self.robot, self.used, options, on_progress=on_progress)
         result = estimate(state, options, None)
         assert state.outliers is not None
@@ -504,8 +501,8 @@ class _ComparisonJob:
     def _score_torques(self, state: State, result: Identification, held_out: State) -> Score:
         """Errors of the torques on the held-out data, with friction as the run has it."""
         equation = state.equation.as_torque_equation()
-        offsets = self.options.offsets_per_log
-        unknowns = Unknowns.of(equation, equation.friction, len(self.used), offsets_per_log=offsets)
+        per_log = self.options.per_log(equation.friction)
+        unknowns = Unknowns.of(equation, equation.friction, len(self.used), per_log=per_log)
         values = dict(zip(result.names, result.values, strict=True))
         return score(
             unknowns, np.array([values.get(name, 0.0) for name in unknowns.names]), total_factors(held_out.blocks),

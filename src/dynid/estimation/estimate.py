@@ -428,8 +428,9 @@ def estimate(
     factors = total_factors(state.blocks)
     friction, trials = _choose_friction(state, options, factors)
     options.refuse_offsets_without_block(friction)
+    options.refuse_friction_per_log_without_block(friction)
     unknowns = Unknowns.of(
-        equation, friction, state.logs, offsets_per_log=options.offsets_per_log, left_out=state.unseen_harmonics
+        equation, friction, state.logs, per_log=options.per_log(friction), left_out=state.unseen_harmonics
     )
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
@@ -520,11 +521,12 @@ def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...],
 def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
     if not state.recipe:
         return state.equation.friction, ()
-    first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=options.offsets_per_log)
+    per_log = options.per_log((*DEFAULT, *OPTIONAL))
+    first = Unknowns.of(state.equation, DEFAULT, state.logs, per_log=per_log)
     noise = solve(first, factors).noise
     return choose_friction_blocks(
-        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log,
-        left_out=state.unseen_harmonics, optional=OPTIONAL,
+        state.equation, state.blocks, noise, logs=state.logs, per_log=per_log, left_out=state.unseen_harmonics,
+        optional=OPTIONAL,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ differences of the functions h or dL/dqd of the kept columns are those of all co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +30,9 @@ INTERVALS = ("jackknife", "white")
 
 PERIODS = 0.25
 """Default window in periods of the upper end of the motion's band."""
+
+POSITION = re.compile(r"spring|sine\d*")
+"""Friction blocks that look at the position alone, and do not change with temperature as friction does."""
 
 STRIDES = 8
 """Rows per window: neighbouring windows overlap."""
@@ -60,6 +64,7 @@ class Options:
     known: Mapping[str, float] = field(default_factory=dict)
     equal: Sequence[tuple[str, str]] = ()
     offsets_per_log: bool = False
+    friction_per_log: bool = False
     delay: float = 0.0
     intervals: str = "jackknife"
 
@@ -258,10 +263,32 @@ class Options:
         """Instants of the thinned rate from row to row, at least."""
         return max(1, 2 * self.half_window(treatment) // STRIDES)
 
+    def per_log(self, blocks: Sequence[str]) -> tuple[str, ...]:
+        """Friction blocks of which every log has its own parameters: torques of a position stay those of the robot."""
+        if self.friction_per_log:
+            return tuple(name for name in blocks if not POSITION.fullmatch(name))
+        return ("offset",) if self.offsets_per_log else ()
+
+    def refuse_own_friction_with_outliers(self, logs: int) -> None:
+        """Raise where friction or offsets of several logs are asked for and outliers are to be detected."""
+        if self.is_robust and logs > 1 and (self.offsets_per_log or self.friction_per_log):
+            raise IdentificationError(
+                "huber_with_log_offsets", "estimator 'huber' takes no own offsets or friction per log",
+                "identify the logs one by one",
+            )  # fmt: skip
+
     def refuse_offsets_without_block(self, friction: tuple[str, ...]) -> None:
         """Raise where offsets per log are asked for without the friction block 'offset'."""
         if self.offsets_per_log and "offset" not in friction:
             raise IdentificationError(
                 "log_offsets_without_offset", "{option} goes with the friction block 'offset', which is not used here",
                 option=Option("offsets_per_log", True),
+            )  # fmt: skip
+
+    def refuse_friction_per_log_without_block(self, friction: tuple[str, ...]) -> None:
+        """Raise where friction per log is asked for without friction."""
+        if self.friction_per_log and not self.per_log(friction):
+            raise IdentificationError(
+                "log_friction_without_block", "{option} goes with friction blocks, of which none is used here",
+                option=Option("friction_per_log", True),
             )  # fmt: skip

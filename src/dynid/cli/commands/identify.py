@@ -91,6 +91,9 @@ def identify(
     known: Annotated[list[str] | None, typer.Option(help="a parameter that is known: NAME=VALUE, repeatable")] = None,
     equal: Annotated[list[str] | None, typer.Option(help="two parameters that are equal: A=B, repeatable")] = None,
     offsets_per_log: Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")] = False,
+    friction_per_log: Annotated[
+        bool, typer.Option("--friction-per-log", help="every log has its own friction, offsets included")
+    ] = False,
     delay: Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")] = 0.0,
     column: Annotated[
         list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
@@ -155,6 +158,7 @@ def identify(
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
+        "friction_per_log": friction_per_log,
         "joints": None if joints is None else [name for name in joints.split(",") if name],
         "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
     }  # fmt: skip
