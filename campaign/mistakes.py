@@ -46,10 +46,10 @@ STOPS = ("viscous", "stop1e-4", "stop1e-3", "stop1e-2", "offset")
 VISIBLE, RESTORED = 1.05, 1.02
 FAMILY = {
     "sign": ("sign",), "order": ("swap", "order"), "gravity": ("gravity",), "zero": ("zero",), "gear": ("motor",),
-    "units": ("degrees", "motor"), "gain": ("gain",), "delay": ("delay",), "rotor_inertia": ("rotor",),
-    "spring": ("spring",), "payload": ("payload",),
+    "units": ("degrees", "motor"), "gain": ("gain", "motor"), "delay": ("delay",), "columns": ("delay_v",),
+    "rotor_inertia": ("rotor",), "friction": ("spring",), "payload": ("payload",),
 }  # fmt: skip
-"""Kinds of mistakes (their beginnings) by the kind of an answer."""
+"""Kinds of mistakes (their beginnings) that an option repairs."""
 SIGNS = ("negative_inertia", "impossible_parameters", "torques_reversed")
 """Codes of reasons that nature is violated."""
 GEARS = (50.0, 80.0, 100.0, 101.0, 120.0, 160.0)
@@ -644,9 +644,11 @@ _APPLY: dict[str, Callable[[Setting, Any], Setting]] = {
 
 @dataclass(frozen=True)
 class Fitted:
-    """What a fit says: held-out error, signs of nature that are violated, level."""
+    """What a fit says: held-out error, spread of the torques, signs of nature that are violated, level."""
 
     error: float
+    rmse: Array
+    spread: Array
     signs: frozenset[str]
     level: str
     seconds: float
@@ -655,14 +657,14 @@ class Fitted:
 def fit(robot: Robot, logs: tuple[Log, ...], options: Mapping[str, Any], cutoff: float | None) -> Fitted:
     """Identify and look at the held-out error; an error of 9 where identification refuses."""
     start = time.perf_counter()
+    none = np.full(robot.n, np.nan)
     try:
         result = dynid.identify(robot, logs, **({"cutoff": cutoff} | dict(options)))
     except dynid.DynidError as refusal:
-        return Fitted(9.0, frozenset({f"refused: {refusal}"}), "refused", time.perf_counter() - start)
-    error = result.validation.mean
-    return Fitted(
-        error if math.isfinite(error) else 9.0, _violated(result), result.verdict.level, time.perf_counter() - start
-    )
+        return Fitted(9.0, none, none, frozenset({f"refused: {refusal}"}), "refused", time.perf_counter() - start)
+    held, seconds = result.validation, time.perf_counter() - start
+    error = held.mean if math.isfinite(held.mean) else 9.0
+    return Fitted(error, held.rmse, held.rmse / held.nrmse, _violated(result), result.verdict.level, seconds)
 
 
 def _violated(result: dynid.Identification) -> frozenset[str]:
@@ -785,13 +787,18 @@ def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
     if after is not None:  # blocks that are asked for are there on both sides: the same options for all
         asked = {option.keyword: option.value for option in answer.options if option.keyword == "friction"}
         right = right_fit(case, **asked)
-        outcome.after = after.error / right.error
+        error = after.error
+        if any(mistake.kind == "spring" for mistake in case.mistakes):  # whose torque is in the spread
+            error = min(error, float(np.mean(after.rmse / right.spread)))
+        outcome.after = error / right.error
     restored = after is not None and outcome.after <= RESTORED and not (after.signs - right.signs)
     outcome.excess = max(0, _count(answer.options) - _count(case.remedy))
     if outcome.visible:
         outcome.outcome = "right" if restored else "wrong"
     else:
-        same = any(mistake.kind.startswith(FAMILY.get(answer.kind, (answer.kind,))) for mistake in case.mistakes)
+        families = {FAMILY.get(option.keyword, (option.keyword,)) for option in answer.options}
+        families |= {FAMILY["payload"]} if answer.kind == "payload" else set()
+        same = all(any(mistake.kind.startswith(family) for mistake in case.mistakes) for family in families)
         outcome.outcome = "invisible, named" if restored or same else "false alarm"
     return outcome
 
