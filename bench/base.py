@@ -10,9 +10,9 @@ from campaign.loops import hpr_closure, spatial_loop, sr400_closure
 from bench.robots import chain_of, robot_of
 from bench.timing import ROUNDS, Table, Verdict, best_of, on_one_core
 from dynid.identifiability.base_parameters import base_parameters
-from dynid.identifiability.digits import many_digits
+from dynid.identifiability.exact_geometry import many_digits
 from dynid.identifiability.loops import find_by_balls
-from dynid.identifiability.nullspace import Sight, find_conditions
+from dynid.identifiability.nullspace import Measurements, find_conditions
 from dynid.identifiability.relations import relations
 from dynid.identifiability.rules import find_by_rules
 from dynid.robot.load import load_robot
@@ -171,7 +171,7 @@ def ranks(robot: Robot) -> Run:
 
     def run() -> int:
         with many_digits():
-            return sum(len(c.rows.rows) for c in find_conditions(robot, Sight(torques=True), rotors=rotors))
+            return sum(len(c.rows.rows) for c in find_conditions(robot, Measurements(torques=True), rotors=rotors))
 
     return run
 

@@ -135,7 +135,7 @@ class Objective:
     def gradient(self, y: Array) -> Array:
         """Exact gradient (n, 2 H + 1)."""
         motion, rows = self.motion(y), self.problem.rows
-        slope = self.judge.smooth(rows.matrix(motion), SHARPNESS).slope
+        slope = self.judge.smooth_value(rows.matrix(motion), SHARPNESS).slope
         by_q, by_v, by_a = rows.adjoint(motion, slope)
         return np.asarray(by_q.T @ self.basis.q + by_v.T @ self.basis.v + by_a.T @ self.basis.a)
 
@@ -302,11 +302,11 @@ class Slsqp:
         x = random_coefficients(problem, SEED)
         shape = x.shape
         if self.constrained:
-            x = bounded.apply(x, STAGES[0][1])[0]
+            x = bounded.to_valid_coefficients(x, STAGES[0][1])[0]
 
         def coefficients(flat: Array, tight: float) -> Array:
             y = flat.reshape(shape)
-            return y.copy() if self.constrained else bounded.apply(y, tight)[0]
+            return y.copy() if self.constrained else bounded.to_valid_coefficients(y, tight)[0]
 
         def value(flat: Array, sharp: float, tight: float) -> float:
             return objective.value(problem.rows.matrix(objective.motion(coefficients(flat, tight))), sharp)

@@ -15,8 +15,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.unknown_geometry.finite_field import ModelParameterCount
-from dynid.unknown_geometry.model_parameters import count_model_parameters, model_parameters
-from dynid.unknown_geometry.parameters import ModelParameters
+from dynid.unknown_geometry.model_parameters import ModelParameters, count_model_parameters, model_parameters
 
 SAMPLES = 2000
 

@@ -12,7 +12,7 @@ import pytest
 
 from dynid.cli import main
 from dynid.cli.output.recordings import write_log
-from dynid.excitation.excitation import csv_text
+from dynid.excitation.excitation import motion_csv_text
 from dynid.robot.load import load_robot
 from robots import smooth_path
 
@@ -69,7 +69,7 @@ def write_motion(
 ) -> Path:
     """Write a smooth motion as `dynid excite` does."""
     t = np.arange(0.0, seconds, 1.0 / rate)
-    path.write_text(csv_text(smooth_path(load_robot(robot), t, seed=seed, scale=2.0)))
+    path.write_text(motion_csv_text(smooth_path(load_robot(robot), t, seed=seed, scale=2.0)))
     return path
 
 

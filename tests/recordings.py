@@ -40,7 +40,7 @@ class Case:
 
 CASES = {
     "panda": Case("panda", "panda_gaz2019", 1000.0, 10.0, False, True, 200, 43, 0.060, 0.038),
-    "lwr4": Case("lwr4", "kuka_lwr4_flobaroid", 200.0, 8.0, False, False, 50, 43, 0.238, 0.16),
+    "lwr4": Case("lwr4", "kuka_lwr4_flobaroid", 200.0, 8.0, False, False, 50, 43, 0.238, 0.10),
     "ur10": Case("ur10", "ur10_unisa", 125.0, 10.0, True, True, 25, 40, 0.170, 0.125),
     "kr300": Case("kr300", "kr300_weigand", 250.0, 10.0, True, False, 50, 40, 0.350, 0.27),
 }

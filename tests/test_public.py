@@ -17,7 +17,7 @@ import pytest
 import dynid
 import public_names
 from command_line import CommandLine, write_simulated
-from dynid import ForceSensor, version
+from dynid import ForceSensor, deprecated
 from dynid.estimation.compare import Comparison
 from dynid.robot.io.force_sensor import read_sensor
 from fourier import fourier_motion
@@ -86,7 +86,7 @@ def pairs(table: dict[str, Mapping[str, str]]) -> list[tuple[str, str, str]]:
     return [(owner, old, new) for owner, names in table.items() for old, new in names.items()]
 
 
-@pytest.mark.parametrize(("old", "new"), version.NAMES.items())
+@pytest.mark.parametrize(("old", "new"), deprecated.NAMES.items())
 def test_old_names_work_and_warn(old: str, new: str) -> None:
     with pytest.warns(DeprecationWarning, match=f"'dynid.{old}' is now 'dynid.{new}'; {NEXT}") as told:
         assert getattr(dynid, old) is getattr(dynid, new)
@@ -110,7 +110,7 @@ def by_keyword(name: str, **given: Any) -> Any:
     return found.reference.found.values if isinstance(found, Comparison) else found.values
 
 
-@pytest.mark.parametrize(("name", "old", "new"), pairs(version.KEYWORDS))
+@pytest.mark.parametrize(("name", "old", "new"), pairs(deprecated.KEYWORDS))
 def test_old_keywords_work_and_warn(name: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dynid.estimation.compare.COMPARED", (("torque", "wls"),))
     value: Any = 0.1 if name == "ForceSensor" else [("Fv1", "Fv2")]
@@ -123,7 +123,7 @@ def test_old_keywords_work_and_warn(name: str, old: str, new: str, monkeypatch: 
         by_keyword(name, **{old: value, new: value})
 
 
-@pytest.mark.parametrize(("name", "old", "new"), pairs(version.ATTRIBUTES))
+@pytest.mark.parametrize(("name", "old", "new"), pairs(deprecated.ATTRIBUTES))
 def test_old_attributes_work_and_warn(name: str, old: str, new: str) -> None:
     kind = getattr(dynid, name)
     thing = object.__new__(kind)
@@ -143,7 +143,7 @@ def test_the_old_key_of_a_sensor_file_works_and_warns(tmp_path: Path) -> None:
     np.testing.assert_array_equal(sensor.sensitivity_sigma, np.full(6, 0.02))
 
 
-@pytest.mark.parametrize(("command", "old", "new"), pairs(version.OPTIONS))
+@pytest.mark.parametrize(("command", "old", "new"), pairs(deprecated.OPTIONS))
 def test_old_options_work_and_say_so(
     command: str,
     old: str,

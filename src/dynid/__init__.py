@@ -8,7 +8,8 @@ from __future__ import annotations
 import lazy_loader
 
 import dynid.concurrency  # noqa: F401  (notes forks from now on)
-from dynid.version import NAMES, VERSION, warn_renamed
+from dynid.deprecated import NAMES, warn_renamed
+from dynid.version import VERSION
 
 _load, _, __all__ = lazy_loader.attach_stub(__name__, __file__)
 __version__ = VERSION

@@ -72,9 +72,9 @@ from .robot.robot import MdhRow as MdhRow
 from .robot.robot import Robot as Robot
 from .robot.transform import Transform as Transform
 from .unknown_geometry.finite_field import ModelParameterCount as ModelParameterCount
+from .unknown_geometry.model_parameters import ModelParameters as ModelParameters
 from .unknown_geometry.model_parameters import count_model_parameters as count_model_parameters
 from .unknown_geometry.model_parameters import model_parameters as model_parameters
-from .unknown_geometry.parameters import ModelParameters as ModelParameters
 
 __all__: list[str]
 __version__: str

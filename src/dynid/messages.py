@@ -66,6 +66,21 @@ class Option:
     def __str__(self) -> str:
         return self.render("python")
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
+        """Let the records of files hold options: keyword and value, which is nothing but numbers, names and lists."""
+        from pydantic_core import core_schema as s
+
+        def read(data: object) -> Option:
+            if isinstance(data, Option):
+                return data
+            if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str):
+                raise ValueError("an option is a list of its keyword and its value")
+            return Option(data[0], data[1])
+
+        written = s.plain_serializer_function_ser_schema(lambda x: [x.keyword, _to_json_value(x.value, "python")])
+        return s.no_info_plain_validator_function(read, serialization=written)
+
 
 @dataclass(frozen=True, slots=True)
 class Wording:

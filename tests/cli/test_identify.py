@@ -15,7 +15,7 @@ from command_line import CommandLine, write_motion, write_simulated
 from dynid import Identification, base_parameters, load_robot, read_log
 from dynid.cli.log_options import split_log_range
 from dynid.errors import LogError
-from dynid.excitation.excitation import ros_trajectory, yaml_text
+from dynid.excitation.excitation import ros_trajectory, ros_trajectory_yaml
 from dynid.robot.motion import Motion
 from robots import smooth_path
 
@@ -83,7 +83,9 @@ def test_simulate_reads_ros_trajectories_in_another_order(tmp_path: Path, suffix
     motion = smooth_path(robot, np.arange(0.0, 1.0, 0.05))
     turned = Motion(motion.t, motion.q[:, ::-1], motion.v[:, ::-1], motion.a[:, ::-1])
     names = robot.joint_names[::-1]
-    path.write_text(json.dumps(ros_trajectory(turned, names)) if suffix == "json" else yaml_text(turned, names))
+    path.write_text(
+        json.dumps(ros_trajectory(turned, names)) if suffix == "json" else ros_trajectory_yaml(turned, names)
+    )
     from dynid.cli.output.recordings import read_motion
 
     read = read_motion(path, robot)

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
-from dynid.dynamics.friction import FRICTION, FrictionShapes, find_block, friction_columns, joint_scales
+from dynid.dynamics.friction import FRICTION, HARMONICS, FrictionShapes, find_block, friction_columns, joint_scales
 from dynid.errors import ModelError
 from dynid.estimation.inference.selection import DEFAULT, OPTIONAL
 from dynid.robot.robot import JointLimits, Robot
@@ -106,16 +106,16 @@ def test_shapes_of_sliding_joints_are_those_of_turning_ones_in_other_lengths() -
 
 def test_blocks_are_their_formulas() -> None:
     q, v = np.array([[0.3], [-2.0]]), np.array([[0.7], [-0.2]])
-    names = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
+    names = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", *HARMONICS)
     shapes = FrictionShapes(names, np.ones(1))
     values = shapes.values(np.arange(2.0), q, v, np.zeros((2, 0, 1)), None)[:, :, 0]
     x, w = q[:, 0], v[:, 0]
     dry = np.exp(-((w / 0.5) ** 2)) * np.sign(w)
     expected = [
         w, np.sign(w), np.ones(2), np.tanh(w / 0.1), w * np.abs(w), np.abs(w), dry, x,
-        np.sin(x), np.cos(x), np.sin(2 * x), np.cos(2 * x),
+        *(wave(k * x) for k in range(1, 7) for wave in (np.sin, np.cos)),
     ]  # fmt: skip
-    assert_allclose(values.T, expected, atol=1e-15)
+    assert_allclose(values.T, expected, atol=1e-14)
 
 
 def test_load_friction_is_the_size_of_the_rigid_torque_times_a_stop() -> None:

@@ -50,13 +50,14 @@ def test_slopes_equal_central_differences(name: str, sharpness: float) -> None:
     W, mask = matrix(1)
     noise = np.random.default_rng(1).uniform(0.5, 2.0, len(W))
     criterion = find_criterion(name, weights=(2.0, 0.5), mask=mask, noise=noise)
-    slope = criterion.smooth(W, sharpness).slope
+    slope = criterion.smooth_value(W, sharpness).slope
     rng = np.random.default_rng(2)
     for _ in range(5):
         D = rng.standard_normal(W.shape) * mask
         step = 1e-6
         numeric = (
-            criterion.smooth(W + step * D, sharpness).value - criterion.smooth(W - step * D, sharpness).value
+            criterion.smooth_value(W + step * D, sharpness).value
+            - criterion.smooth_value(W - step * D, sharpness).value
         ) / (2 * step)
         assert numeric == pytest.approx(float((slope * D).sum()), rel=1e-5, abs=1e-8)
 
@@ -65,7 +66,7 @@ def test_slopes_equal_central_differences(name: str, sharpness: float) -> None:
 def test_stand_ins_approach_the_true_figure_from_above(name: str) -> None:
     W, mask = matrix(3)
     criterion = find_criterion(name, weights=(1.0, 1.0), mask=mask)
-    values = [np.exp(criterion.smooth(W, p).value) for p in (2.0, 8.0, 64.0, 512.0)]
+    values = [np.exp(criterion.smooth_value(W, p).value) for p in (2.0, 8.0, 64.0, 512.0)]
     assert values == sorted(values, reverse=True)
     assert values[-1] == pytest.approx(criterion.value(W), rel=0.02)
 

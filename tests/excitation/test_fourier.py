@@ -259,7 +259,7 @@ def test_extremes_of_series_against_a_fine_grid(seed: int) -> None:
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((3, 11)) * rng.choice([0.0, 1.0], (3, 11), p=[0.3, 0.7])
     lowest, highest = series_extremes(x, 4.0)
-    values = Basis.at(np.linspace(0.0, 4.0, 20001), 4.0, 5).q @ x.T
+    values = Basis.at_instants(np.linspace(0.0, 4.0, 20001), 4.0, 5).q @ x.T
     assert_allclose(values.max(axis=0), highest, atol=1e-5)
     assert_allclose(values.min(axis=0), lowest, atol=1e-5)
     assert (values.max(axis=0) <= highest + 1e-12).all()

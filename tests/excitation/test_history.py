@@ -70,7 +70,7 @@ def test_torque_limits_are_counted_in() -> None:
     free = {"position": [(-2.0, 2.0)] * 3, "velocity": [3.0] * 3, "acceleration": [15.0] * 3}
     found = design(limits={**free, "effort": [60.0] * 3}, starts=2)
     assert found.effort is not None
-    assert found.effort.use(found.motion(200.0)).max() <= 1.0
+    assert found.effort.use_of_limits(found.motion(200.0)).max() <= 1.0
     history = history_of(found)
     assert history.best.end == pytest.approx(found.condition, rel=1e-12)
     assert history.best_so_far[-1] == history.best.end

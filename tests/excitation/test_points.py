@@ -16,7 +16,7 @@ from dynid.excitation import points_search as goal_module
 from dynid.excitation import points_search as search_module
 from dynid.excitation.criteria import condition_number, scaling_number
 from dynid.excitation.feasibility import Effort
-from dynid.excitation.points import PointsShape, PointVariables
+from dynid.excitation.points import PointLimits, PointsShape, PointVariables
 from dynid.excitation.points_search import (
     HomotopyStage,
     PointsSearch,
@@ -27,7 +27,7 @@ from dynid.excitation.points_search import (
 from dynid.excitation.quintics import Quintics, turning_points
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import use_of_limits
-from dynid.excitation.starts import Box, random_points
+from dynid.excitation.starts import random_points
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
@@ -127,7 +127,7 @@ def test_most_seeds_end_near_the_best() -> None:
 def test_condition_and_scaling_together(points: int, target: tuple[float, float], starts: int, seed: int) -> None:
     W = matrix(design(points, criterion="condition+scaling", weights=(1.0, 0.03), starts=starts, seed=seed))
     assert condition_number(W) <= target[0]
-    assert scaling_number(W, rows_of("gautier3").mask(points)) <= target[1]
+    assert scaling_number(W, rows_of("gautier3").nonzero_entries(points)) <= target[1]
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_slopes_are_exact(stage: HomotopyStage, torque: float) -> None:
     rows = rows_of("gautier3")
     goal = SmoothedCriterion.of("condition+scaling", (1.0, 0.1), rows, 16, None)
     effort = Effort.of(rows.robot, replace(MOVING, effort=np.full(3, torque)))
-    search = PointsSearch(rows, goal, PointVariables(Box.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
+    search = PointsSearch(rows, goal, PointVariables(PointLimits.of(rows.robot, MOVING), 17), np.ones((4, 3)), effort)
     rng = np.random.default_rng(5)
     z = search.unknowns.random_start(rng)
     z += rng.normal(0.0, 0.2, z.size)
@@ -320,12 +320,12 @@ def test_the_last_resort_shrinks_about_a_pose_that_can_be_held() -> None:
     limits = replace(MOVING, effort=np.full(3, 60.0))
     effort = Effort.of(rows.robot, limits)
     assert effort is not None
-    unknowns = PointVariables(Box.of(rows.robot, limits), 21)
+    unknowns = PointVariables(PointLimits.of(rows.robot, limits), 21)
     shape = unknowns.points_at(unknowns.random_start(np.random.default_rng(2)))
-    assert effort.use(shape.motion(200.0)).max() > 1.0
+    assert effort.use_of_limits(shape.motion(200.0)).max() > 1.0
     held = shrink_to_effort(shape, effort)
     assert held is not None
-    assert effort.use(held.motion(400.0)).max() <= 1.0
+    assert effort.use_of_limits(held.motion(400.0)).max() <= 1.0
     assert shrink_to_effort(shape, replace(effort, limit=np.full(3, 1e-3))) is None
 
 
@@ -350,11 +350,11 @@ def test_a_motion_through_points_starts_and_ends_in_the_pose_given(monkeypatch: 
     assert found.margin >= 0.0
     assert found.condition < 100.0  # as without a given rest: the points are free all the same
     assert found.effort is not None
-    assert found.effort.use(motion).max() <= 1.0
+    assert found.effort.use_of_limits(motion).max() <= 1.0
 
 
 def test_slopes_with_a_given_rest_are_right() -> None:
-    box = Box.of(load_robot("gautier3"), MOVING)
+    box = PointLimits.of(load_robot("gautier3"), MOVING)
     unknowns = PointVariables(box, 21, np.array([0.9, -1.2, 0.4]))
     goal = SmoothedCriterion.of("condition", (1.0, 0.0), rows_of("gautier3"), 20, None)
     search = PointsSearch(rows_of("gautier3"), goal, unknowns, np.full((4, 3), 0.999))

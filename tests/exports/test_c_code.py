@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import with_bodies
+from dynid.dynamics.friction import HARMONICS
 from dynid.exports.c_code import write_c_code
 from dynid.exports.subject import export_subject_of
 from dynid.exports.verify import find_compiler, torques_of_c_code
@@ -117,7 +118,7 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
     robot = with_bodies("gautier3", friction=True)
     motion = smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0)
     log = dynid.simulate(robot, motion, noise=0.05)
-    blocks = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
+    blocks = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", *HARMONICS)
     for friction in (blocks[:3], blocks):
         result = dynid.identify(robot, log, friction=friction)
         file = tmp_path / "robot.c"
@@ -132,7 +133,7 @@ def test_an_identification_needs_no_bodies(tmp_path: Path) -> None:
     assert [name for name, _ in plain.links[0].friction] == list(blocks[:3])
     again = dynid.export(result, tmp_path / "robot.json")
     assert not again.subject.robot.links[0].friction
-    assert "sine, sine2) is left out; only .c files" in again.warnings[0]
+    assert "sine5, sine6) is left out; only .c files" in again.warnings[0]
     assert "no real bodies" in again.notes[-1]
     assert dynid.verify(tmp_path / "robot.json", result).passed
 

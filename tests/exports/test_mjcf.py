@@ -13,10 +13,9 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import with_bodies
-from dynid.exports.subject import quaternion
 from dynid.robot.load import load_robot
 from dynid.robot.robot import UNLIMITED, Robot
-from dynid.robot.transform import freeze
+from dynid.robot.transform import freeze, quaternion_from_rotation
 from loops_in_space import four_bar, slider_crank
 from robots import coupled_tree, random_motion, random_rotation, random_tree
 from urdf_texts import URDF
@@ -30,7 +29,7 @@ def test_quaternions_give_the_rotation_back(seed: int) -> None:
     turns = [random_rotation(rng), np.diag([1.0, -1.0, -1.0]), np.diag([-1.0, -1.0, 1.0]), np.eye(3)]
     for R in (*turns, turns[1] @ turns[0]):
         out = np.empty(9)
-        mujoco.mju_quat2Mat(out, quaternion(R))
+        mujoco.mju_quat2Mat(out, quaternion_from_rotation(R))
         assert_allclose(out.reshape(3, 3), R, atol=4e-16 * 4)
 
 

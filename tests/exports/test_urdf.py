@@ -12,12 +12,10 @@ from numpy.testing import assert_allclose
 
 import dynid
 from bodies import with_bodies
-from dynid.exports.subject import roll_pitch_yaw
-from dynid.exports.urdf_update import find_links_and_joints
-from dynid.robot.io.urdf import rotation_from_rpy
+from dynid.exports.urdf import find_links_and_joints
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
-from dynid.robot.transform import freeze
+from dynid.robot.transform import freeze, rotation_from_rpy, rpy_from_rotation
 from robots import coupled_tree, random_inertia, random_motion, random_rotation, random_tree
 from urdf_texts import URDF, random_rpy, random_urdf
 
@@ -55,7 +53,7 @@ def test_angles_give_the_rotation_back(seed: int) -> None:
         *(10.0 ** rng.uniform(-17, -3) * rng.standard_normal(3))
     )
     for R in (random_rotation(rng), rotation_from_rpy(*random_rpy(rng)), near):
-        assert_allclose(rotation_from_rpy(*roll_pitch_yaw(R)), R, atol=2e-15)
+        assert_allclose(rotation_from_rpy(*rpy_from_rotation(R)), R, atol=2e-15)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from dynid import Motion, base_parameters, design_excitation, identify, load_robot, simulate
 from dynid.dynamics.kernels.loops import loop_map
 from dynid.errors import DeadPointError, ExcitationError, LoopError, ModelError, SingularPathError
-from dynid.identifiability.checks import find_rank_warnings
+from dynid.identifiability.base_parameters import find_rank_warnings
 from dynid.identifiability.numeric import find_by_qr, find_by_svd
 from dynid.identifiability.samples import Question, draw_rows, random_samples
 from dynid.robot.io.toml_writer import table_text

@@ -14,8 +14,7 @@ from numpy.testing import assert_allclose
 from dynid import Robot, load_robot, regressor
 from dynid.dynamics.scene import standard_columns
 from dynid.errors import DynidError
-from dynid.identifiability.digits import cosine_sine
-from dynid.identifiability.exact_geometry import Angle, read_angle, reads_exactly
+from dynid.identifiability.exact_geometry import Angle, cosine_sine, read_angle, reads_exactly
 from dynid.identifiability.finite_field import find_over_finite_field
 from dynid.identifiability.nullspace import find_by_nullspace
 from dynid.robot.inertia import SYMBOLS

@@ -13,7 +13,7 @@ from sympy import simplify  # type: ignore[import-untyped]
 from dynid import Robot, load_robot
 from dynid.identifiability.relations import Regrouping, coefficients_of, relations, relations_latex
 from dynid.identifiability.rules import find_by_rules
-from dynid.identifiability.symbols import Form
+from dynid.identifiability.symbolic_numbers import Form
 from dynid.robot.transform import freeze
 from robots import parameters
 from rule_tables import NONE, RIGHT, TILTED, as_polynomial, row, table, texts

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dynid.errors import LogError
-from dynid.logs.log import Log, Samples
+from dynid.logs.log import Log, Samples, Wiring
 from dynid.logs.ordering import concatenate_samples
 from dynid.logs.survey import survey
 from dynid.robot.load import load_robot
@@ -90,6 +90,24 @@ def test_velocities_of_other_joints_get_a_note_only() -> None:
     assert log.v is not None
     (note,) = survey(Log(T, log.q, v=np.roll(log.v, 1, axis=1), tau=log.tau), load_robot("ur10")).notes
     assert "do not follow the positions" in note
+
+
+def test_a_velocity_of_the_wrong_sign_comes_with_the_option_that_turns_it() -> None:
+    robot = load_robot("ur10")
+    log = moved(v_scale=1.0)
+    assert log.v is not None
+    wrong = Log(T, log.q, v=log.v * [1, 1, -1, 1, 1, 1], tau=log.tau)
+    with pytest.raises(LogError) as caught:
+        survey(wrong, robot)
+    (option,) = caught.value.facts["sign"]
+    assert option.value == [f"v.{robot.joint_names[2]}"]
+    assert option.render("command line") in caught.value.message.for_command_line
+    repaired = wrong.rewired(Wiring(sign_v=np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0])))
+    assert survey(repaired, robot).notes == survey(log, robot).notes
+    turned = log.rewired(Wiring(sign_v=np.array([1.0, 1.0, -1.0, 1.0, 1.0, 1.0])))
+    with pytest.raises(LogError) as caught:
+        survey(turned, robot)  # by a wrong option of the user's: none is proposed
+    assert caught.value.facts["sign"] == []
 
 
 def saturation(tau: Array, q: Array | None = None) -> float:

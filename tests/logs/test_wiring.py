@@ -42,8 +42,9 @@ NAMES = ("q", "v", "a", "tau")
 
 def random_wiring(n: int, seed: int, *, zero: bool = True) -> Wiring:
     rng = np.random.default_rng(seed)
-    signs = rng.choice([-1.0, 1.0], (4, n))
-    return Wiring(rng.permutation(n), rng.permutation(n), *signs, rng.standard_normal(n) if zero else np.zeros(n))
+    q, v, a, tau = rng.choice([-1.0, 1.0], (4, n))
+    zeros = rng.standard_normal(n) if zero else np.zeros(n)
+    return Wiring(rng.permutation(n), rng.permutation(n), q, v, a, tau, zeros)
 
 
 def inverse(w: Wiring) -> Wiring:

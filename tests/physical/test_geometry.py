@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import identified
 from dynid.errors import PhysicalError
-from dynid.physical.constraints import link_ellipsoids, read_mesh_vertices, smallest_enclosing_ellipsoid
+from dynid.physical.constraints import link_ellipsoids, smallest_enclosing_ellipsoid
 from dynid.robot.inertia import pseudo_inertia
+from dynid.robot.io.meshes import read_mesh_vertices
 from robots import random_rotation
 
 INERTIA = (

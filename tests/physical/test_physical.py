@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 import dynid
 from bodies import blind, bodied, identified, smallest_eigenvalue, torque_error
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UPPER, link_basis, smallest_relative_eigenvalue, smat
+from dynid.physical.cone import UPPER, link_basis, smallest_relative_eigenvalue, symmetric_from_svec
 from dynid.physical.search import MARGIN
 from dynid.robot.inertia import from_pseudo_inertia, pseudo_inertia
 from fourier import fourier_motion
@@ -109,7 +109,7 @@ def test_distance_from_the_prior_does_not_depend_on_frames_or_units() -> None:
     S = rng.standard_normal((4, 4))
     S = S + S.T
     svec = np.array([S[i, j] * (1.0 if i == j else np.sqrt(2.0)) for i, j in UPPER])
-    assert_allclose(smat(svec), S, rtol=1e-15)
+    assert_allclose(symmetric_from_svec(svec), S, rtol=1e-15)
     assert_allclose(np.linalg.norm(svec), np.linalg.norm(S), rtol=1e-14)
 
 

@@ -10,7 +10,7 @@ import pytest
 import sympy as sp  # type: ignore[import-untyped]
 
 from dynid import Motion, load_robot, model_parameters
-from dynid.unknown_geometry.parameters import ModelParameters
+from dynid.unknown_geometry.model_parameters import ModelParameters
 from robots import random_motion
 
 T = sp.Symbol("t")

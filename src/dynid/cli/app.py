@@ -13,7 +13,7 @@ from dynid.cli.commands.motions import excite, markers, view
 from dynid.cli.commands.payload import gains, payload
 from dynid.cli.commands.results import check, demo, export, physical, report
 from dynid.cli.commands.robots import base, mdh, robots, unknown
-from dynid.version import OPTIONS
+from dynid.deprecated import OPTIONS
 
 app = typer.Typer(
     add_completion=True,

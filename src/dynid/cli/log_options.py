@@ -12,7 +12,7 @@ import numpy as np
 from dynid.cli import terminal
 from dynid.errors import DynidError, LogError
 from dynid.logs.log import Log
-from dynid.logs.read import GearLike, read_log
+from dynid.logs.read import GearLike, OrderLike, read_log
 from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
@@ -107,11 +107,23 @@ class LogReader:
     gear: GearLike | None
     gain: float | Sequence[float] | None
     topic: str | None
+    sign: Sequence[str] = ()
+    zero: Mapping[str, str] | None = None
+    order: OrderLike | None = None
     opened: dict[str, Log] = field(default_factory=dict)
 
     @staticmethod
     def of(
-        robot: Robot, column: Sequence[str], units: Sequence[str], gear: str | None, gain: str | None, topic: str | None
+        robot: Robot,
+        column: Sequence[str],
+        units: Sequence[str],
+        gear: str | None,
+        gain: str | None,
+        topic: str | None,
+        *,
+        sign: Sequence[str] | None = None,
+        zero: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
     ) -> LogReader:
         """Make a reader from the options, which are checked."""
         gains = None if gain is None else terminal.parse_numbers(gain, "--gain", f"one number or {robot.n}")
@@ -121,7 +133,10 @@ class LogReader:
                 gain=gain, count=len(gains), n=robot.n,
             )  # fmt: skip
         whole = gains[0] if gains is not None and len(gains) == 1 else gains
-        return LogReader(robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic)
+        return LogReader(
+            robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic, sign or (),
+            parse_zeros(zero or ()), parse_orders(order or (), robot),
+        )  # fmt: skip
 
     def read_log(self, word: str) -> Log:
         """Open the log of FILE or FILE@RANGE."""
@@ -135,7 +150,7 @@ class LogReader:
                 )  # fmt: skip
             self.opened[name] = read_log(
                 name, self.robot, columns=self.columns or None, units=self.units or None, gear=self.gear,
-                gain=self.gain, topic=self.topic,
+                gain=self.gain, topic=self.topic, sign=self.sign, zero=self.zero, order=self.order,
             )  # fmt: skip
         log = self.opened[name]
         for text in ranges:
@@ -229,6 +244,55 @@ def parse_units(words: Sequence[str]) -> dict[str, str | Sequence[str]]:
                 )  # fmt: skip
             last.append(unit.strip())
     return {key: units[0] if len(units) == 1 else units for key, units in found.items()}
+
+
+def parse_zeros(words: Sequence[str]) -> dict[str, str]:
+    """Zeros of joints from JOINT=VALUE words, with or without a unit."""
+    zeros: dict[str, str] = {}
+    for word in words:
+        joint, _, value = word.rpartition("=")
+        if not joint or not value or joint in zeros:
+            raise DynidError(
+                "option_malformed", "--zero {word}:", "write JOINT=VALUE, such as elbow=-90deg, each joint once",
+                word=word,
+            )  # fmt: skip
+        zeros[joint] = value
+    return zeros
+
+
+def parse_orders(words: Sequence[str], robot: Robot) -> OrderLike | None:
+    """Joints in the order of columns from NAME,NAME,... for all channels, or CHANNEL=NAME,NAME,... words."""
+    orders: dict[str, list[str]] = {}
+    for word in words:
+        channel, text = "", word
+        found = _split_joint_names(word, robot.joint_names)
+        if not found and "=" in word:
+            channel, _, text = word.partition("=")
+            found = _split_joint_names(text, robot.joint_names)
+        if len(found) > 1:
+            raise DynidError(
+                "ambiguous_joint_names", "--order {word}: names of joints hold commas, so that this can be read as "
+                "{first:20}, or as {second:20}", "rename the joints, or use order= of read_log in Python", word=word,
+                first=found[0], second=found[1],
+            )  # fmt: skip
+        if channel in orders or (orders and "" in (channel, *orders)):
+            raise DynidError(
+                "option_malformed", "--order {word}: the order is given twice", "give one for all channels, or one "
+                "for q and one for tau", word=word,
+            )  # fmt: skip
+        orders[channel] = found[0] if found else [name.strip() for name in text.split(",")]
+    return orders.get("", orders or None)
+
+
+def _split_joint_names(text: str, joints: Sequence[str]) -> list[list[str]]:
+    """All ways to read a text as all joints, each once, with commas between: one, but for names with commas."""
+    if not joints:
+        return []
+    ways = [[text]] if [text] == list(joints) else []
+    for name in (joint for joint in joints if text.startswith(f"{joint},")):
+        rest = _split_joint_names(text[len(name) + 1 :], [joint for joint in joints if joint != name])
+        ways += [[name, *way] for way in rest]
+    return ways
 
 
 def parse_gear(text: str | None, n: int) -> GearLike | None:

@@ -11,7 +11,7 @@ import typer
 # What the shell offers after TAB; light, because it runs at every key.
 
 
-def complete_robot(incomplete: str) -> list[str]:
+def complete_robot_name(incomplete: str) -> list[str]:
     """Names of bundled robots; where none fits, the shell offers files."""
     folder = resources.files("dynid") / "robot" / "library"
     names = (file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
@@ -21,11 +21,20 @@ def complete_robot(incomplete: str) -> list[str]:
 RobotArgument = Annotated[
     str,
     typer.Argument(
-        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot
+        help="a .urdf, an MJCF .xml, a .toml table, or a bundled robot's name", autocompletion=complete_robot_name
     ),
 ]
 JsonOption = Annotated[Path | None, typer.Option("--json", help="machine-readable output; - is standard output")]
 LockOption = Annotated[list[str] | None, typer.Option(help="hold a joint: NAME=POSITION, repeatable")]
 GravityOption = Annotated[str | None, typer.Option(help="acceleration of gravity in m/s^2: x,y,z")]
+SignOption = Annotated[
+    list[str] | None, typer.Option(help="a channel with the wrong sign: tau.JOINT, q.JOINT (v and a too), repeatable")
+]
+ZeroOption = Annotated[
+    list[str] | None, typer.Option(help="added to positions: JOINT=-90deg; rad or m without a unit, repeatable")
+]
+OrderOption = Annotated[
+    list[str] | None, typer.Option(help="joints in the order of the columns: NAME,NAME,...; tau=NAME,... of tau alone")
+]
 SensorOption = Annotated[Path | None, typer.Option(help="a .toml file that describes the force plate")]
 SnapOption = Annotated[bool, typer.Option(help="take almost-right angles of the robot file for right ones")]

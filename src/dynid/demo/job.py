@@ -137,7 +137,7 @@ class MainJob:
         """Do it; yield the share that is done, and what is done now or was found."""
         _make_folder(self.folder)
         yield 0.0, self._find_base_parameters()
-        real, said = complete_robot(self.robot, seed=self.seed)
+        real, said = robot_to_simulate(self.robot, seed=self.seed)
         bounds, assumed = assumed_limits(self.robot)
         yield from ((0.05, line) for line in (*said, *assumed))
         yield 0.05, "designing an exciting motion and another one to check with"
@@ -311,7 +311,7 @@ def _percent_text(share: float) -> str:
     return f"{100.0 * share:.2g} %"
 
 
-def complete_robot(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
+def robot_to_simulate(robot: Robot, *, seed: int = 0) -> tuple[Robot, list[str]]:
     """The robot to be simulated: nominal values, or invented bodies where there are none, and some friction."""
     rng = np.random.default_rng(seed)
     said = []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 
 import numpy as np
 
@@ -90,10 +91,15 @@ FRICTION = {
     "lag": FrictionBlock(("Fd",), "N m s", "N s", None, "d sign(v) / dt: friction that follows or leads the velocity"),
     "load": FrictionBlock(("Fl",), "1", "1", None, "|rigid torque| stop(1e-4)"),
     "spring": FrictionBlock(("Ks",), "N m", "N/m", lambda q, v: (q,), "q"),
-    "sine": FrictionBlock(("Psin", "Pcos"), "N m", "N", lambda q, v: (np.sin(q), np.cos(q)), "sin q, cos q"),
-    "sine2": FrictionBlock(
-        ("Psin2q", "Pcos2q"), "N m", "N", lambda q, v: (np.sin(2 * q), np.cos(2 * q)), "sin 2q, cos 2q"
-    ),
+    "sine": FrictionBlock(("Psin", "Pcos"), "N m", "N", None, "sin q, cos q"),
+}
+HARMONICS = {"sine": 1} | {f"sine{k}": k for k in range(2, 7)}
+"""Blocks of the sine and cosine of so many times the position."""
+
+FRICTION |= {
+    name: FrictionBlock((f"Psin{k}q", f"Pcos{k}q"), "N m", "N", None, f"sin {k}q, cos {k}q")
+    for name, k in HARMONICS.items()
+    if k > 1
 }
 
 PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")
@@ -196,6 +202,8 @@ class FrictionShapes:
         place = {float(w): k for k, w in enumerate(sorted({stop_width(b) for b in self.blocks} - {0.0}))}
         out = np.empty((len(q), self.count, q.shape[1]))
         turned_q, turned_v = q / self.scale, v / self.scale
+        highest = max((HARMONICS[name] for name in self.blocks if name in HARMONICS), default=0)
+        waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
         c = 0
         for name in self.blocks:
             block = find_block(name)
@@ -208,6 +216,9 @@ class FrictionShapes:
                 out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
             elif name == "lag":
                 out[:, c] = np.gradient(_signs(turned_v), t, axis=0) if len(t) > 1 else 0.0
+            elif name in HARMONICS:
+                wave = waves[HARMONICS[name] - 1]
+                out[:, c], out[:, c + 1] = wave.imag, wave.real
             elif block.value is None:
                 out[:, c] = stops[:, place[stop_width(name)]]
             else:

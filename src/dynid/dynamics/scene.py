@@ -135,7 +135,7 @@ class Stage:
         rotor = np.array([rotors.get(k, -1) for k in robot.tree_joints], dtype=np.int64)
         return Stage(robot, columns, geometry, column, rotor, loop_map(robot))
 
-    def with_gap(self, gap: float) -> Stage:
+    def with_loop_gap(self, gap: float) -> Stage:
         """Return the same with closed loops left open by a gap (see `LoopMap.solve`)."""
         return self if self.loop is None else replace(self, loop=replace(self.loop, gap=gap))
 

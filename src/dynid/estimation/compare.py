@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dynid.concurrency import cached_property
+from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.dynamics.regressor import regressor
 from dynid.errors import DynidError, IdentificationError
@@ -31,7 +32,6 @@ from dynid.messages import Message, Option
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.version import accept_old_names
 
 # Several models and estimators on the same logs, side by side: what each found, or why it refused.
 

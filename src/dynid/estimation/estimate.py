@@ -14,11 +14,21 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
+from dynid.estimation.diagnostics.hypotheses import FULL, Diagnosis, Recorded, TriedData, find_mistakes
 from dynid.estimation.diagnostics.plausibility import find_plate_placement, find_torque_scales, mean_inertias
+from dynid.estimation.diagnostics.refit import KeptSamples
 from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
-from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, ShakenJoint, assess_evidence
+from dynid.estimation.diagnostics.verdict import (
+    FEW_BLOCKS,
+    NOISY,
+    Evidence,
+    ShakenJoint,
+    assess_evidence,
+    assess_joints,
+    with_bad_channels,
+)
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import Jackknife, fade_out_ends, jackknife, sensitivity_shifts
@@ -56,6 +66,7 @@ from dynid.estimation.solve.recursive import (
     solve_recursively,
 )
 from dynid.identifiability.relations import Regrouping
+from dynid.logs.log import Log
 from dynid.logs.read import IN_CURRENT
 from dynid.messages import Message, Option
 from dynid.robot.parameter import Parameter
@@ -93,11 +104,13 @@ class SolvedState:
     warnings: tuple[Message, ...]
     torques: Score | None
     shift: Array
+    logs: tuple[Log, ...]
 
     def identification(self) -> Identification:
         """Assess it, and keep what a user needs."""
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
-        verdict = assess_evidence(self._evidence())
+        evidence = self._evidence()
+        verdict = with_bad_channels(assess_evidence(evidence), evidence)
         reasons = verdict.reasons if verdict.level != "good" else ()
         warnings = (
             *equation.robot.warnings,
@@ -144,10 +157,32 @@ class SolvedState:
             findings=tuple((found.log, found.sentences) for found in state.findings),
             found_delay=self.found_delay,
             torques=self.torques,
+            diagnosis=self.diagnosis,
+            joint_verdicts=assess_joints(evidence),
         )
         model, estimator = equation.options.model, self.options.estimator
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
-        return Identification(found, self.validation, diagnostics, provenance)
+        return Identification(found, self.validation, diagnostics, provenance, self.tried)
+
+    @cached_property
+    def tried(self) -> TriedData | None:
+        """Samples on which other readings of the logs are tried; None where logs or joint torques are missing."""
+        state, equation, kept = self.state, self.state.equation, self.state.kept
+        if equation.options.is_scalar or equation.options.is_integral or not equation.torque_channels:
+            of_torques = equation.torque_equation() if state.kept_torques else None
+            if of_torques is None:
+                return None
+            equation, kept = of_torques, state.kept_torques
+        samples = KeptSamples.of(equation, kept, FULL) if self.logs else None
+        if samples is None:
+            return None
+        recorded = Recorded.of(self.logs, state.delay)
+        return TriedData(samples, recorded, 0.0 if self.found_delay is None else self.found_delay.seconds)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis | None:
+        """Other readings of the logs, those that are tried quickly."""
+        return None if self.tried is None else find_mistakes(self.tried, thorough=False)
 
     def _hidden_rotors(self) -> list[Message]:
         """Rotors that the base feels and the rows leave out."""
@@ -254,6 +289,10 @@ class SolvedState:
             scales=find_torque_scales(equation, unknowns, self.solution.values, self.factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.options.has_torques,
             seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken_joints(),
+            bad_channels=[
+                message if len(state.findings) == 1 else message.about(found.log)
+                for found in state.findings for message in found.bad_channels
+            ],
         )  # fmt: skip
 
     def _torque_joints(self) -> tuple[str, ...]:
@@ -375,14 +414,23 @@ def nominal_values(state: State, unknowns: Unknowns) -> Array:
 
 
 def estimate(
-    state: State, options: Options, validation: tuple[State, str] | None, torques: State | None = None
+    state: State,
+    options: Options,
+    validation: tuple[State, str] | None,
+    torques: State | None = None,
+    logs: tuple[Log, ...] = (),
 ) -> Identification:
-    """Solve a state; validation: other logs read in the same way, and what to call them; torques: of these logs."""
+    """Solve a state; validation: other logs read in the same way, and what to call them; torques: of these logs.
+
+    logs: those that the state was read from, where other readings of them are to be tried.
+    """
     equation = state.equation
     factors = total_factors(state.blocks)
     friction, trials = _choose_friction(state, options, factors)
     options.refuse_offsets_without_block(friction)
-    unknowns = Unknowns.of(equation, friction, state.logs, offsets_per_log=options.offsets_per_log)
+    unknowns = Unknowns.of(
+        equation, friction, state.logs, offsets_per_log=options.offsets_per_log, left_out=state.unseen_harmonics
+    )
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
         _describe_collinear(unknowns, k, independent, joined[:, k])
@@ -455,7 +503,7 @@ def estimate(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
-        warnings=warnings, torques=predicted, shift=shift,
+        warnings=warnings, torques=predicted, shift=shift, logs=logs,
     ).identification()  # fmt: skip
 
 
@@ -475,8 +523,9 @@ def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[
     first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=options.offsets_per_log)
     noise = solve(first, factors).noise
     return choose_friction_blocks(
-        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log, optional=OPTIONAL
-    )
+        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log,
+        left_out=state.unseen_harmonics, optional=OPTIONAL,
+    )  # fmt: skip
 
 
 def _declared_rotors(equation: Equation, options: Options) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,25 +14,26 @@ from typing import Annotated, Any, Generic, TypeVar, overload
 import numpy as np
 
 from dynid.concurrency import cached_property
+from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_mistakes
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
-from dynid.estimation.diagnostics.verdict import Verdict
+from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
 from dynid.estimation.regression.rows import LEAD
 from dynid.logs.log import ArraySource, Log
-from dynid.messages import Message
+from dynid.messages import Message, Option
 from dynid.robot.motion import Motion, check_motion
 from dynid.robot.parameter import Parameter
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, FiniteArray
 from dynid.storage.files import InputFile, hash_file, write_text
-from dynid.storage.records import ROW, Form, Null, dump, json_text, load
-from dynid.version import accept_old_names
+from dynid.storage.records import ROW, Form, NotStored, Null, dump, json_text, load
 
 # Where a result came from: what somebody needs who wants to make it again.
 
@@ -164,6 +165,8 @@ class Diagnostics:
     unidentifiable: parameters that the data do not determine. trials: friction blocks that were tried. checks: of the
     residual, per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
+    diagnosis: other readings of the logs that were tried; None where there was nothing to try them on.
+    joint_verdicts: how far to trust each joint, by its error and its channels.
     """
 
     verdict: Annotated[Verdict, ROW]
@@ -175,6 +178,8 @@ class Diagnostics:
     findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
+    diagnosis: Annotated[Diagnosis, ROW] | None = None
+    joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -223,13 +228,15 @@ class Identification:
     """What was identified: `values` of the parameters `names`, with standard deviations `sigma`.
 
     Four parts: `estimate`, `validation` (errors on other data than those used), `diagnostics`, `provenance`. Their
-    fields, described there, are attributes of the result as well.
+    fields, described there, are attributes of the result as well. tried: thinned samples for `diagnose`, which are not
+    written to files.
     """
 
     estimate: Estimate
     validation: Score
     diagnostics: Diagnostics
     provenance: Provenance
+    tried: Annotated[TriedData | None, NotStored()] = None
 
     equation = FlatField(Estimate, lambda x: x.equation)
     names = FlatField(Estimate, lambda x: x.names)
@@ -264,6 +271,8 @@ class Identification:
     findings = FlatField(Diagnostics, lambda x: x.findings)
     found_delay = FlatField(Diagnostics, lambda x: x.found_delay)
     torques = FlatField(Diagnostics, lambda x: x.torques)
+    diagnosis = FlatField(Diagnostics, lambda x: x.diagnosis)
+    joint_verdicts = FlatField(Diagnostics, lambda x: x.joint_verdicts)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)
@@ -423,9 +432,40 @@ StoredIdentification = Annotated[
     Form(
         ("dynid identification", 1),
         flat=PARTS,
+        drop=("tried",),
         names=(("unidentifiable", "lost"),),
         read=read_layout,
         write=write_layout,
         check=check_identification,
     ),
 ]
+
+
+@one_blas_thread
+def diagnose(result: Identification, *, on_progress: Callable[[str, float], None] | None = None) -> Diagnosis:
+    """Try other readings of the logs of a result: signs, order, gravity, zeros, units, gears, gains, delays, payloads.
+
+    Each is refitted to thinned samples of the logs within the limits of physics, and judged on held-out stretches of
+    time; several mistakes at once are found one after the other. Every identification does a fast part of this by
+    itself (`result.diagnosis`).
+
+    Parameters
+    ----------
+    result : Identification
+        As `identify` returned it; a file does not hold the samples.
+    on_progress : callable, optional
+        Called with a text and the share that is done.
+
+    Returns
+    -------
+    Diagnosis
+        The alternatives with their errors and the options that apply them; `.best` is the mistake, None where there is
+        none to be seen.
+
+    """
+    if result.tried is None:
+        raise IdentificationError(
+            "no_samples_to_diagnose", "this result holds no samples of its logs, or none of joint torques",
+            "identify again from the logs and diagnose that result ({option})", option=Option("diagnose", True),
+        )  # fmt: skip
+    return find_mistakes(result.tried, thorough=True, on_progress=on_progress)

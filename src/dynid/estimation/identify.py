@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, collect_torques_like, drop_logs_in_state
@@ -24,7 +25,6 @@ from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import with_sensor_from_file
 from dynid.robot.joint_column import JointColumn
 from dynid.robot.robot import Robot
-from dynid.version import accept_old_names
 
 Logs = Log | str | Path | Sequence[Log | str | Path]
 
@@ -101,7 +101,7 @@ def identify(
         torques = collect_torques_like(state, others, outliers=alike) if checked else None
     if on_progress is not None:
         on_progress("solving", 1.0)
-    result = estimate(state, options, checked, torques).replace(origin=origin)
+    result = estimate(state, options, checked, torques, used).replace(origin=origin)
     result = result.replace(warnings=(*result.warnings, *trained))
     if outliers is None:
         return result

@@ -32,10 +32,10 @@ class Criterion(Protocol):
     """Smaller is better; W (rows, b) holds the base columns, noise (rows,) the deviation of each row."""
 
     def value(self, W: Array) -> float:
-        """The true figure."""
+        """Value of the criterion for a matrix W."""
         ...
 
-    def smooth(self, W: Array, sharpness: float) -> SmoothValue:
+    def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
         """Logarithm of the smooth stand-in, and its slope."""
         ...
 
@@ -65,10 +65,10 @@ class SpectralCriterion:
     noise: Array | None = None
 
     def value(self, W: Array) -> float:
-        """The true figure."""
+        """Value of the criterion for a matrix W."""
         return self.true(np.asarray(np.linalg.svd(self._rows_over_noise(W), compute_uv=False), dtype=np.float64))
 
-    def smooth(self, W: Array, sharpness: float) -> SmoothValue:
+    def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
         """Through the eigenvectors of W'W: df/dW = 2 W V diag(f') V'."""
         A = self._rows_over_noise(W)
         lam, V = np.linalg.eigh(A.T @ A)
@@ -131,16 +131,16 @@ class ScalingCriterion:
     mask: NDArray[np.bool_]
 
     def value(self, W: Array) -> float:
-        """The true figure."""
+        """Value of the criterion for a matrix W."""
         total = self.l2 * scaling_number(W, self.mask) if self.l2 else 0.0
         return total + (self.l1 * condition_number(W) if self.l1 else 0.0)
 
-    def smooth(self, W: Array, sharpness: float) -> SmoothValue:
+    def smooth_value(self, W: Array, sharpness: float) -> SmoothValue:
         """Logarithm of l1 Cond_p + l2 S_p."""
         parts: list[tuple[float, float, Array]] = []
         figure = 0.0
         if self.l1:
-            value, slope, condition = SpectralCriterion(_true_condition, _smooth_condition).smooth(W, sharpness)
+            value, slope, condition = SpectralCriterion(_true_condition, _smooth_condition).smooth_value(W, sharpness)
             parts.append((self.l1, value, slope))
             figure += self.l1 * condition
         if self.l2:

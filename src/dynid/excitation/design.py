@@ -27,7 +27,7 @@ from dynid.excitation.points import PointsShape
 from dynid.excitation.points_search import design_points
 from dynid.excitation.quintics import Quintics
 from dynid.excitation.regressor_rows import BaseRows
-from dynid.excitation.shape import check_limits, middle_and_half
+from dynid.excitation.shape import check_limits, middle_and_half_range
 from dynid.excitation.starts import Candidates, random_points, run_starts
 from dynid.messages import Message, Wording
 from dynid.robot.motion import Motion
@@ -312,8 +312,8 @@ def _check_holding_torques(effort: Effort | None, limits: Limits, names: tuple[s
     """The motors must hold the robot at mid-range: say so before the search."""
     if effort is None:
         return
-    middle = middle_and_half(limits)[0][None]
-    still = effort.use(Motion(np.zeros(1), middle, 0.0 * middle, 0.0 * middle))
+    middle = middle_and_half_range(limits)[0][None]
+    still = effort.use_of_limits(Motion(np.zeros(1), middle, 0.0 * middle, 0.0 * middle))
     if still.max() > 1.0:
         worst = names[int(np.argmax(still))]
         raise ExcitationError(
@@ -342,7 +342,7 @@ def _motion_from_rest_to_rest(
     effort = problem.effort
     if effort is not None and not np.isfinite(value):
         t, basis = problem.instants(round(torque_check_rate(problem) * problem.period))
-        worst = names[int(np.argmax(effort.use(problem.motion(0.02 * y, basis, t))))]
+        worst = names[int(np.argmax(effort.use_of_limits(problem.motion(0.02 * y, basis, t))))]
         raise ExcitationError(
             "effort_limit_stops_motion", "the effort limit of joint '{joint}' stops every motion, even a small one "
             "about mid-range", joint=worst,
@@ -353,7 +353,7 @@ def _motion_from_rest_to_rest(
         if effort is None:
             return True
         t = np.linspace(0.0, entry.duration, max(20, round(torque_check_rate(problem) * entry.duration)))
-        return bool(effort.use(entry.sample(t)).max() <= 1.0)
+        return bool(effort.use_of_limits(entry.sample(t)).max() <= 1.0)
 
     coefficients = np.array(y)
     coefficients[:, 0] += problem.middle
@@ -383,14 +383,14 @@ def _design_by_points(search: _Search, points: int | None) -> Excitation:
     warnings += _check_collisions(rows.robot, shape) if shape.path is not None else []
     W = rows.matrix(shape.exciting_motion())
     sigma = None if noise is None else np.tile(noise, len(W) // rows.channels)
-    judge = find_criterion(criterion, weights=weights, mask=rows.mask(len(W)), noise=sigma)
+    judge = find_criterion(criterion, weights=weights, mask=rows.nonzero_entries(len(W)), noise=sigma)
     box = Limits(
         np.clip(limits.position, -np.pi, np.pi), np.minimum(limits.velocity, 2.0), limits.acceleration, limits.effort
     )
     q, v = random_points(box, r, np.random.default_rng(search.seed))
     at_random = rows.matrix(Motion(np.arange(r + 1.0), q, v, np.zeros_like(q)))
     value, first = judge.value(W), judge.value(at_random)
-    history = replace(courses[0].ending(value), stopped=stopped)
+    history = replace(courses[0].with_final_value(value), stopped=stopped)
     return Excitation(
         rows.robot, shape, rows, limits, criterion, value, first, tuple(warnings), search.effort, history, noise
     )

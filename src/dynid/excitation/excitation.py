@@ -68,7 +68,7 @@ class Excitation:
     @cached_property
     def scaling(self) -> float:
         """S = max|Wij| / min|Wij|."""
-        return scaling_number(self.matrix, self.rows.mask(len(self.matrix)))
+        return scaling_number(self.matrix, self.rows.nonzero_entries(len(self.matrix)))
 
     @cached_property
     def use(self) -> Array:
@@ -167,18 +167,18 @@ def write_motion(excitation: Excitation, path: Path, rate: float) -> None:
     names = excitation.robot.joint_names
     match path.suffix.lower():
         case ".csv":
-            write_text(path, csv_text(excitation.motion(rate)))
+            write_text(path, motion_csv_text(excitation.motion(rate)))
         case ".json":
             write_text(path, json.dumps(ros_trajectory(excitation.motion(rate), names)) + "\n")
         case ".yaml" | ".yml":
-            write_text(path, yaml_text(excitation.motion(rate), names))
+            write_text(path, ros_trajectory_yaml(excitation.motion(rate), names))
         case other:
             raise ExcitationError(
                 "unsupported_suffix", "cannot write a motion as '{suffix}'", "use .csv, .json or .yaml", suffix=other,
             )  # fmt: skip
 
 
-def csv_text(motion: Motion) -> str:
+def motion_csv_text(motion: Motion) -> str:
     """Columns t, q1.., v1.., a1.. in s, rad and m, with all digits."""
     n = motion.q.shape[1]
     header = ["t", *(f"{letter}{j + 1}" for letter in "qva" for j in range(n))]
@@ -202,7 +202,7 @@ def ros_trajectory(motion: Motion, names: tuple[str, ...]) -> dict[str, object]:
     return {"joint_names": list(names), "points": points}
 
 
-def yaml_text(motion: Motion, names: tuple[str, ...]) -> str:
+def ros_trajectory_yaml(motion: Motion, names: tuple[str, ...]) -> str:
     """Return the same message in YAML; names are quoted, whatever they contain."""
     lines = ["joint_names:", *(f"  - {json.dumps(name)}" for name in names), "points:"]
     for t, q, v, a in zip(motion.t, motion.q, motion.v, motion.a, strict=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.excitation.quintics import Quintics, Slopes, hermite_values, slopes_by_nodes, states_at
+from dynid.excitation.quintics import Quintics, Slopes, hermite_values, slopes_by_nodes, states_at_instants
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.messages import Message
 from dynid.robot.io.meshes import LEVELS, MeshFolders
@@ -58,7 +58,7 @@ class Effort:
 
     def excess(self, path: Quintics, share: Array) -> Slopes:
         """Squares of what exceeds a share (n,) of the limits, summed over instants of each segment of a path."""
-        states = states_at(path, _BASIS)
+        states = states_at_instants(path, _BASIS)
         S, n, M = states[0].shape
         q, v, a = (x.transpose(0, 2, 1).reshape(-1, n) for x in states)
         mean, by = replace(self, limit=self.limit * share).torque_penalty(Motion(np.arange(float(S * M)), q, v, a))
@@ -69,7 +69,7 @@ class Effort:
         """Torque over limit at each sample, (N, n), with its sign."""
         return np.asarray((self.rows.matrix(motion) @ self.XB).reshape(len(motion), -1) / self.limit)
 
-    def use(self, motion: Motion) -> Array:
+    def use_of_limits(self, motion: Motion) -> Array:
         """Peak torque over limit, (n,): on the samples, plus a bound on what may rise between them.
 
         Between samples a function exceeds them by at most an eighth of its second difference; twice the largest

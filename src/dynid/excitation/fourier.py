@@ -9,7 +9,7 @@ import numpy as np
 
 from dynid.errors import ExcitationError
 from dynid.excitation.quintics import Quintics
-from dynid.excitation.shape import Extremes, middle_and_half
+from dynid.excitation.shape import Extremes, middle_and_half_range
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
@@ -34,8 +34,8 @@ def find_entry_segment(
     still = np.zeros_like(q)
     stops = names[0]
     for T in _DURATIONS:
-        for places in _rest_places(q, v, float(T), limits) if rest is None else [rest[:, None]]:
-            chosen, use = _best_places(places, state, float(T), limits)
+        for places in _candidate_rest_positions(q, v, float(T), limits) if rest is None else [rest[:, None]]:
+            chosen, use = _best_rest_positions(places, state, float(T), limits)
             stops = names[int(np.argmax(use))]
             if use.max() <= 1.0:
                 entry = Quintics(np.array([T]), np.stack([chosen, q]), np.stack([still, v]), np.stack([still, a]))
@@ -47,7 +47,7 @@ def find_entry_segment(
     )  # fmt: skip
 
 
-def _rest_places(q: Array, v: Array, T: float, limits: Limits) -> list[Array]:
+def _candidate_rest_positions(q: Array, v: Array, T: float, limits: Limits) -> list[Array]:
     """Candidate rest positions (n, places): anywhere, at the start of a steady acceleration, or where the state is."""
     natural = q - 0.5 * v * T
     lower, upper = limits.position.T
@@ -57,9 +57,11 @@ def _rest_places(q: Array, v: Array, T: float, limits: Limits) -> list[Array]:
     return [np.hstack([natural[:, None], q[:, None], grid]), natural[:, None], q[:, None]]
 
 
-def _best_places(places: Array, state: tuple[Array, Array, Array], T: float, limits: Limits) -> tuple[Array, Array]:
+def _best_rest_positions(
+    places: Array, state: tuple[Array, Array, Array], T: float, limits: Limits
+) -> tuple[Array, Array]:
     """Per joint the place with the smallest exact use of limits, and that use."""
-    middle, half = middle_and_half(limits)
+    middle, half = middle_and_half_range(limits)
     chosen, use = np.empty(len(places)), np.empty(len(places))
     for j, row in enumerate(places):
         still = np.zeros(len(row))
@@ -89,7 +91,7 @@ class Basis:
     a: Array
 
     @staticmethod
-    def at(t: Array, period: float, harmonics: int) -> Basis:
+    def at_instants(t: Array, period: float, harmonics: int) -> Basis:
         """Evaluate at instants t (s)."""
         kw = 2.0 * np.pi / period * np.arange(1, harmonics + 1)
         s, c = np.sin(np.outer(t, kw)), np.cos(np.outer(t, kw))
@@ -114,7 +116,7 @@ def series_extremes(x: Array, period: float) -> tuple[Array, Array]:
     lowest, highest = np.empty(len(x)), np.empty(len(x))
     for j, row in enumerate(slope):
         t = _zero_phases(row, H) * period / (2.0 * np.pi)
-        values = Basis.at(np.append(t, 0.0), period, H).q @ x[j]
+        values = Basis.at_instants(np.append(t, 0.0), period, H).q @ x[j]
         lowest[j], highest[j] = values.min(), values.max()
     return lowest, highest
 
@@ -220,7 +222,7 @@ class FourierShape:
 
 def _sample_series(x: Array, period: float, t: Array) -> tuple[Array, Array, Array]:
     """Positions, velocities and accelerations of the series at instants t."""
-    basis = Basis.at(t, period, (x.shape[1] - 1) // 2)
+    basis = Basis.at_instants(t, period, (x.shape[1] - 1) // 2)
     return basis.q @ x.T, basis.v @ x.T, basis.a @ x.T
 
 

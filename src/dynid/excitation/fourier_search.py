@@ -13,7 +13,7 @@ from dynid.excitation.feasibility import Effort
 from dynid.excitation.fourier import Basis, derivative_coefficients, series_extremes
 from dynid.excitation.history import Recorder
 from dynid.excitation.regressor_rows import BaseRows
-from dynid.excitation.shape import middle_and_half
+from dynid.excitation.shape import middle_and_half_range
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array
@@ -33,7 +33,7 @@ class BoundedCoefficients:
     @staticmethod
     def of(basis: Basis, limits: Limits) -> BoundedCoefficients:
         """Collect the limits of all joints; unlimited ones weigh nothing."""
-        _, half = middle_and_half(limits)
+        _, half = middle_and_half_range(limits)
         parts = [
             basis.q[None] / half[:, None, None],
             basis.v[None] / limits.velocity[:, None, None],
@@ -41,7 +41,7 @@ class BoundedCoefficients:
         ]
         return BoundedCoefficients(np.concatenate(parts, axis=1))
 
-    def apply(self, x: Array, p: float) -> tuple[Array, Array]:
+    def to_valid_coefficients(self, x: Array, p: float) -> tuple[Array, Array]:
         """Valid coefficients y (n, 2 H + 1) and the divisors (n,)."""
         divisor, _ = self._divisor(x, p)
         return x / divisor[:, None], divisor
@@ -96,12 +96,12 @@ class FourierProblem:
     @property
     def middle(self) -> Array:
         """Middle of each joint's range, 0 where it has none, (n,)."""
-        return middle_and_half(self.limits)[0]
+        return middle_and_half_range(self.limits)[0]
 
     def criterion_for(self, rows: int) -> Criterion:
         """Return the criterion for a matrix of so many rows."""
         noise = None if self.noise is None else np.tile(self.noise, rows // self.rows.channels)
-        return find_criterion(self.criterion, weights=self.weights, mask=self.rows.mask(rows), noise=noise)
+        return find_criterion(self.criterion, weights=self.weights, mask=self.rows.nonzero_entries(rows), noise=noise)
 
     def motion(self, y: Array, basis: Basis, t: Array) -> Motion:
         """Motion of coefficients y, positions counted from mid-range."""
@@ -110,21 +110,21 @@ class FourierProblem:
     def instants(self, count: int) -> tuple[Array, Basis]:
         """Equidistant instants of a period."""
         t = np.arange(count, dtype=np.float64) * (self.period / count)
-        return t, Basis.at(t, self.period, self.harmonics)
+        return t, Basis.at_instants(t, self.period, self.harmonics)
 
-    def true_value(self, y: Array) -> float:
+    def criterion_value(self, y: Array) -> float:
         """The criterion itself."""
         t, basis = self.instants(2 * SAMPLES)
         W = self.rows.matrix(self.motion(y, basis, t))
         return self.criterion_for(len(W)).value(W)
 
-    def use(self, y: Array) -> Array:
+    def use_of_limits(self, y: Array) -> Array:
         """Exact peak over limit of each joint over all time, (n,)."""
         v = derivative_coefficients(y, self.period)
         q_peak, v_peak, a_peak = (
             np.abs(series_extremes(x, self.period)).max(axis=0) for x in (y, v, derivative_coefficients(v, self.period))
         )
-        use = np.maximum(q_peak / middle_and_half(self.limits)[1], v_peak / self.limits.velocity)
+        use = np.maximum(q_peak / middle_and_half_range(self.limits)[1], v_peak / self.limits.velocity)
         return np.asarray(np.maximum(use, a_peak / self.limits.acceleration))
 
 
@@ -156,10 +156,10 @@ def search_fourier_start(
         if time_left() <= 0.0:
             raise _OutOfTimeError
         x = flat.reshape(shape)
-        y, _ = bounded.apply(x, tight)
+        y, _ = bounded.to_valid_coefficients(x, tight)
         motion = problem.motion(y, basis, t)
         rows = smooth_rows.rows_along(motion)
-        value, slope, figure = judge.smooth(rows.matrix(), sharp)
+        value, slope, figure = judge.smooth_value(rows.matrix(), sharp)
         recorder.record_value(criterion_of_repeated_rows(problem.criterion, figure, columns, 2 * SAMPLES / len(t)))
         gradient = rows.adjoint(slope)
         if problem.effort is not None:
@@ -185,7 +185,7 @@ def search_fourier_start(
         except _OutOfTimeError:
             break
         x = found.x.reshape(shape)
-    value, y = scale_to_limits(problem, bounded.apply(x, tight)[0])
+    value, y = scale_to_limits(problem, bounded.to_valid_coefficients(x, tight)[0])
     if problem.effort is not None:
         value, y = _shrink_to_effort(problem, problem.effort, value, y)
     recorder.pause()
@@ -208,12 +208,12 @@ def torque_check_rate(problem: FourierProblem) -> float:
 def _shrink_to_effort(problem: FourierProblem, effort: Effort, value: float, y: Array) -> tuple[float, Array]:
     """Shrink y by the largest factor of 1, 0.95, 0.95^2, ... by which the periodic motion keeps the torque limits."""
     t, basis = problem.instants(round(torque_check_rate(problem) * problem.period))
-    if effort.use(problem.motion(y, basis, t)).max() <= 1.0:
+    if effort.use_of_limits(problem.motion(y, basis, t)).max() <= 1.0:
         return value, y
     scale = 0.95
     while scale > 0.02:
-        if effort.use(problem.motion(scale * y, basis, t)).max() <= 1.0:
-            return problem.true_value(scale * y), scale * y
+        if effort.use_of_limits(problem.motion(scale * y, basis, t)).max() <= 1.0:
+            return problem.criterion_value(scale * y), scale * y
         scale *= 0.95
     return np.inf, y
 
@@ -224,16 +224,16 @@ def random_coefficients(problem: FourierProblem, seed: int) -> Array:
     H = problem.harmonics
     falling = 1.0 / np.concatenate([[1.0], np.arange(1, H + 1), np.arange(1, H + 1)])
     x = rng.standard_normal((problem.rows.robot.n, 2 * H + 1)) * falling
-    half = middle_and_half(problem.limits)[1]
+    half = middle_and_half_range(problem.limits)[1]
     x[:, 0] *= 0.25 * np.where(np.isfinite(half), half, np.pi)
     return np.asarray(x)
 
 
 def scale_to_limits(problem: FourierProblem, y: Array) -> tuple[float, Array]:
     """Take the exact peaks to their limits: back where one is exceeded, up where it is not reached and that helps."""
-    use = problem.use(y)
+    use = problem.use_of_limits(y)
     y = y / np.maximum(use, 1.0)[:, None] * (1.0 - 1e-12)
-    value = problem.true_value(y)
-    full = y / np.maximum(problem.use(y), 1e-9)[:, None] * (1.0 - 1e-12)
-    better = problem.true_value(full)
+    value = problem.criterion_value(y)
+    full = y / np.maximum(problem.use_of_limits(y), 1e-9)[:, None] * (1.0 - 1e-12)
+    better = problem.criterion_value(full)
     return (better, full) if better < value else (value, y)

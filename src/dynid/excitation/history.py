@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.deprecated import accept_old_names
 from dynid.errors import ExcitationError
 from dynid.robot.transform import Array
 
@@ -40,6 +41,7 @@ class Descent:
         return float(self.values[-1])
 
 
+@accept_old_names
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchHistory:
     """The descents of all starts that ended, by their numbers; `chosen` is the start of the motion that is given.
@@ -63,7 +65,7 @@ class SearchHistory:
         """Smallest criterion of the motions found by the first start, the first two, ...; refused ones left out."""
         return np.minimum.accumulate([descent.end for descent in self.descents if not descent.refused])
 
-    def ending(self, value: float) -> SearchHistory:
+    def with_final_value(self, value: float) -> SearchHistory:
         """The same, where the motion that is given has this criterion in the end."""
         changed = tuple(
             replace(one, values=np.append(one.values[:-1], value)) if one.start == self.chosen else one

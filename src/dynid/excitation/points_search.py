@@ -12,11 +12,11 @@ from dynid.errors import DeadPointError, ExcitationError, LoopError
 from dynid.excitation.criteria import Criterion, SmoothValue, condition_number, find_criterion
 from dynid.excitation.feasibility import Effort
 from dynid.excitation.history import Recorder, SearchHistory
-from dynid.excitation.points import PointsShape, PointVariables
-from dynid.excitation.quintics import Slopes, find_excess, hermite_values
+from dynid.excitation.points import PointLimits, PointsShape, PointVariables
+from dynid.excitation.quintics import Slopes, excess_over_bounds, hermite_values
 from dynid.excitation.regressor_rows import BaseRows
 from dynid.excitation.shape import check_limits
-from dynid.excitation.starts import Box, run_starts
+from dynid.excitation.starts import run_starts
 from dynid.messages import Message, Wording
 from dynid.robot.robot import Limits
 from dynid.robot.transform import Array, freeze
@@ -62,7 +62,7 @@ class SmoothedCriterion:
         name: str, weights: tuple[float, float], rows: BaseRows, count: int, noise: Array | None
     ) -> SmoothedCriterion:
         """The goal of this name for a matrix of so many rows."""
-        mask = rows.mask(count)
+        mask = rows.nonzero_entries(count)
         true, condition, scaling = (
             find_criterion(kind, weights=weights, mask=mask, noise=noise) for kind in (name, "condition", "scaling")
         )
@@ -79,16 +79,16 @@ class SmoothedCriterion:
             for (p, e), w in zip(steps, penalties, strict=True)
         ]
 
-    def smooth(self, W: Array, stage: HomotopyStage) -> SmoothValue:
+    def smooth_value(self, W: Array, stage: HomotopyStage) -> SmoothValue:
         """Value and slope at a stage; infinite softness stands for the condition number alone."""
         if stage.softness == 0.0:
-            return self.true.smooth(W, stage.sharpness)
-        c = self.condition.smooth(W, stage.sharpness)
+            return self.true.smooth_value(W, stage.sharpness)
+        c = self.condition.smooth_value(W, stage.sharpness)
         figure = self.weights[0] * c.figure + self.weights[1] * self.scaling.value(W)
         if not np.isfinite(stage.softness):
             return c._replace(figure=figure)
         softened = np.hypot(W, stage.softness * stage.size)
-        s = self.scaling.smooth(softened, stage.sharpness)
+        s = self.scaling.smooth_value(softened, stage.sharpness)
         with np.errstate(divide="ignore"):
             logs = np.log(self.weights) + np.array([c.value, s.value])
         top = logs.max()
@@ -128,10 +128,10 @@ class PointsSearch:
         shape = self.unknowns.points_at(z)
         try:
             rows = self.rows.rows_along(shape.exciting_motion())
-            over = self._excess(shape)
+            over = self._excess_over_limits(shape)
         except (LoopError, DeadPointError):
             return WALL, np.zeros_like(z)
-        value, by_W, figure = self.goal.smooth(rows.matrix(), stage)
+        value, by_W, figure = self.goal.smooth_value(rows.matrix(), stage)
         if recorder is not None:
             recorder.record_value(figure)
         gq, gv, ga = rows.adjoint(by_W)
@@ -143,16 +143,16 @@ class PointsSearch:
         slope = self.unknowns.pull_back(z, by, w * over.by_q[[0, -1]], w * over.by_u + hurry)
         return value + w * over.value + hurry * shape.path.duration, slope
 
-    def _excess(self, shape: PointsShape) -> Slopes | None:
+    def _excess_over_limits(self, shape: PointsShape) -> Slopes | None:
         """What the path has too much of, torques included; None for points without one."""
         if shape.path is None:
             return None
         box = self.unknowns.box
         reach, speed, acceleration = self.tight[:3] * np.stack([box.reach, box.speed, box.acceleration])
-        over = find_excess(shape.path, BASIS, (box.middle, reach, speed, acceleration))
+        over = excess_over_bounds(shape.path, BASIS, (box.middle, reach, speed, acceleration))
         return over if self.effort is None else over + self.effort.excess(shape.path, self.tight[3])
 
-    def use(self, shape: PointsShape) -> Array:
+    def use_of_limits(self, shape: PointsShape) -> Array:
         """Exact peaks over limits at every instant: reach, speed and acceleration, (3, n)."""
         box, x = self.unknowns.box, shape.extremes()
         reach = np.maximum(x.highest - box.middle, box.middle - x.lowest) / box.reach
@@ -163,8 +163,8 @@ class PointsSearch:
         shape = self.unknowns.points_at(z)
         torque = np.ones(self.tight.shape[1])
         if self.effort is not None:
-            torque = np.clip(self.effort.use(shape.motion(TORQUE_RATE)), 1.0, 1.5)
-        return replace(self, tight=self.tight / np.vstack([np.maximum(self.use(shape), 1.0), torque]))
+            torque = np.clip(self.effort.use_of_limits(shape.motion(TORQUE_RATE)), 1.0, 1.5)
+        return replace(self, tight=self.tight / np.vstack([np.maximum(self.use_of_limits(shape), 1.0), torque]))
 
     def shrink_into_limits(self, z: Array) -> PointsShape | None:
         """Shrink each joint's motion about its mid-range, or a given rest, until no limit is broken at any instant.
@@ -175,11 +175,11 @@ class PointsSearch:
         shape, slack = self.unknowns.points_at(z), 1e-12
         box, rest = self.unknowns.box, self.unknowns.rest
         middle = box.middle if rest is None else rest
-        while (use := self.use(shape).max(axis=0)).max() > 1.0:
+        while (use := self.use_of_limits(shape).max(axis=0)).max() > 1.0:
             x = shape.extremes()
             ways = np.stack([x.highest - middle, middle - x.lowest])
             rooms = np.stack([box.middle + box.reach - middle, middle - box.middle + box.reach])
-            use = np.maximum((ways / rooms).max(axis=0), self.use(shape)[1:].max(axis=0))
+            use = np.maximum((ways / rooms).max(axis=0), self.use_of_limits(shape)[1:].max(axis=0))
             shape = shape.shrink_about(np.where(use > 1.0, (1.0 - slack) / use, 1.0), middle)
             slack *= 4.0
         return shape if self.effort is None else shrink_to_effort(shape, self.effort, rest)
@@ -192,7 +192,7 @@ class PointsSearch:
             return stage
         return replace(stage, size=float(np.abs(W).max()))
 
-    def value(self, shape: PointsShape | None) -> float:
+    def criterion_value(self, shape: PointsShape | None) -> float:
         """The true figure; infinite where there is no motion or a closed loop cannot follow."""
         if shape is None:
             return np.inf
@@ -247,7 +247,7 @@ class BestShape:
     def accept_if_better(self) -> None:
         """Take the shape at hand if it is better."""
         shape = self.search.shrink_into_limits(self.z)
-        value = self.search.value(shape)
+        value = self.search.criterion_value(shape)
         if self.shape is None or value < self.value:
             self.shape, self.start, self.value = shape, self.z, value
 
@@ -263,7 +263,7 @@ def shrink_to_effort(shape: PointsShape, effort: Effort, rest: Array | None = No
     def shrink_repeatedly(times: int) -> PointsShape | None:
         """Shrunk so many times by 5 %, where torques fit then."""
         smaller = shape if times == 0 else shape.shrink_about(np.full(len(pose), 0.95**times), pose)
-        return smaller if effort.use(smaller.motion(TORQUE_RATE)).max() <= 1.0 else None
+        return smaller if effort.use_of_limits(smaller.motion(TORQUE_RATE)).max() <= 1.0 else None
 
     if (whole := shrink_repeatedly(0)) is not None:
         return whole
@@ -299,12 +299,12 @@ def search_points_start(
     for stage in search.goal.stages():
         if time_left() > 0.0:
             best.set_current(search.descend(best.z, stage, time_left, best.set_current, recorder))
-    value = search.value(search.shrink_into_limits(best.z))
+    value = search.criterion_value(search.shrink_into_limits(best.z))
     recorder.pause()
     return value, FoundPoints(k, best.z, recorder)
 
 
-def refine_best(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
+def refine_best_start(best: BestShape, time_left: Callable[[], float], recorder: Recorder) -> None:
     """Descend once more from the best start, against limits tightened by what was broken between instants."""
     last = replace(best.search.goal.stages()[-1], iterations=2 * ITERATIONS)
     for _ in range(ROUNDS):
@@ -374,14 +374,14 @@ def design_points(
     if not stopped:
         taken.recorder.resume()
         try:
-            refine_best(best, time_left, taken.recorder)
+            refine_best_start(best, time_left, taken.recorder)
         except KeyboardInterrupt:
             best.accept_if_better()
             stopped = True
         taken.recorder.pause()
     if best.shape is None and effort is not None:
         raise ExcitationError(_describe_effort_failure(search, best.z, effort))
-    if best.shape is None or not _reveals_all_parameters(rows, best.shape):
+    if best.shape is None or not _all_parameters_identifiable(rows, best.shape):
         raise ExcitationError(
             "no_revealing_points", "no points found that reveal all {parameters} base parameters; {narrowest}",
             parameters=len(rows.names), narrowest=box.describe_narrowest(rows.robot),
@@ -408,7 +408,7 @@ def _describe_effort_failure(search: PointsSearch, z: Array, effort: Effort) -> 
     )  # fmt: skip
 
 
-def _reveals_all_parameters(rows: BaseRows, shape: PointsShape) -> bool:
+def _all_parameters_identifiable(rows: BaseRows, shape: PointsShape) -> bool:
     """Whether the points' condition number is not hopeless."""
     try:
         return condition_number(rows.matrix(shape.exciting_motion())) < HOPELESS
@@ -416,7 +416,7 @@ def _reveals_all_parameters(rows: BaseRows, shape: PointsShape) -> bool:
         return False
 
 
-def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> Box:
+def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> PointLimits:
     """What the points may use; raise ExcitationError where the request makes no sense."""
     if points < 1 or starts < 1:
         raise ExcitationError(
@@ -424,7 +424,7 @@ def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> 
             starts=starts,
         )  # fmt: skip
     check_limits(limits, rows.robot.joint_names)
-    box = Box.of(rows.robot, limits)
+    box = PointLimits.of(rows.robot, limits)
     if rows.model not in WITHOUT_ACCELERATION and not box.has_motion:
         raise ExcitationError(
             "missing_acceleration_limits", "rows of the {model} model need accelerations, which points have only "
@@ -434,7 +434,7 @@ def _check_request(rows: BaseRows, limits: Limits, points: int, starts: int) -> 
     return box
 
 
-def _check_rest(rest: Array, box: Box, names: tuple[str, ...]) -> None:
+def _check_rest(rest: Array, box: PointLimits, names: tuple[str, ...]) -> None:
     """A joint that rests at its limit cannot be kept inside by a smaller motion."""
     room = box.reach - np.abs(rest - box.middle)
     if room.min() < ROOM * box.reach[int(np.argmin(room))]:

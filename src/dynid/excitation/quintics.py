@@ -152,13 +152,15 @@ class Slopes:
         return Slopes(self.value + other.value, *(x + y for x, y in parts))
 
 
-def find_excess(path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple[Array, Array, Array, Array]) -> Slopes:
+def excess_over_bounds(
+    path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple[Array, Array, Array, Array]
+) -> Slopes:
     """How far a path is beyond its bounds at the instants of a Hermite basis: sum of squared relative excesses.
 
     Bounds are mid-range, reach, speed and acceleration, (n,) each.
     """
     middle, *limits = bounds
-    states = states_at(path, basis)
+    states = states_at_instants(path, basis)
     value, slopes = 0.0, []
     for order, (x, limit) in enumerate(zip(states, limits, strict=True)):
         y = (x - middle[:, None] if order == 0 else x) / limit[:, None]
@@ -168,7 +170,7 @@ def find_excess(path: Quintics, basis: tuple[Array, Array, Array], bounds: tuple
     return slopes_by_nodes(path, basis, value, states, slopes)
 
 
-def states_at(path: Quintics, basis: tuple[Array, Array, Array]) -> list[Array]:
+def states_at_instants(path: Quintics, basis: tuple[Array, Array, Array]) -> list[Array]:
     """Positions, velocities and accelerations at the M instants of a Hermite basis in each segment, (S, n, M) each."""
     ends, u = path.segment_end_states(), path.u[:, None, None]
     return [ends @ B / u**order for order, B in enumerate(basis)]

@@ -102,7 +102,7 @@ class BaseRows:
         along = self.rows_along(self._random_motion(0))
         along.adjoint(np.ones_like(along.matrix()))
 
-    def mask(self, rows: int) -> NDArray[np.bool_]:
+    def nonzero_entries(self, rows: int) -> NDArray[np.bool_]:
         """Entries of a matrix of so many rows that are not structurally zero."""
         return np.tile(self.support, (rows // self.channels, 1))
 

@@ -44,7 +44,7 @@ class Shape(Protocol):
         ...
 
 
-def middle_and_half(limits: Limits) -> tuple[Array, Array]:
+def middle_and_half_range(limits: Limits) -> tuple[Array, Array]:
     """Middle and half of each joint's range, (n,) each; 0 and infinity where it has none."""
     limited = np.asarray(np.isfinite(limits.position).all(axis=1))
     bounds = np.where(limited[:, None], limits.position, 0.0)
@@ -53,7 +53,7 @@ def middle_and_half(limits: Limits) -> tuple[Array, Array]:
 
 def use_of_limits(extremes: Extremes, limits: Limits) -> Array:
     """Peak over limit, (n, 3) for position (measured from mid-range), speed and acceleration; 0 where unlimited."""
-    middle, half = middle_and_half(limits)
+    middle, half = middle_and_half_range(limits)
     reach = np.maximum(extremes.highest - middle, middle - extremes.lowest)
     return np.column_stack(
         [reach / half, extremes.speed / limits.velocity, extremes.acceleration / limits.acceleration]

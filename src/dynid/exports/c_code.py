@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from dynid.dynamics.friction import STILL
 from dynid.exports.c_expressions import Cost
 from dynid.exports.c_functions import CustomisedDynamics, GraphFunction
-from dynid.exports.names import c_comment, c_prefix
 from dynid.exports.subject import ExportSubject
 
 FUNCTIONS = ("inverse_dynamics", "gravity", "friction", "regressor_times")
@@ -61,7 +61,7 @@ def write_c_code(subject: ExportSubject) -> CCode:
         "regressor_times": robot.regressor_times_parameters(),
     }
     operations = Operations({name: f.cost for name, f in functions.items()}, robot.inverse_dynamics_by_standard().cost)
-    prefix = c_prefix(robot.robot.name)
+    prefix = c_name_prefix(robot.robot.name)
     parts = [_header_comment(robot, subject, operations), _declarations(robot, prefix), _parameters_code(robot, prefix)]
     parts += [_function_code(name, function, prefix) for name, function in functions.items()]
     return CCode("\n".join(parts), operations)
@@ -77,7 +77,7 @@ def _header_comment(robot: CustomisedDynamics, subject: ExportSubject, operation
     lines += ["", f"Gravity ({gravity}) m/s^2 in frame 0; links in modified Denavit-Hartenberg frames."]
     lines += [f"Warning: {loss}" for loss in subject.losses]
     lines += ["", "Operations:", *(f"  {line}" for line in operations.lines())]
-    return "/*\n" + "\n".join(f" * {c_comment(line)}".rstrip() for line in lines) + "\n */\n#include <math.h>\n"
+    return "/*\n" + "\n".join(f" * {c_comment_text(line)}".rstrip() for line in lines) + "\n */\n#include <math.h>\n"
 
 
 def _declarations(robot: CustomisedDynamics, prefix: str) -> str:
@@ -110,7 +110,7 @@ def _parameters_code(robot: CustomisedDynamics, prefix: str) -> str:
     """Array of the base parameters with their names as comments."""
     rows = []
     for name, value in zip(robot.base.names, robot.base_values, strict=True):
-        rows.append(f"    {float(value)!r}, /* {c_comment(f'{name}, {name.unit}')} */")
+        rows.append(f"    {float(value)!r}, /* {c_comment_text(f'{name}, {name.unit}')} */")
     count = max(1, len(rows))
     return "\n".join([f"const double {prefix}_base_parameters[{count}] = {{", *(rows or ["    0.0"]), "};", ""])
 
@@ -153,3 +153,17 @@ def _function_code(name: str, function: GraphFunction, prefix: str) -> str:
     results = [f"    tau[{j}] = {text[output]};" for j, output in enumerate(function.outputs)]
     lines = [f"/* {_WORDS[name]} */", _c_signature(name, prefix), "{", *body, *unused, *results, "}", ""]
     return "\n".join(lines)
+
+
+_LONGEST = 48
+
+
+def c_name_prefix(name: str) -> str:
+    """Return a C identifier that begins the names of all functions of a robot."""
+    word = re.sub(r"[^A-Za-z0-9]+", "_", name)[:_LONGEST].strip("_")
+    return word if word and not word[0].isdigit() else f"robot_{word}".rstrip("_")
+
+
+def c_comment_text(comment: str) -> str:
+    """Return text that cannot end a comment, start a new line, or make a trigraph."""
+    return re.sub(r"[^A-Za-z0-9 _.,:;+()\[\]=^-]", "_", comment)

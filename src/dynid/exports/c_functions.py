@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import PLAIN_UNITS, find_block
+from dynid.dynamics.friction import HARMONICS, PLAIN_UNITS, find_block
 from dynid.errors import ExportError
 from dynid.exports.c_expressions import Cost, Graph, Node
 from dynid.exports.subject import ExportSubject, JointFriction
-from dynid.exports.tree_state import linear_couplings
 from dynid.identifiability.base_parameters import base_parameters
 from dynid.identifiability.parameters import BaseParameters
 from dynid.robot.inertia import ROTOR, SYMBOLS
@@ -340,8 +340,9 @@ def _stribeck_node(g: Graph, v: Node) -> Node:
     return g.mul(g.call_function("exp", g.neg(g.mul(ratio, ratio))), g.call_function("sign", v))
 
 
-def _sine_and_cosine_nodes(g: Graph, q: Node) -> Sequence[Node]:
-    """Sine and cosine of a position."""
+def _sine_and_cosine_nodes(k: int, g: Graph, q: Node, v: Node) -> Sequence[Node]:
+    """Sine and cosine of k times a position."""
+    q = q if k == 1 else g.mul(g.constant(float(k)), q)
     return g.call_function("sin", q), g.call_function("cos", q)
 
 
@@ -354,7 +355,27 @@ _SHAPES: dict[str, Callable[[Graph, Node, Node], Sequence[Node]]] = {
     "asymmetry": lambda g, q, v: (g.call_function("fabs", v),),
     "stribeck": lambda g, q, v: (_stribeck_node(g, v),),
     "spring": lambda g, q, v: (q,),
-    "sine": lambda g, q, v: _sine_and_cosine_nodes(g, q),
-    "sine2": lambda g, q, v: _sine_and_cosine_nodes(g, g.mul(g.constant(2.0), q)),
+    **{name: partial(_sine_and_cosine_nodes, k) for name, k in HARMONICS.items()},
 }
 """The friction blocks of `dynid.dynamics.friction` that look at one sample, as expressions."""
+
+
+def linear_couplings(robot: Robot) -> tuple[Array, Array]:
+    """Positions of the tree's joints from the active ones, G q + offset, couplings of couplings resolved."""
+    index = {robot.links[k].joint: i for i, k in enumerate(robot.tree_joints)}
+    leaders = {coupling.passive: coupling for coupling in robot.couplings}
+    G, offset = np.zeros((len(index), robot.n)), np.zeros(len(index))
+
+    def resolve_coupling(name: str) -> tuple[Array, float]:
+        """Row of G and offset of one joint."""
+        if name not in leaders:
+            return np.eye(robot.n)[robot.joint_names.index(name)], 0.0
+        row, constant = np.zeros(robot.n), leaders[name].offset
+        for other, factor in leaders[name].factors:
+            more, shift = resolve_coupling(other)
+            row, constant = row + factor * more, constant + factor * shift
+        return row, constant
+
+    for name, i in index.items():
+        G[i], offset[i] = resolve_coupling(name)
+    return G, offset

@@ -13,11 +13,9 @@ from dynid.errors import DynidError, ExportError, RobotFileError
 from dynid.estimation.identification import Identification
 from dynid.exports.c_code import Operations, write_c_code
 from dynid.exports.mjcf import write_mjcf
-from dynid.exports.names import lost_friction_warnings
 from dynid.exports.robot_json import write_robot_json
-from dynid.exports.subject import ExportSubject, export_subject_of, rotor_spin_warnings
-from dynid.exports.urdf_new import write_urdf
-from dynid.exports.urdf_update import template_friction_warnings, update_urdf
+from dynid.exports.subject import ExportSubject, export_subject_of, friction_left_out_warnings, rotor_spin_warnings
+from dynid.exports.urdf import template_friction_warnings, update_urdf, write_urdf
 from dynid.exports.verify import Verification, verify_named_file
 from dynid.messages import Message, Option
 from dynid.physical.find import physical_parameters
@@ -150,12 +148,12 @@ def _c_content(subject: ExportSubject) -> _ExportContent:
 
 def _mjcf_content(subject: ExportSubject) -> _ExportContent:
     text, notes = write_mjcf(subject)
-    return _ExportContent(text.encode(), notes, lost_friction_warnings(subject.robot))
+    return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject.robot))
 
 
 def _new_urdf_content(subject: ExportSubject) -> _ExportContent:
     text, notes = write_urdf(subject)
-    return _ExportContent(text.encode(), notes, lost_friction_warnings(subject.robot))
+    return _ExportContent(text.encode(), notes, friction_left_out_warnings(subject.robot))
 
 
 def _updated_urdf_content(

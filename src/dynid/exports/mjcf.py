@@ -8,14 +8,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from dynid.errors import ExportError
-from dynid.exports.names import numbers_text, renamed_link_notes, unique_names, xml_attribute
-from dynid.exports.subject import ExportSubject, check_bodies, composite_inertias, quaternion
-from dynid.exports.tree_state import TreeState, assembly_positions, random_states
+from dynid.exports.subject import ExportSubject, check_bodies, composite_inertias, renamed_link_notes
+from dynid.exports.verify import TreeState, random_states
 from dynid.messages import Message
 from dynid.robot.inertia import to_body
+from dynid.robot.io.xml import numbers_text, unique_names, xml_attribute
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Closure, Link, Robot
-from dynid.robot.transform import Array, Transform, rotation_about
+from dynid.robot.transform import Array, Transform, quaternion_from_rotation, rotation_about
 
 # Loops that only numbers close, as MuJoCo can hold them: two points of two bodies that stay together.
 
@@ -129,7 +129,7 @@ def write_mjcf(subject: ExportSubject) -> tuple[str, tuple[Message, ...]]:
 def _body_lines(robot: Robot, k: int, name: str, joint: str, bodies: Mapping[int, Array]) -> list[str]:
     link = robot.links[k]
     T = link.placement
-    place = f'pos="{numbers_text(T.translation)}" quat="{numbers_text(quaternion(T.rotation))}"'
+    place = f'pos="{numbers_text(T.translation)}" quat="{numbers_text(quaternion_from_rotation(T.rotation))}"'
     lines = [f'<body name="{xml_attribute(name)}" {place}>']
     if link.moves:
         lines.append("  " + _joint_line(link, joint, active=k in robot.active_links))
@@ -200,3 +200,8 @@ def _assembled_keyframe(robot: Robot, order: list[int]) -> list[str]:
     position = dict(zip(robot.tree_joints, state.q[0], strict=True))
     qpos = numbers_text(position[k] for k in order if k in position)
     return ["  <keyframe>", f'    <key name="assembled" qpos="{qpos}"/>', "  </keyframe>"]
+
+
+def assembly_positions(robot: Robot) -> Array:
+    """Positions (n,) of the active joints at which the loops were closed first."""
+    return next((np.array(c.at) for c in robot.closures if c.at is not None), np.zeros(robot.n))

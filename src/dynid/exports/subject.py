@@ -1,14 +1,14 @@
-"""What is exported: a robot whose parameters are all known, with the friction of its joints."""
+"""What is exported: a robot whose parameters are all known, with its friction and bodies; what files cannot hold."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from dynid.dynamics.friction import PLAIN, STOP, FrictionShapes, find_block
+from dynid.dynamics.friction import HARMONICS, PLAIN, STOP, FrictionShapes, find_block
 from dynid.dynamics.regressor import regressor
 from dynid.errors import FIX_THE_BASE, ExportError
 from dynid.estimation.identification import Identification
@@ -19,7 +19,7 @@ from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array, Transform
 
-_STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", "sine", "sine2")
+_STATELESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "stribeck", "spring", *HARMONICS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,14 +211,14 @@ def _set_nominal_friction(robot: Robot, friction: JointFriction) -> Robot:
     return replace(robot, links=tuple(links))
 
 
-# Whether links are bodies that can exist, and how their parameters are written elsewhere.
+# Whether links are bodies that can exist.
 
 
 ROUNDING = 1e-12
 """Share of a pseudo-inertia's largest eigenvalue that is rounding."""
 
 
-def is_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -> bool:
+def is_possible_body(x: Array, *, strictly: bool = False, part_of: Array | None = None) -> bool:
     """Whether ten parameters can be those of a body: its pseudo-inertia is not negative (or positive, strictly).
 
     part_of: parameters from which these were subtracted, whose rounding they have.
@@ -241,7 +241,7 @@ def composite_inertias(robot: Robot) -> dict[int, Array]:
 
 def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strictly: bool = False) -> None:
     """Refuse links that no body can be: other software would, or would simulate nonsense."""
-    wrong = [robot.links[k].name for k, x in bodies.items() if not is_body(x, strictly=strictly)]
+    wrong = [robot.links[k].name for k, x in bodies.items() if not is_possible_body(x, strictly=strictly)]
     if wrong:
         some, more = [f"'{name}'" for name in wrong[:8]], f" and {len(wrong) - 8} more" if len(wrong) > 8 else ""
         kind = "link" if len(wrong) == 1 else "links"
@@ -253,29 +253,38 @@ def check_bodies(robot: Robot, bodies: Mapping[int, Array], form: str, *, strict
         )  # fmt: skip
 
 
-def roll_pitch_yaw(R: Array) -> tuple[float, float, float]:
-    """Angles of URDF, R = Rz(yaw) Ry(pitch) Rx(roll); exact to rounding also where pitch is a right angle."""
-    yaw = float(np.arctan2(R[1, 0], R[0, 0])) if np.hypot(R[0, 0], R[1, 0]) > 0.0 else 0.0
-    c, s = np.cos(yaw), np.sin(yaw)
-    pitch = np.arctan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])
-    roll = np.arctan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1])
-    return float(roll), float(pitch), yaw
-
-
-def quaternion(R: Array) -> Array:
-    """Unit quaternion w x y z of a rotation, from its largest component (Shepperd)."""
-    K = np.array([
-        [R[0, 0] + R[1, 1] + R[2, 2], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]],
-        [R[2, 1] - R[1, 2], R[0, 0] - R[1, 1] - R[2, 2], R[0, 1] + R[1, 0], R[0, 2] + R[2, 0]],
-        [R[0, 2] - R[2, 0], R[0, 1] + R[1, 0], R[1, 1] - R[0, 0] - R[2, 2], R[1, 2] + R[2, 1]],
-        [R[1, 0] - R[0, 1], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1], R[2, 2] - R[0, 0] - R[1, 1]],
-    ])  # fmt: skip
-    k = int(np.argmax(np.diag(K)))
-    column = K[:, k] + np.eye(4)[k]
-    w = column / np.linalg.norm(column)
-    return np.asarray(w if w[0] >= 0.0 else -w)
-
-
 def transform_inertia(T: Transform, x: Array) -> Array:
     """Ten parameters of the inner frame, seen from the outer."""
     return np.asarray(change_of_frame(T) @ x)
+
+
+# What the files cannot hold, and what must be said because of that.
+
+
+def renamed_link_notes(robot: Robot, names: Sequence[str]) -> list[Message]:
+    """Notes on links whose name the file cannot have."""
+    pairs = zip(robot.links, names, strict=True)
+    return [
+        Message("link_renamed", "link {link!r} becomes {name!r}", link=link.name, name=new)
+        for link, new in pairs
+        if link.name != new
+    ]
+
+
+def friction_left_out_warnings(robot: Robot) -> tuple[Message, ...]:
+    """Warnings of friction that the joints cannot have; a negative rotor inertia is refused."""
+    constant, negative = [], []
+    for k in robot.active_links:
+        link = robot.links[k]
+        constant += [f"'{link.joint}' ({x:.6g})" for block, x in link.friction if block == "offset" and x != 0.0]
+        negative += [f"'{link.joint}' ({block} {x:.6g})" for block, x in link.friction if block != "offset" and x < 0.0]
+        if link.rotor < 0.0:
+            raise ExportError(
+                "rotor_inertia_negative", "joint '{joint}': its rotor inertia {inertia:.6g} is negative",
+                joint=link.joint, inertia=link.rotor,
+            )  # fmt: skip
+    losses = (
+        ("constant_torque_left_out", "constant torques are left out: joints {joints}", constant),
+        ("negative_friction_left_out", "negative friction is left out: joints {joints}", negative),
+    )
+    return tuple(Message(code, what, joints=joints) for code, what, joints in losses if joints)

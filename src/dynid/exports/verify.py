@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
+from dynid.dynamics.scene import Stage, standard_columns
 from dynid.errors import ExportError
-from dynid.exports.c_code import FUNCTIONS
-from dynid.exports.names import c_prefix, unique_names
+from dynid.exports.c_code import FUNCTIONS, c_name_prefix
 from dynid.exports.robot_json import read_robot_json
 from dynid.exports.subject import ExportSubject, export_subject_of
-from dynid.exports.tree_state import TreeState, random_states
+from dynid.identifiability.samples import random_samples
 from dynid.messages import Option
+from dynid.robot.io.xml import unique_names
 from dynid.robot.load import load_robot
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
@@ -64,7 +65,7 @@ def torques_of_c_code(path: Path, robot: Robot, motion: Motion, shown: Path | No
                 reason=done.stderr.strip().splitlines()[0],
             )  # fmt: skip
         code = ctypes.CDLL(str(library))
-    prefix = c_prefix(robot.name)
+    prefix = c_name_prefix(robot.name)
     X = ctypes.addressof(ctypes.c_double.in_dll(code, f"{prefix}_base_parameters"))
     torques = {}
     for name in FUNCTIONS:
@@ -301,3 +302,36 @@ def _verify_by_mujoco(path: Path, subject: ExportSubject, motion: Motion, *, sho
         max(largest_relative_difference(state.project_torques(tau), ours), float(dry), apart),
         remark=" (with viscous friction)",
     )
+
+
+# The joints of the tree, passive ones included, along motions of the active ones.
+
+
+@dataclass(frozen=True, eq=False)
+class TreeState:
+    """Arrays (N, joints of the tree), and G (N, joints of the tree, n), by which torques are projected."""
+
+    q: Array
+    v: Array
+    a: Array
+    G: Array
+
+    @staticmethod
+    def of(robot: Robot, motion: Motion) -> TreeState:
+        """State of all joints along a motion of the active ones, loops closed."""
+        scene = Stage.of(robot, standard_columns(robot, rotor_inertia=True)).scene(motion)
+        G = np.broadcast_to(np.eye(robot.n), (len(motion), robot.n, robot.n)) if scene.tree is None else scene.tree.G
+        return TreeState(scene.q, scene.v, scene.a, np.asarray(G))
+
+    def project_torques(self, tau: Array) -> Array:
+        """Torques (N, n) of the active joints from those of the tree."""
+        return np.asarray(np.einsum("Nij,Ni->Nj", self.G, tau))
+
+
+def random_states(robot: Robot, samples: int) -> Motion:
+    """Random states: anywhere for trees, on the given assembly mode for loops, which cannot close everywhere."""
+    rng = np.random.default_rng(0)
+    q, v, a = (rng.standard_normal((samples, robot.n)) for _ in range(3))
+    if robot.closures:
+        q = random_samples(robot, samples, 0).q
+    return Motion(np.arange(float(samples)), q, v, a)

@@ -8,12 +8,11 @@ meet. A revolute joint's own theta only shifts its q and is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from dynid.dynamics.scene import ColumnSet
 from dynid.identifiability.exact_geometry import read_gravity
-from dynid.identifiability.exact_numbers import Number, Numbers, Vector, dot
+from dynid.identifiability.symbolic_numbers import Number, Numbers, Vector, dot
 from dynid.robot.expression import Expression
 from dynid.robot.robot import Link, Robot
 
@@ -27,14 +26,14 @@ class Pose:
     z: Vector
     origin: Vector
 
-    def turn_back(self, v: Vector) -> Vector:
+    def direction_in_link(self, v: Vector) -> Vector:
         """Coordinates in the link of a direction given in the parent."""
         return dot(self.x, v), dot(self.y, v), dot(self.z, v)
 
-    def take_back(self, p: Vector) -> Vector:
+    def point_in_link(self, p: Vector) -> Vector:
         """Coordinates in the link of a point given in the parent."""
         a, b = p, self.origin
-        return self.turn_back((a[0] - b[0], a[1] - b[1], a[2] - b[2]))
+        return self.direction_in_link((a[0] - b[0], a[1] - b[1], a[2] - b[2]))
 
 
 def link_pose(link: Link, numbers: Numbers) -> Pose:
@@ -101,79 +100,79 @@ class _Walk:
         """Whether a coordinate is zero."""
         return self.numbers.is_zero(x)
 
-    def along_z(self, v: Vector) -> bool:
+    def is_along_z(self, v: Vector) -> bool:
         """Whether a vector is parallel to this link's z."""
-        return self.numbers.along_z(v)
+        return self.numbers.is_along_z(v)
 
-    def into(self, pose: Pose) -> _Walk:
+    def in_child_frame(self, pose: Pose) -> _Walk:
         """Return the same in a child's frame."""
         return replace(
             self,
-            gravity=pose.turn_back(self.gravity),
-            slides=tuple(pose.turn_back(s) for s in self.slides),
-            axis=None if self.axis is None else pose.turn_back(self.axis),
-            line=None if self.line is None else pose.take_back(self.line),
-            centre=None if self.centre is None else pose.take_back(self.centre),
+            gravity=pose.direction_in_link(self.gravity),
+            slides=tuple(pose.direction_in_link(s) for s in self.slides),
+            axis=None if self.axis is None else pose.direction_in_link(self.axis),
+            line=None if self.line is None else pose.point_in_link(self.line),
+            centre=None if self.centre is None else pose.point_in_link(self.centre),
         )
 
 
-def axis_facts(robot: Robot, poses: Mapping[int, Pose], numbers: Numbers) -> dict[int, AxisFacts]:
+def find_axis_facts(robot: Robot, poses: Mapping[int, Pose], numbers: Numbers) -> dict[int, AxisFacts]:
     """Facts for every moving link of a robot in modified Denavit-Hartenberg frames; call with `many_digits`."""
-    walks, facts = {-1: _Walk(numbers, _gravity(robot, numbers))}, {}
+    walks, facts = {-1: _Walk(numbers, _gravity_in_base_frame(robot, numbers))}, {}
     for k in robot.topological_order:
         link = robot.links[k]
-        walk = walks[link.parent].into(poses[k])
+        walk = walks[link.parent].in_child_frame(poses[k])
         if link.kind == "revolute":
-            facts[k], walk = _turn(k, walk)
+            facts[k], walk = _pass_revolute_joint(k, walk)
         elif link.kind == "prismatic":
-            facts[k], walk = _slide(walk)
+            facts[k], walk = _pass_prismatic_joint(walk)
         walks[k] = walk
     return facts
 
 
-def _gravity(robot: Robot, numbers: Numbers) -> Vector:
+def _gravity_in_base_frame(robot: Robot, numbers: Numbers) -> Vector:
     """Gravity in frame 0 without what rounding left of zeros."""
     x, y, z = (numbers.length(Expression(float(g))) for g in read_gravity(robot.gravity))
     return x, y, z
 
 
-def _turn(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
+def _pass_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
     """Pass a revolute joint."""
     if walk.axis is None:
-        return _first_turn(k, walk)
+        return _pass_first_revolute_joint(k, walk)
     if walk.passed_r2:
-        return _later_turn(k, walk)
-    if not walk.along_z(walk.axis):
-        return _second_turn(k, walk)
-    line = walk.line if walk.line is not None and walk.along_z(walk.line) else None
+        return _pass_later_revolute_joint(k, walk)
+    if not walk.is_along_z(walk.axis):
+        return _pass_second_revolute_joint(k, walk)
+    line = walk.line if walk.line is not None and walk.is_along_z(walk.line) else None
     facts = AxisFacts(
         between=True,
         parallel=True,
-        on_still_line=line is not None and walk.along_z(walk.gravity),
+        on_still_line=line is not None and walk.is_along_z(walk.gravity),
         axis=walk.axis,
         revolute=walk.revolute,
     )
     return facts, replace(walk, line=line, revolute=k)
 
 
-def _first_turn(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
+def _pass_first_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
     """Pass r1: only slides lie before it."""
     z = walk.numbers.z
-    line = walk.numbers.null if all(walk.along_z(s) for s in walk.slides) else None
+    line = walk.numbers.null if all(walk.is_along_z(s) for s in walk.slides) else None
     facts = AxisFacts(
         between=True,
         is_r1=True,
         parallel=True,
-        on_still_line=line is not None and walk.along_z(walk.gravity),
+        on_still_line=line is not None and walk.is_along_z(walk.gravity),
         axis=z,
     )
     return facts, replace(walk, axis=z, line=line, revolute=k)
 
 
-def _second_turn(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
+def _pass_second_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
     """Pass r2."""
     assert walk.axis is not None
-    centre = _meeting_point(walk) if _only_turned(walk) else None
+    centre = _intersection_with_first_axis(walk) if _has_only_rotated(walk) else None
     facts = AxisFacts(
         is_r2=True,
         perpendicular=walk.is_zero(walk.axis[2]),
@@ -184,19 +183,19 @@ def _second_turn(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
     return facts, replace(walk, passed_r2=True, line=None, centre=centre, revolute=k)
 
 
-def _later_turn(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
+def _pass_later_revolute_joint(k: int, walk: _Walk) -> tuple[AxisFacts, _Walk]:
     """Pass a revolute joint after r2."""
-    centre = walk.centre if walk.centre is not None and walk.along_z(walk.centre) else None
+    centre = walk.centre if walk.centre is not None and walk.is_along_z(walk.centre) else None
     facts = AxisFacts(revolute=walk.revolute, height=None if centre is None else -centre[2])
     return facts, replace(walk, centre=centre, revolute=k)
 
 
-def _only_turned(walk: _Walk) -> bool:
+def _has_only_rotated(walk: _Walk) -> bool:
     """Whether nothing but rotations accelerates the link: no slide so far and no gravity."""
     return not walk.slides and all(walk.is_zero(g) for g in walk.gravity)
 
 
-def _meeting_point(walk: _Walk) -> Vector | None:
+def _intersection_with_first_axis(walk: _Walk) -> Vector | None:
     """Where r1's axis meets the z axis that is not parallel to it; None where it does not."""
     if walk.line is None or walk.axis is None:
         return None
@@ -207,7 +206,7 @@ def _meeting_point(walk: _Walk) -> Vector | None:
     return walk.numbers.zero, walk.numbers.zero, p[2] + t * a[2]
 
 
-def _slide(walk: _Walk) -> tuple[AxisFacts, _Walk]:
+def _pass_prismatic_joint(walk: _Walk) -> tuple[AxisFacts, _Walk]:
     """Pass a prismatic joint."""
     after = replace(walk, slides=(*walk.slides, walk.numbers.z), centre=None)
     if walk.passed_r2:
@@ -215,7 +214,7 @@ def _slide(walk: _Walk) -> tuple[AxisFacts, _Walk]:
     across = walk.is_zero(walk.gravity[2]) and all(walk.is_zero(s[2]) for s in walk.slides)
     if walk.axis is None:
         return AxisFacts(before_r1=True, still_slide=across), after
-    parallel = walk.along_z(walk.axis)
+    parallel = walk.is_along_z(walk.axis)
     facts = AxisFacts(
         between=True,
         parallel=parallel,
@@ -225,80 +224,3 @@ def _slide(walk: _Walk) -> tuple[AxisFacts, _Walk]:
         revolute=walk.revolute,
     )
     return facts, after if parallel else replace(after, line=None)
-
-
-# The ledger of the rules: which columns are still there, and what each of them stands for.
-
-
-XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = range(10)
-ELEMENTS = {XX: (0, 0), XY: (0, 1), XZ: (0, 2), YY: (1, 1), YZ: (1, 2), ZZ: (2, 2)}
-
-Row = dict[int, Number]
-"""Coefficients of the original columns."""
-
-
-class Ledger:
-    """What each column that is still there stands for: rows of coefficients of the original columns."""
-
-    def __init__(self, robot: Robot, columns: ColumnSet, numbers: Numbers) -> None:
-        self.robot, self.columns, self.numbers = robot, columns, numbers
-        self.poses: dict[int, Pose] = {k: link_pose(link, numbers) for k, link in enumerate(robot.links)}
-        self.facts: dict[int, AxisFacts] = axis_facts(robot, self.poses, numbers)
-        self.rows: dict[int, Row] = {k: {k: numbers.one} for k in range(len(columns))}
-
-    def column(self, link: int, symbol: int) -> int:
-        """Index of a link's inertial column."""
-        return self.columns.first_of_link[link] + symbol
-
-    def eliminate(self, column: int, heirs: Iterable[tuple[int, Number]] = ()) -> None:
-        """Remove a column; each heir takes it over with a coefficient (Khalil & Bennis 1994, relation 3)."""
-        row = self.rows.pop(column)
-        for heir, coefficient in heirs:
-            add_multiple(self.rows[heir], coefficient, row)
-
-    def drop(self, link: int, *symbols: int) -> None:
-        """Eliminate parameters without effect."""
-        for symbol in symbols:
-            self.eliminate(self.column(link, symbol))
-
-    def carried(self, link: int, *symbols: int) -> list[tuple[int, Number]]:
-        """Columns of the parent that see the sum of some unit parameters of a link: none on the base."""
-        parent = self.robot.links[link].parent
-        if parent < 0:
-            return []
-        return [
-            (self.column(parent, place), x)
-            for symbol in symbols
-            for place, x in enumerate(carried_unit(self.poses[link], symbol, self.numbers))
-            if x
-        ]
-
-
-def add_multiple(row: Row, factor: Number, other: Row) -> None:
-    """Row += factor * other."""
-    for column, x in other.items():
-        total = row[column] + factor * x if column in row else factor * x
-        if total:
-            row[column] = total
-        else:
-            row.pop(column, None)
-
-
-def carried_unit(pose: Pose, symbol: int, numbers: Numbers) -> list[Number]:
-    """Ten parameters in the parent's frame of a unit parameter in the link's frame.
-
-    With R, p the pose: J' = R J R', MS' = R MS + p M, and J' += 2 (p.v) 1 - p v' - v p' for v = R MS, p M / 2.
-    """
-    zero = numbers.zero
-    axes, p = (pose.x, pose.y, pose.z), pose.origin
-    if symbol in ELEMENTS:
-        u, v = (axes[k] for k in ELEMENTS[symbol])
-        J = [u[a] * v[b] if symbol in (XX, YY, ZZ) else u[a] * v[b] + u[b] * v[a] for a, b in ELEMENTS.values()]
-        return [*J, zero, zero, zero, zero]
-    if symbol == M:
-        J = [(dot(p, p) if a == b else zero) - p[a] * p[b] for a, b in ELEMENTS.values()]
-        return [*J, *p, numbers.one]
-    v = axes[symbol - MX]
-    twice = numbers.two * dot(p, v)
-    J = [(twice if a == b else zero) - p[a] * v[b] - p[b] * v[a] for a, b in ELEMENTS.values()]
-    return [*J, *v, zero]

@@ -171,13 +171,13 @@ def sufficient_channels(robot: Robot) -> tuple[tuple[str, ...], ...]:
         good = tuple(
             some
             for some in itertools.combinations(CHANNELS, count)
-            if not _relation_of_sensors(torque, robot.with_sensor(_with_channels(sensor, some)), True).lost
+            if not _relation_of_sensors(torque, robot.with_sensor(_sensor_with_channels(sensor, some)), True).lost
         )
         if good:
             return good
     return ()
 
 
-def _with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
+def _sensor_with_channels(sensor: ForceSensor, channels: tuple[str, ...]) -> ForceSensor:
     """The sensor with these channels alone, each with a free offset."""
     return replace(sensor, channels=channels, offsets="free", offset=None, noise=None, sensitivity_sigma=None)

@@ -15,10 +15,14 @@ What a float stands for is decided here, once for every exact method:
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal, localcontext
+from functools import lru_cache
 from typing import TypeAlias
 
+from dynid.concurrency import flint_precision
 from dynid.robot.robot import Link, MdhRow, Robot
 from dynid.robot.transform import Array, cos_sin
 
@@ -45,7 +49,7 @@ class Angle:
     radians: Decimal = O
 
     @property
-    def is_right(self) -> bool:
+    def is_right_angle(self) -> bool:
         """Whether it is a multiple of 90 degrees."""
         return self.millidegrees is not None and self.millidegrees % (FULL_TURN // 4) == 0
 
@@ -171,3 +175,85 @@ def _is_written_briefly(motion: Turn | Slide) -> bool:
 
 def _has_few_decimals(x: Decimal) -> bool:
     return x == round(x, _DECIMALS)
+
+
+# Cosines, rotations and poses in decimals with 120 digits.
+
+
+DIGITS = 120
+ZERO = Decimal("1e-60")
+"""Numbers below this are zero (the papers' lengths and angles are far above it, rounding far below)."""
+
+Matrix: TypeAlias = tuple[Vector, Vector, Vector]
+I = Decimal(1)  # noqa: E741
+UNIT_MATRIX: Matrix = ((I, O, O), (O, I, O), (O, O, I))
+
+
+def many_digits(digits: int = DIGITS) -> AbstractContextManager[Context]:
+    """Context in which decimals have 120 digits; it leaves the caller's context alone."""
+    return localcontext(Context(prec=digits))
+
+
+@lru_cache(maxsize=4096)
+def cosine_sine(angle: Angle) -> tuple[Decimal, Decimal]:
+    """Cosine and sine, exact at multiples of 90 degrees, else to 120 digits (flint's balls)."""
+    if angle.millidegrees is not None and angle.is_right_angle:
+        return ((I, O), (O, I), (-I, O), (O, -I))[angle.millidegrees // (FULL_TURN // 4) % 4]
+    from flint import arb, fmpq
+
+    with flint_precision(4 * DIGITS):  # bits: 144 digits
+        if angle.millidegrees is None:
+            s, c = arb(str(angle.radians)).sin_cos()
+        else:
+            s, c = arb.sin_cos_pi_fmpq(fmpq(2 * angle.millidegrees, FULL_TURN))
+        return Decimal(c.mid().str(DIGITS + 15, radius=False)), Decimal(s.mid().str(DIGITS + 15, radius=False))
+
+
+def rotation(axis: int, angle: Angle) -> Matrix:
+    """Rotation matrix about x, y or z."""
+    c, s = cosine_sine(angle)
+    if axis == X:
+        return ((I, O, O), (O, c, -s), (O, s, c))
+    if axis == Y:
+        return ((c, O, s), (O, I, O), (-s, O, c))
+    return ((c, -s, O), (s, c, O), (O, O, I))
+
+
+def pose_of_motions(motions: Motions) -> tuple[Matrix, Vector]:
+    """Rotation matrix and translation of a product of elementary motions."""
+    R, p = UNIT_MATRIX, (O, O, O)
+    for motion in motions:
+        if isinstance(motion, Turn):
+            if motion.angle.millidegrees != 0:
+                R = multiply_matrices(R, rotation(motion.axis, motion.angle))
+        elif any(motion.by):
+            moved = multiply_vector(R, motion.by)
+            p = (p[0] + moved[0], p[1] + moved[1], p[2] + moved[2])
+    return R, p
+
+
+def multiply_matrices(A: Matrix, B: Matrix) -> Matrix:
+    """Matrix product (3, 3)."""
+    columns = transpose(B)
+    rows = [tuple(dot(row, column) for column in columns) for row in A]
+    return (rows[0], rows[1], rows[2])  # type: ignore[return-value]
+
+
+def multiply_vector(A: Matrix, x: Sequence[Decimal]) -> Vector:
+    """A x."""
+    return (dot(A[0], x), dot(A[1], x), dot(A[2], x))
+
+
+def transpose(A: Matrix) -> Matrix:
+    """A'."""
+    (a, b, c), (d, e, f), (g, h, i) = A
+    return ((a, d, g), (b, e, h), (c, f, i))
+
+
+def dot(x: Sequence[Decimal], y: Sequence[Decimal]) -> Decimal:
+    """X' y, skipping zeros."""
+    total = O
+    for a, b in zip(x, y, strict=True):
+        if a and b:
+            total += a * b
+    return total

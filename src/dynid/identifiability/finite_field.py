@@ -33,7 +33,7 @@ class Gear:
     offsets: tuple[tuple[Fraction, float], ...] = ()
 
 
-def find_gears(robot: Robot) -> dict[str, Gear]:
+def joints_in_active_ones(robot: Robot) -> dict[str, Gear]:
     """Every moving joint in terms of the active ones, and of those that closures make passive."""
     followers = (name for closure in robot.closures for name in closure.passive)
     found = {name: Gear({name: Fraction(1)}) for name in (*robot.joint_names, *followers)}
@@ -174,7 +174,7 @@ class _RegressorWriter:
         measured = BASE_CHANNELS if channels is None or not self.reactions else channels
         self.blind = [i for i, name in enumerate(BASE_CHANNELS) if name not in measured]
         self.known = [k for k, name in enumerate(columns.names) if name in robot.known_zeros]
-        self.gears = find_gears(robot)
+        self.gears = joints_in_active_ones(robot)
         self.poses = [(*field.pose(read_placement(x)), field.pose(read_axis(x.axis))[0]) for x in robot.links]
 
     @property
@@ -260,9 +260,9 @@ class _RegressorWriter:
             R = R0 @ (Q @ self.field.rotations_about(2, drive.z) % p @ Q.T % p) % p
         elif drive is not None:
             t = (t0 + drive.q[:, None] * (R0 @ axis % p)) % p
-        w, wd = _turn_back(R, parent.w, p), _turn_back(R, parent.wd, p)
+        w, wd = _rotate_back(R, parent.w, p), _rotate_back(R, parent.wd, p)
         swept = parent.a + _cross(parent.wd, t, p) + _cross(parent.w, _cross(parent.w, t, p), p)
-        a = _turn_back(R, swept % p, p)
+        a = _rotate_back(R, swept % p, p)
         if drive is not None:
             v, push = drive.v[:, None] * axis % p, drive.a[:, None] * axis % p
             if revolute:
@@ -320,7 +320,7 @@ def _cross(x: Numbers, y: Numbers, p: int) -> Numbers:
     return np.asarray(np.stack(np.broadcast_arrays(*out), axis=-1) % p)
 
 
-def _turn_back(R: Numbers, x: Numbers, p: int) -> Numbers:
+def _rotate_back(R: Numbers, x: Numbers, p: int) -> Numbers:
     """R' x for every sample."""
     return np.asarray((x[:, None, :] @ R)[:, 0] % p)
 
@@ -333,7 +333,7 @@ def _skew(x: Numbers) -> Numbers:
     return out
 
 
-def _inertia_times(x: Numbers) -> Numbers:
+def _inertia_product_matrix(x: Numbers) -> Numbers:
     """Matrix (N, 3, 6) with J x = matrix @ (XX XY XZ YY YZ ZZ)."""
     out = np.zeros((len(x), 3, 6), dtype=object)
     for column, (i, k) in enumerate(((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))):
@@ -352,6 +352,6 @@ def _link_rows(state: _LinkMotion, p: int) -> Numbers:
     moment = np.zeros_like(force)
     force[:, :, 6:9] = _skew(state.wd) + W @ W
     force[:, :, 9] = state.a
-    moment[:, :, :6] = _inertia_times(state.wd) + W @ _inertia_times(state.w)
+    moment[:, :, :6] = _inertia_product_matrix(state.wd) + W @ _inertia_product_matrix(state.w)
     moment[:, :, 6:9] = -_skew(state.a)
     return np.asarray((state.angular @ (moment % p) + state.linear @ (force % p)) % p)

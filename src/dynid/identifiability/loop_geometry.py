@@ -27,7 +27,7 @@ from dynid.identifiability.exact_geometry import (
     read_length,
     read_placement,
 )
-from dynid.identifiability.finite_field import find_gears
+from dynid.identifiability.finite_field import joints_in_active_ones
 from dynid.messages import Message, Option
 from dynid.robot.robot import DIRECTIONS, Robot
 from dynid.robot.transform import Array
@@ -55,7 +55,7 @@ class Mechanism:
     @staticmethod
     def of_robot(robot: Robot) -> Mechanism:
         """Balls around the numbers that the robot's floats stand for (see `exact_reading`)."""
-        gears = find_gears(robot)
+        gears = joints_in_active_ones(robot)
         names = [*robot.joint_names, *(name for c in robot.closures for name in c.passive)]
         place = {name: i for i, name in enumerate(names)}
         C = np.full((len(robot.tree_joints), len(names)), ball(0), dtype=object)
@@ -67,17 +67,18 @@ class Mechanism:
             for factor, value in gear.offsets:
                 exact = _angle_as_ball(read_angle(value)) if turns else ball(Fraction(read_length(value)))
                 offset[row] += ball(factor) * exact
-        poses = [_pose(() if x.kind == "floating" else read_placement(x)) for x in robot.links]
-        axes = [_pose(read_axis(x.axis) if x.moves else ())[0][:, 2] for x in robot.links]
+        poses = [_pose_of_motions(() if x.kind == "floating" else read_placement(x)) for x in robot.links]
+        axes = [_pose_of_motions(read_axis(x.axis) if x.moves else ())[0][:, 2] for x in robot.links]
         points = [[[clean_length(float(x)) for x in point] for point in c.points] for c in robot.closures]
         gravity = read_gravity(robot.gravity)
         largest = max(map(abs, gravity)) or 1
         return Mechanism(
             robot, np.array([R for R, _ in poses]), np.array([t for _, t in poses]), np.array(axes), C, offset,
-            balls_of(points, (len(points), 2, 3)), balls_of([Fraction(x) / Fraction(largest) for x in gravity], (3,)),
+            balls_around(points, (len(points), 2, 3)),
+            balls_around([Fraction(x) / Fraction(largest) for x in gravity], (3,)),
         )  # fmt: skip
 
-    def in_floats(self) -> Mechanism:
+    def as_floats(self) -> Mechanism:
         """Return the same in floats."""
         parts = (self.R, self.t, self.axis, self.C, self.offset, self.points, self.gravity)
         return Mechanism(self.robot, *(x.astype(np.float64) for x in parts))
@@ -88,7 +89,7 @@ class Mechanism:
 
         def random_change(shape: tuple[int, ...], size: float) -> Numbers:
             """Random balls of this shape, up to the share of a size."""
-            return balls_of(share * size * rng.uniform(-1.0, 1.0, shape), shape)
+            return balls_around(share * size * rng.uniform(-1.0, 1.0, shape), shape)
 
         size = self.size
         R = np.array([A @ _rotation_xyz(random_change((3,), 1.0)) for A in self.R])
@@ -119,7 +120,7 @@ class Mechanism:
         names = [*self.robot.joint_names, *(name for c in self.robot.closures for name in c.passive)]
         return np.array([1.0 if kinds[name] == "revolute" else self.size for name in names])
 
-    def local_poses(self, y: Numbers) -> tuple[list[Numbers], list[Numbers]]:
+    def poses_in_parents(self, y: Numbers) -> tuple[list[Numbers], list[Numbers]]:
         """Rotation (N, 3, 3) and translation (N, 3) of every link in its parent."""
         q = y @ self.C.T + self.offset
         joint = {k: j for j, k in enumerate(self.robot.tree_joints)}
@@ -137,7 +138,7 @@ class Mechanism:
     def closures(self, y: Numbers) -> tuple[Numbers, Numbers]:
         """Equations (N, m) of the closures, and their derivatives by y (N, m, len(y))."""
         robot = self.robot
-        Rs, ts = self.local_poses(y)
+        Rs, ts = self.poses_in_parents(y)
         R: dict[int, Numbers] = {}
         p: dict[int, Numbers] = {}
         chain: dict[int, set[int]] = {}
@@ -174,7 +175,7 @@ class Mechanism:
         if not self.robot.closures:
             return np.broadcast_to(self.C, (len(y), *self.C.shape))
         J = self.closures(y)[1]
-        follow = -solve(J[:, :, self.n :], J[:, :, : self.n])
+        follow = -solve_at_positions(J[:, :, self.n :], J[:, :, : self.n])
         return np.asarray(self.C[:, : self.n] + self.C[:, self.n :] @ follow)
 
 
@@ -185,7 +186,7 @@ def ball(x: Fraction | int) -> arb:
     return arb(x.numerator) / x.denominator
 
 
-def balls_of(values: Any, shape: tuple[int, ...]) -> Numbers:
+def balls_around(values: Any, shape: tuple[int, ...]) -> Numbers:
     """Balls around floats, decimals or fractions."""
     flat = np.array(values, dtype=object).ravel()
     out = np.empty(len(flat), dtype=object)
@@ -207,11 +208,11 @@ def _angle_as_ball(angle: Angle) -> arb:
     return arb.pi() * angle.millidegrees / (FULL_TURN // 2)
 
 
-def _pose(motions: Motions) -> tuple[Numbers, Numbers]:
+def _pose_of_motions(motions: Motions) -> tuple[Numbers, Numbers]:
     """Rotation (3, 3) and translation (3,) of a product of elementary motions; right angles are exact."""
     from flint import arb, fmpq
 
-    R, t = balls_of(np.eye(3, dtype=int), (3, 3)), balls_of([0, 0, 0], (3,))
+    R, t = balls_around(np.eye(3, dtype=int), (3, 3)), balls_around([0, 0, 0], (3,))
     for motion in motions:
         if isinstance(motion, Turn):
             angle = motion.angle
@@ -220,18 +221,18 @@ def _pose(motions: Motions) -> tuple[Numbers, Numbers]:
             else:
                 s, c = arb.sin_cos_pi_fmpq(fmpq(angle.millidegrees, FULL_TURN // 2))
             b, d = (motion.axis + 1) % 3, (motion.axis + 2) % 3
-            turn = balls_of(np.eye(3, dtype=int), (3, 3))
+            turn = balls_around(np.eye(3, dtype=int), (3, 3))
             turn[b, b] = turn[d, d] = c
             turn[d, b], turn[b, d] = s, -s
             R = R @ turn
         else:
-            t = t + R @ balls_of([Fraction(x) for x in motion.by], (3,))
+            t = t + R @ balls_around([Fraction(x) for x in motion.by], (3,))
     return R, t
 
 
 def _rotation_xyz(angles: Numbers) -> Numbers:
     """Rotation (3, 3) about x, y and z in turn."""
-    axes = balls_of(np.eye(3, dtype=int), (3, 3))
+    axes = balls_around(np.eye(3, dtype=int), (3, 3))
     Rx, Ry, Rz = (_rotations_about(axes[i], angles[i : i + 1])[0] for i in range(3))
     return np.asarray(Rx @ Ry @ Rz)
 
@@ -265,7 +266,7 @@ def _half_skew(E: Numbers) -> Numbers:
     return np.stack([E[:, (i + 2) % 3, (i + 1) % 3] - E[:, (i + 1) % 3, (i + 2) % 3] for i in range(3)], axis=1) / 2
 
 
-def solve(A: Numbers, b: Numbers) -> Numbers:
+def solve_at_positions(A: Numbers, b: Numbers) -> Numbers:
     """Solve for every position, b (N, m, k)."""
     if A.dtype != object:
         return np.linalg.solve(A, b)
@@ -446,15 +447,15 @@ def enclose_positions(mechanism: Mechanism, y: Array) -> Numbers:
     from flint import arb, ctx  # noqa: TID251  (read only, inside flint_precision)
 
     n = mechanism.n
-    balls = balls_of(y, y.shape)
+    balls = balls_around(y, y.shape)
     if not mechanism.robot.closures:
         return balls
     for _ in range(math.ceil(math.log2(ctx.dps / 12))):
         value, J = mechanism.closures(balls)
-        balls[:, n:] = midpoints(balls[:, n:] - solve(J[:, :, n:], value[..., None])[..., 0])
+        balls[:, n:] = midpoints(balls[:, n:] - solve_at_positions(J[:, :, n:], value[..., None])[..., 0])
     value, J = mechanism.closures(balls)
     unit = np.broadcast_to(np.eye(J.shape[1], dtype=int), (len(y), J.shape[1], J.shape[1]))
-    inverse = midpoints(solve(J[:, :, n:], unit))
+    inverse = midpoints(solve_at_positions(J[:, :, n:], unit))
     shift = rotate_vectors(inverse, value)
     size = max(float(x.abs_upper()) for x in shift.ravel())
     box = np.full(shift.shape, arb(0, 4.0 * max(size, 10.0 ** (5 - ctx.dps))), dtype=object)

@@ -104,9 +104,9 @@ def find_by_balls(robot: Robot, model: str, rotor_inertia: bool, tared: bool, se
     for digits in DIGITS:
         with flint_precision(math.ceil(digits / math.log10(2.0))):
             writer = _RegressorWriter(question, seed)
-            found = _eliminate_growing(writer)
+            found = _eliminate_until_rank_settles(writer)
             if found.gap >= GAP:
-                warnings = writer.warnings + _near_coincidences(writer, found, question.columns)
+                warnings = writer.warnings + _near_coincidence_warnings(writer, found, question.columns)
                 return _result_with_certificate(question, writer, found, digits, warnings)
     raise UndecidedError(
         "rank_undecided", "the base parameters of '{robot}' are not decided with {digits} digits (gap {gap:.0e})",
@@ -169,7 +169,7 @@ class _RegressorWriter:
         self.warnings: tuple[Message, ...] = ()
         self.rng = np.random.default_rng(seed)
         if robot.closures:
-            rounded = self.mechanism.in_floats()
+            rounded = self.mechanism.as_floats()
             start, self.warnings = find_assembly(rounded)
             names = [*robot.joint_names, *(name for c in robot.closures for name in c.passive)]
             self.assembly = tuple(zip(names, map(float, start), strict=True))
@@ -215,7 +215,7 @@ class _RegressorWriter:
         """Rows at the exact positions near y."""
         balls = enclose_positions(mechanism, y)
         G = mechanism.tangent(balls)
-        Rs, ts = mechanism.local_poses(balls)
+        Rs, ts = mechanism.poses_in_parents(balls)
         N, robot, base = len(y), self.robot, self.base
         out = zeros_of_kind((N, self.rows_per_position, self.offsets + len(self.columns)), G)
         directions = base + robot.n
@@ -289,7 +289,7 @@ class _Echelon:
         return {k: float(x) for k, x in enumerate(row) if not x.contains(0)}
 
 
-def _eliminate_growing(writer: _RegressorWriter) -> _Echelon:
+def _eliminate_until_rank_settles(writer: _RegressorWriter) -> _Echelon:
     """Echelon form of enough rows: positions are added until two of them bring no rank."""
     width = writer.offsets + len(writer.columns)
     count = 2 + width // (2 * max(writer.rows_per_position, 1))
@@ -335,7 +335,9 @@ def _eliminate(A: Numbers) -> _Echelon:
     return found
 
 
-def _near_coincidences(writer: _RegressorWriter, found: _Echelon, columns: Sequence[Column]) -> tuple[Message, ...]:
+def _near_coincidence_warnings(
+    writer: _RegressorWriter, found: _Echelon, columns: Sequence[Column]
+) -> tuple[Message, ...]:
     """Warning on parameters that are kept only because the geometry, or the couplings, are not quite special.
 
     A pivot that is small because two lengths are equal but for 1e-9 grows when all lengths are changed by 1e-4; one

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dynid.identifiability.loops import Certificate
     from dynid.identifiability.relations import Coefficients
     from dynid.identifiability.samples import ScaledRows
-    from dynid.identifiability.symbols import Form
+    from dynid.identifiability.symbolic_numbers import Form
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dynid.identifiability.symbols import PAIR, Form, Ring
+from dynid.identifiability.symbolic_numbers import PAIR, Form, Ring
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 

@@ -6,24 +6,30 @@ them over (Khalil & Bennis 1994, relation 3). Beyond the paper: trees, fixed joi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
-from dynid.dynamics.scene import standard_columns
+from dynid.dynamics.scene import ColumnSet, standard_columns
 from dynid.errors import ModelError
-from dynid.identifiability.axes import ELEMENTS, MX, MY, MZ, XX, XY, XZ, YY, YZ, ZZ, Ledger, M, Row, add_multiple
-from dynid.identifiability.digits import ZERO, many_digits
-from dynid.identifiability.exact_numbers import Number, Numbers, Vector, dot, numbers_for
+from dynid.identifiability.axes import AxisFacts, Pose, find_axis_facts, link_pose
+from dynid.identifiability.exact_geometry import ZERO, many_digits
 from dynid.identifiability.relations import Coefficient, Regrouping
+from dynid.identifiability.symbolic_numbers import Number, Numbers, Vector, dot, numbers_of_robot
 from dynid.messages import Option
 from dynid.robot.expression import Expression
 from dynid.robot.inertia import change_of_frame
 from dynid.robot.mdh import mdh_transform
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Transform, freeze
+
+XX, XY, XZ, YY, YZ, ZZ, MX, MY, MZ, M = range(10)
+ELEMENTS = {XX: (0, 0), XY: (0, 1), XZ: (0, 2), YY: (1, 1), YZ: (1, 2), ZZ: (2, 2)}
+
+Row = dict[int, Number]
+"""Coefficients of the original columns."""
 
 FRAME_ROUNDING = Decimal("1e-12")
 """Zero for a robot that is not given as a table: its frames come from floating-point poses."""
@@ -43,6 +49,76 @@ class RuleResult:
     coefficients: dict[int, dict[int, Coefficient]]
 
 
+# The ledger of the rules: which columns are still there, and what each of them stands for.
+
+
+class Ledger:
+    """What each column that is still there stands for: rows of coefficients of the original columns."""
+
+    def __init__(self, robot: Robot, columns: ColumnSet, numbers: Numbers) -> None:
+        self.robot, self.columns, self.numbers = robot, columns, numbers
+        self.poses: dict[int, Pose] = {k: link_pose(link, numbers) for k, link in enumerate(robot.links)}
+        self.facts: dict[int, AxisFacts] = find_axis_facts(robot, self.poses, numbers)
+        self.rows: dict[int, Row] = {k: {k: numbers.one} for k in range(len(columns))}
+
+    def column_index(self, link: int, symbol: int) -> int:
+        """Index of a link's inertial column."""
+        return self.columns.first_of_link[link] + symbol
+
+    def eliminate_column(self, column: int, heirs: Iterable[tuple[int, Number]] = ()) -> None:
+        """Remove a column; each heir takes it over with a coefficient (Khalil & Bennis 1994, relation 3)."""
+        row = self.rows.pop(column)
+        for heir, coefficient in heirs:
+            add_multiple(self.rows[heir], coefficient, row)
+
+    def drop_parameters(self, link: int, *symbols: int) -> None:
+        """Eliminate parameters without effect."""
+        for symbol in symbols:
+            self.eliminate_column(self.column_index(link, symbol))
+
+    def in_parent_columns(self, link: int, *symbols: int) -> list[tuple[int, Number]]:
+        """Columns of the parent that see the sum of some unit parameters of a link: none on the base."""
+        parent = self.robot.links[link].parent
+        if parent < 0:
+            return []
+        return [
+            (self.column_index(parent, place), x)
+            for symbol in symbols
+            for place, x in enumerate(unit_parameter_in_parent(self.poses[link], symbol, self.numbers))
+            if x
+        ]
+
+
+def add_multiple(row: Row, factor: Number, other: Row) -> None:
+    """Row += factor * other."""
+    for column, x in other.items():
+        total = row[column] + factor * x if column in row else factor * x
+        if total:
+            row[column] = total
+        else:
+            row.pop(column, None)
+
+
+def unit_parameter_in_parent(pose: Pose, symbol: int, numbers: Numbers) -> list[Number]:
+    """Ten parameters in the parent's frame of a unit parameter in the link's frame.
+
+    With R, p the pose: J' = R J R', MS' = R MS + p M, and J' += 2 (p.v) 1 - p v' - v p' for v = R MS, p M / 2.
+    """
+    zero = numbers.zero
+    axes, p = (pose.x, pose.y, pose.z), pose.origin
+    if symbol in ELEMENTS:
+        u, v = (axes[k] for k in ELEMENTS[symbol])
+        J = [u[a] * v[b] if symbol in (XX, YY, ZZ) else u[a] * v[b] + u[b] * v[a] for a, b in ELEMENTS.values()]
+        return [*J, zero, zero, zero, zero]
+    if symbol == M:
+        J = [(dot(p, p) if a == b else zero) - p[a] * p[b] for a, b in ELEMENTS.values()]
+        return [*J, *p, numbers.one]
+    v = axes[symbol - MX]
+    twice = numbers.two * dot(p, v)
+    J = [(twice if a == b else zero) - p[a] * v[b] - p[b] * v[a] for a, b in ELEMENTS.values()]
+    return [*J, *v, zero]
+
+
 def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = False) -> RuleResult:
     """Regroup the standard parameters of the open tree; couplings and closures are left to the caller."""
     if robot.floating:
@@ -54,12 +130,12 @@ def find_by_rules(robot: Robot, *, rotor_inertia: bool = True, symbolic: bool = 
     table = robot.to_mdh()
     zero = ZERO if table is robot else FRAME_ROUNDING
     with many_digits():
-        ledger = Ledger(table, columns, numbers_for(table, symbolic=symbolic, smallest=zero))
+        ledger = Ledger(table, columns, numbers_of_robot(table, symbolic=symbolic, smallest=zero))
         apply_rules(ledger)
         rows = ledger.rows if table is robot else _rows_in_own_frames(robot, table, ledger)
         known = {k for k, name in enumerate(columns.names) if name in robot.known_zeros}
-        rows = choose_first_columns({k: _without(row, known) for k, row in rows.items()}, zero)
-    return _result(rows, len(columns), known)
+        rows = choose_first_columns({k: _without_columns(row, known) for k, row in rows.items()}, zero)
+    return _result_of_rows(rows, len(columns), known)
 
 
 def apply_rules(ledger: Ledger) -> None:
@@ -72,36 +148,38 @@ def apply_rules(ledger: Ledger) -> None:
 def rule_fixed(ledger: Ledger, j: int) -> None:
     """A fixed link is part of its parent: all ten parameters join it."""
     for symbol in range(10):
-        ledger.eliminate(ledger.column(j, symbol), ledger.carried(j, symbol))
+        ledger.eliminate_column(ledger.column_index(j, symbol), ledger.in_parent_columns(j, symbol))
 
 
 def rule_rotor_revolute(ledger: Ledger, j: int) -> None:
     """Ia joins ZZ at r1, and at r2 where a_r2 is perpendicular to a_r1 (not in the paper)."""
     facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
     if rotor is not None and (facts.is_r1 or (facts.is_r2 and facts.perpendicular)):
-        ledger.eliminate(rotor, [(ledger.column(j, ZZ), ledger.numbers.one)])
+        ledger.eliminate_column(rotor, [(ledger.column_index(j, ZZ), ledger.numbers.one)])
 
 
 def rule_rotor_prismatic(ledger: Ledger, j: int) -> None:
     """Ia joins M, less a point mass on the parent, where nothing else pulls along a still axis (not in the paper)."""
     facts, rotor = ledger.facts[j], ledger.columns.rotor_of_link.get(j)
     if rotor is not None and facts.still_slide:
-        mass = [(column, -x) for column, x in ledger.carried(j, M)]
-        ledger.eliminate(rotor, [(ledger.column(j, M), ledger.numbers.one), *mass])
+        mass = [(column, -x) for column, x in ledger.in_parent_columns(j, M)]
+        ledger.eliminate_column(rotor, [(ledger.column_index(j, M), ledger.numbers.one), *mass])
 
 
 def rule_1a(ledger: Ledger, j: int) -> None:
     """YY, MZ, M of a revolute link join its parent (Khalil & Bennis 1994, rule 1a; Gautier & Khalil 1990, 15)."""
     minus = -ledger.numbers.one
-    ledger.eliminate(ledger.column(j, YY), [(ledger.column(j, XX), minus), *ledger.carried(j, XX, YY)])
-    ledger.eliminate(ledger.column(j, MZ), ledger.carried(j, MZ))
-    ledger.eliminate(ledger.column(j, M), ledger.carried(j, M))
+    ledger.eliminate_column(
+        ledger.column_index(j, YY), [(ledger.column_index(j, XX), minus), *ledger.in_parent_columns(j, XX, YY)]
+    )
+    ledger.eliminate_column(ledger.column_index(j, MZ), ledger.in_parent_columns(j, MZ))
+    ledger.eliminate_column(ledger.column_index(j, M), ledger.in_parent_columns(j, M))
 
 
 def rule_1b(ledger: Ledger, j: int) -> None:
     """The inertia of a prismatic link joins its parent (Khalil & Bennis 1994, rule 1b; Gautier & Khalil 1990, 16)."""
     for symbol in ELEMENTS:
-        ledger.eliminate(ledger.column(j, symbol), ledger.carried(j, symbol))
+        ledger.eliminate_column(ledger.column_index(j, symbol), ledger.in_parent_columns(j, symbol))
 
 
 def rule_2(ledger: Ledger, j: int) -> None:
@@ -109,17 +187,17 @@ def rule_2(ledger: Ledger, j: int) -> None:
     facts = ledger.facts[j]
     if not (facts.between and facts.parallel):
         return
-    ledger.drop(j, MZ)
+    ledger.drop_parameters(j, MZ)
     pose, i = ledger.poses[j], facts.revolute
     for symbol, axis in ((MX, pose.x), (MY, pose.y)):
-        ledger.eliminate(ledger.column(j, symbol), _relation_6(ledger, j, i, axis, pose.origin))
+        ledger.eliminate_column(ledger.column_index(j, symbol), _relation_6(ledger, j, i, axis, pose.origin))
 
 
 def _relation_6(ledger: Ledger, j: int, i: int, axis: Vector, origin: Vector) -> list[tuple[int, Number]]:
     """First moment along an axis of link j: the same on the parent, 2 p.axis on ZZ_i (relation 6, for trees)."""
     parent = ledger.robot.links[j].parent
-    moments = [(ledger.column(parent, MX + k), x) for k, x in enumerate(axis) if x]
-    return [*moments, (ledger.column(i, ZZ), ledger.numbers.two * dot(origin, axis))]
+    moments = [(ledger.column_index(parent, MX + k), x) for k, x in enumerate(axis) if x]
+    return [*moments, (ledger.column_index(i, ZZ), ledger.numbers.two * dot(origin, axis))]
 
 
 def rule_3(ledger: Ledger, j: int) -> None:
@@ -129,34 +207,34 @@ def rule_3(ledger: Ledger, j: int) -> None:
         return
     axis = facts.axis
     last = max(k for k in range(3) if not ledger.numbers.is_zero(axis[k]))
-    heirs = [(ledger.column(j, MX + k), -(axis[k] / axis[last])) for k in range(last) if axis[k]]
-    ledger.eliminate(ledger.column(j, MX + last), heirs)
+    heirs = [(ledger.column_index(j, MX + k), -(axis[k] / axis[last])) for k in range(last) if axis[k]]
+    ledger.eliminate_column(ledger.column_index(j, MX + last), heirs)
 
 
 def rule_4(ledger: Ledger, j: int) -> None:
     """A revolute link parallel to r1 turns about z only (Khalil & Bennis 1994, rule 4); YY went by rule 1."""
     if ledger.facts[j].between:
-        ledger.drop(j, XX, XY, XZ, YZ)
+        ledger.drop_parameters(j, XX, XY, XZ, YZ)
 
 
 def rule_5(ledger: Ledger, j: int) -> None:
     """MX, MY of a revolute link on a line that stays, along gravity (Khalil & Bennis 1994, rule 5)."""
     if ledger.facts[j].on_still_line:
-        ledger.drop(j, MX, MY)
+        ledger.drop_parameters(j, MX, MY)
 
 
 def rule_6(ledger: Ledger, j: int) -> None:
     """First moments of a link that never turns (Khalil & Bennis 1994, rule 6)."""
     if ledger.facts[j].before_r1:
-        ledger.drop(j, MX, MY, MZ)
+        ledger.drop_parameters(j, MX, MY, MZ)
 
 
 def rule_concurrent(ledger: Ledger, j: int) -> None:
     """Without gravity, all axes through one point: MX, MY join XZ, YZ (not in the paper)."""
     height = ledger.facts[j].height
     if height is not None:
-        ledger.eliminate(ledger.column(j, MX), [(ledger.column(j, XZ), -height)])
-        ledger.eliminate(ledger.column(j, MY), [(ledger.column(j, YZ), -height)])
+        ledger.eliminate_column(ledger.column_index(j, MX), [(ledger.column_index(j, XZ), -height)])
+        ledger.eliminate_column(ledger.column_index(j, MY), [(ledger.column_index(j, YZ), -height)])
 
 
 _RULES: Mapping[str, tuple[Callable[[Ledger, int], None], ...]] = {
@@ -169,11 +247,13 @@ _RULES: Mapping[str, tuple[Callable[[Ledger, int], None], ...]] = {
 def _rows_in_own_frames(robot: Robot, table: Robot, ledger: Ledger) -> dict[int, Row]:
     """Rows over the columns in the robot's own link frames: X_mdh = A X_own, link by link."""
     images: dict[int, Row] = {k: {k: ledger.numbers.one} for k in ledger.columns.rotor_of_link.values()}
-    for k, T in _own_frames(robot, table).items():
+    for k, T in _poses_of_own_frames(robot, table).items():
         A = change_of_frame(T)
         first = ledger.columns.first_of_link[k]
         for i in range(10):
-            images[first + i] = {first + int(c): _plain(A[i, c], ledger.numbers) for c in np.flatnonzero(A[i])}
+            images[first + i] = {
+                first + int(c): _number_of_float(A[i, c], ledger.numbers) for c in np.flatnonzero(A[i])
+            }
     rows: dict[int, Row] = {}
     for kept, row in ledger.rows.items():
         rows[kept] = {}
@@ -182,12 +262,12 @@ def _rows_in_own_frames(robot: Robot, table: Robot, ledger: Ledger) -> dict[int,
     return rows
 
 
-def _plain(x: float, numbers: Numbers) -> Number:
+def _number_of_float(x: float, numbers: Numbers) -> Number:
     """Number of a float, cleaned of the rounding of frames."""
     return numbers.length(Expression(0.0 if abs(x) < float(FRAME_ROUNDING) else float(x)))
 
 
-def _own_frames(robot: Robot, table: Robot) -> dict[int, Transform]:
+def _poses_of_own_frames(robot: Robot, table: Robot) -> dict[int, Transform]:
     """Pose T_mdh_own of every link's own frame in its modified Denavit-Hartenberg frame."""
     T_mdh_own = {-1: Transform.identity()}
     for k in robot.topological_order:
@@ -198,7 +278,7 @@ def _own_frames(robot: Robot, table: Robot) -> dict[int, Transform]:
     return T_mdh_own
 
 
-def _without(row: Row, gone: set[int]) -> Row:
+def _without_columns(row: Row, gone: set[int]) -> Row:
     """Row without the columns that are gone."""
     return {column: x for column, x in row.items() if column not in gone} if gone else row
 
@@ -208,7 +288,7 @@ def choose_first_columns(rows: dict[int, Row], zero: Decimal) -> dict[int, Row]:
 
     Where every row already starts with its own column (parents before children, no known zeros), nothing is done.
     """
-    if all(_starts(kept, row, rows) for kept, row in rows.items()):
+    if all(_is_reduced_row(kept, row, rows) for kept, row in rows.items()):
         return dict(sorted(rows.items()))
     waiting, chosen = list(map(dict, rows.values())), dict[int, Row]()
     for column in sorted({c for row in waiting for c in row}):
@@ -228,12 +308,12 @@ def choose_first_columns(rows: dict[int, Row], zero: Decimal) -> dict[int, Row]:
     return {kept: {c: x for c, x in row.items() if abs(x.value) > zero} for kept, row in chosen.items()}
 
 
-def _starts(kept: int, row: Row, rows: Mapping[int, Row]) -> bool:
+def _is_reduced_row(kept: int, row: Row, rows: Mapping[int, Row]) -> bool:
     """Whether a row begins with 1 in its own column and has no other row's column."""
     return bool(row) and min(row) == kept and row[kept].value == 1 and sum(c in rows for c in row) == 1
 
 
-def _result(rows: dict[int, Row], p: int, known: set[int]) -> RuleResult:
+def _result_of_rows(rows: dict[int, Row], p: int, known: set[int]) -> RuleResult:
     """Result of the final rows."""
     matrix = np.zeros((len(rows), p))
     for i, row in enumerate(rows.values()):

@@ -144,7 +144,7 @@ def model_matrix(question: Question, motion: Motion, gap: float = 0.0) -> Array:
         silent = np.zeros((len(torque), reaction.shape[1] - torque.shape[1]))
         return np.concatenate([np.hstack([torque, silent]), reaction])
     robot, model = question.robot, find_model(question.model)
-    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_gap(gap)
+    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=question.rotor_inertia)).with_loop_gap(gap)
     rows = model.rows(stage.scene(model.observed_motion(motion)))
     if question.friction:
         own = friction_rows(motion, question.friction)
@@ -229,7 +229,7 @@ def scale_rows(question: Question, rows: int, seed: int, weights: tuple[float, f
     channels = len(model(random_samples(question.robot, 2, seed))[0])
     samples = -(-rows // channels)
     starts = random_samples(question.robot, samples * _STARTS, seed)
-    mask = model.mask(random_samples(question.robot, 50, seed + 1))
+    mask = model.nonzero_entries(random_samples(question.robot, 50, seed + 1))
     best = _optimise_scaling(model, mask, starts, weights)
     W = model(best)
     chosen = _choose_best_scaled(W, mask, samples)
@@ -254,7 +254,7 @@ class _ModelRows:
         self.stage = Stage.of(question.robot, columns)
 
     def __call__(self, motion: Motion, gap: float = 0.0) -> Array:
-        stage = self.stage.with_gap(gap)
+        stage = self.stage.with_loop_gap(gap)
         if self.question.model == "energy":
             return power_or_energy_rows(stage.scene(motion), ENERGY)[:, None, :]
         model = find_model(self.question.model)
@@ -269,7 +269,7 @@ class _ModelRows:
         flat = weights.reshape(-1, weights.shape[2])
         return regressor_adjoint(q.robot, motion, flat, model=q.model, rotor_inertia=q.rotor_inertia)
 
-    def mask(self, motion: Motion) -> Array:
+    def nonzero_entries(self, motion: Motion) -> Array:
         """Entries that are not structurally zero (nor constant, for energy functions)."""
         W = self(motion)
         size = np.ptp(W, axis=0) if self.question.model == "energy" else np.abs(W).max(axis=0)
@@ -359,7 +359,7 @@ def _scaling_of_stack(W: Array, mask: Array) -> float:
     return float(entries.max() / max(float(entries.min()), 1e-300))
 
 
-def scaled_draw(
+def draw_scaled_rows(
     question: Question, rows: int, seed: int, weights: tuple[float, float]
 ) -> tuple[ScaledRows, RandomRows, int]:
     """Scaled rows, the matrix to factor, and how many free constant columns it ends in.

@@ -36,11 +36,11 @@ def assign_columns_to_joints(
     named = [m for m in columns if m.joint is not None]
     numbered = [m for m in columns if m.number is not None and not m.words and not (named and m.label)]
     found = [(m.joint, m) for m in named if m.joint is not None]
-    found += _places_by_number(log, channel, numbered, robot, notes)
+    found += _columns_by_joint_number(log, channel, numbered, robot, notes)
     if robot.n == 1 and not found:
         found = [(0, m) for m in columns if m.number is None and not m.words]
     if not found:
-        found = _places_by_label(log, channel, columns, robot, notes)
+        found = _columns_by_joint_label(log, channel, columns, robot, notes)
     slots: dict[int, str] = {}
     for place, meaning in found:
         if place in taken:
@@ -62,7 +62,7 @@ def assign_columns_to_joints(
     return JointColumns(slots, tuple(notes))
 
 
-def _places_by_number(
+def _columns_by_joint_number(
     log: str, channel: str, numbered: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
     """Places of bare numbers: they count the robot's joints from 1, or from 0 where there is a 0."""
@@ -89,7 +89,7 @@ def _places_by_number(
     return [(m.number - first, m) for m in numbered if m.number is not None and m.number in counted]
 
 
-def _places_by_label(
+def _columns_by_joint_label(
     log: str, channel: str, columns: Sequence[Meaning], robot: Robot, notes: list[Message]
 ) -> list[tuple[int, Meaning]]:
     """Places of names like `fer_joint1`, whose label is not the robot's: the one label that counts all joints."""
@@ -113,7 +113,7 @@ def _places_by_label(
             "joints_taken_by_number", "the joints of {channel} are taken by their numbers: '{column}', ...",
             channel=channel, column=group[0].field,
         ))  # fmt: skip
-        return _places_by_number(log, channel, group, robot, notes)
+        return _columns_by_joint_number(log, channel, group, robot, notes)
     return []
 
 

@@ -59,7 +59,7 @@ class _HashedRows:
     t: Array
     values: tuple[Marks, ...]
 
-    def take(self, part: slice | NDArray[np.int64]) -> _HashedRows:
+    def select_rows(self, part: slice | NDArray[np.int64]) -> _HashedRows:
         return _HashedRows(self.keys[part], self.t[part], tuple(x[part] for x in self.values))
 
     def append_rows(self, after: _HashedRows) -> _HashedRows:
@@ -84,13 +84,13 @@ class ContentMarker:
         rows = _HashedRows(_hash_some_columns(values), samples.t, values)
         before = rows.keys[:1] + np.uint64(1) if self._held is None else self._held.keys[-1:]
         fresh = np.flatnonzero(np.diff(rows.keys, prepend=before))
-        rows = rows if len(fresh) == len(samples) else rows.take(fresh)
+        rows = rows if len(fresh) == len(samples) else rows.select_rows(fresh)
         if self._held is not None:
-            edge = self._held.append_rows(rows.take(slice(0, RUN - 1)))
+            edge = self._held.append_rows(rows.select_rows(slice(0, RUN - 1)))
             self._mark_runs(edge)
             rows = rows if len(rows.keys) >= RUN else edge
         self._mark_runs(rows)
-        self._held = rows.take(slice(-RUN + 1, None))
+        self._held = rows.select_rows(slice(-RUN + 1, None))
 
     def _mark_runs(self, rows: _HashedRows, run: int = RUN) -> None:
         """Mark the runs that are complete."""

@@ -99,7 +99,7 @@ def choose_cutoff(seen: Survey) -> CutoffChoice:
     recorded velocities and accelerations, by Simpson's rule over 1/24 of the band's period, agree to 1e-3 with the
     differences of positions and velocities: exact derivatives do, measured and filtered ones do not.
     """
-    x, rate = _longest_travel(seen), seen.rate
+    x, rate = _piece_with_longest_travel(seen), seen.rate
     if _are_rows_unrelated_in_time(x):
         given = x.v is not None and x.a is not None
         reason = "rows are postures in no order of time: nothing can be filtered"
@@ -134,7 +134,7 @@ def choose_cutoff(seen: Survey) -> CutoffChoice:
     )  # fmt: skip
 
 
-def _longest_travel(seen: Survey) -> Samples:
+def _piece_with_longest_travel(seen: Survey) -> Samples:
     """The piece without gaps along which the joints travel most, each measured by its range; 32,768 rows at most."""
     x = seen.samples
     gaps = np.flatnonzero(np.diff(x.t) > max(5.0 / seen.rate, 0.025)) + 1
@@ -204,7 +204,7 @@ def loop_noise(seen: Survey, cutoff: float) -> LoopNoise | None:
     noise of its encoders back shows it in torques that are coherent with the recorded positions where these are at
     their noise floor; noise of torque sensors is not, and motion is above it. None where the rows are too few to tell.
     """
-    x = _longest_travel(seen)
+    x = _piece_with_longest_travel(seen)
     length = int(8.0 * seen.rate / cutoff)
     if x.tau is None or len(x) < FEWEST_PIECES * length:
         return None

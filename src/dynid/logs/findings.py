@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.logs.content import Content
-from dynid.messages import Message
+from dynid.logs.log import Samples
+from dynid.messages import Message, Option, Wording
 from dynid.robot.transform import Array
 
 SHOWN = 5
@@ -23,6 +25,7 @@ class RowsLeftOut:
     count: int = 0
     first: list[int] = field(default_factory=list)
     text: str = ""
+    lines: list[int] = field(default_factory=list)
 
     def add(self, rows: NDArray[np.int64]) -> None:
         """Take in further rows."""
@@ -35,7 +38,7 @@ class RowsLeftOut:
         more = ", ..." if self.count > len(self.first) else ""
         where = f" ({self.text}{more})" if self.text else ""
         rows = _count_facts(self.count)
-        return rows | {"rows": f"{rows['rows']}{where}", "first": self.first}
+        return rows | {"rows": f"{rows['rows']}{where}", "first": self.first, "lines": self.lines}
 
 
 @dataclass(slots=True)
@@ -45,7 +48,8 @@ class Findings:
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
     positions of every joint in the rows that were used. missing: rows without a value; strays: those without a time;
     content: what tells the recording from others. interval: instants between which rows count, where a log is a part
-    of a recording and the rest is read for the sake of its filters.
+    of a recording and the rest is read for the sake of its filters. bad_channels: those of the notes that speak against
+    single joints.
     """
 
     log: str
@@ -75,6 +79,9 @@ class Findings:
     notes: list[Message] = field(default_factory=list)
     content: Content | None = None
     interval: tuple[float, float] = (-np.inf, np.inf)
+    bad_channels: list[Message] = field(default_factory=list)
+    limited: RowsLeftOut = field(default_factory=RowsLeftOut)
+    limited_joints: list[str] = field(default_factory=list)
 
     def is_in_interval(self, t: Array) -> NDArray[np.bool_]:
         """Which instants (N,) lie in the interval of the part that counts; NaN does."""
@@ -136,8 +143,9 @@ class Findings:
                 self.missing.facts,
             ),
             (
-                self.saturated, "saturated_torque", "{rows} with a torque at its limit (saturation): left out",
-                _count_facts(self.saturated),
+                self.saturated, "saturated_torque", "{rows} with a torque at its limit (saturation" + (
+                " of joint {joints}): left out" if self.limited_joints else "): left out"),
+                replace(self.limited, count=self.saturated).facts | {"joints": self.limited_joints},
             ),
             (
                 self.unwrapped, "positions_wrapped",
@@ -168,3 +176,616 @@ class Findings:
 def _count_facts(count: int, thing: str = "row") -> dict[str, Any]:
     """Facts on a number of things: 3, and 3 rows."""
     return {"count": count, f"{thing}s": f"1 {thing}" if count == 1 else f"{count} {thing}s"}
+
+
+# Channels: which values of positions, velocities and torques cannot be right.
+
+
+JUMP = 10.0
+"""Usual steps of fast motion that make a jump."""
+
+SHORT = 3
+"""Rows after which a position that jumped away must be back, if they are rubbish."""
+
+MOST_HELD = 64
+"""Rows that wait for the next ones, at most."""
+
+FROZEN = 10
+"""Rows for which a value must stay the same, at least, to be frozen."""
+
+COARSE = 0.25
+"""Step of a channel, over its standard deviation, from which on its resolution matters."""
+
+FEW_LEVELS = 400
+"""Levels of a position below which derived velocities and accelerations are coarse."""
+
+QUANTITIES = {"q": "position", "v": "velocity", "a": "acceleration", "tau": "torque", "reaction": "force"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChannelScale:
+    """What is usual in one channel, per joint (n,).
+
+    step: change from row to row in fast motion; low, high: beyond these no value belongs; limits (n, 2): where it is
+    cut off, infinite where it is not; run: rows for which a value may repeat; usual: its median; resolution: distance
+    of its levels, 0 where there are many; spread: standard deviation; levels: how many there are. starts_unset: it is 0
+    at first and jumps to its value. hold: rows after which any joint has a new value, where that is regular, else 1.
+    bend: change of the step from row to row; noisy: it goes up and down from row to row.
+    """
+
+    step: Array
+    low: Array
+    high: Array
+    limits: Array
+    run: Array
+    usual: Array
+    resolution: Array
+    levels: NDArray[np.int64]
+    spread: Array
+    starts_unset: NDArray[np.bool_]
+    hold: float
+    bend: Array
+    noisy: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, x: Array, margin: float) -> ChannelScale:
+        """Look at values (N, n); margin: how many times its range a channel may still go beyond it."""
+        step = _usual_steps(x)
+        jumps = np.abs(np.diff(x, axis=0)) > JUMP * step
+        step = np.where(jumps.sum(axis=0) > 0.1 * len(x), np.inf, step)
+        jumps &= np.isfinite(step)
+        columns = [
+            _range_between_jumps(column, np.flatnonzero(jumped) + 1)
+            for column, jumped in zip(x.T, jumps.T, strict=True)
+        ]
+        low, high = np.array(columns).T
+        room = np.where(np.isfinite(step), high - low, np.inf)
+        room = margin * np.maximum(room, 0.02 * np.max(room, initial=0.0, where=np.isfinite(room)))
+        runs = [np.diff(np.flatnonzero(np.diff(column, prepend=np.nan)), append=len(x)) for column in x.T]
+        zeros = [int(np.argmax(column != 0.0)) for column in x.T]
+        unset = [k > 0 and bool(jumps[k - 1, j]) for j, k in enumerate(zeros)]
+        belonging = [y[(y >= a - r) & (y <= b + r)] for y, a, b, r in zip(x.T, low, high, room, strict=True)]
+        levels, resolution = zip(*map(_levels, belonging), strict=True)
+        steps = np.diff(x, axis=0)
+        return cls(
+            step, low - room, high + room, np.tile([-np.inf, np.inf], (x.shape[1], 1)),
+            np.array([np.quantile(rows, 0.9) if len(rows) > FROZEN else 1.0 for rows in runs]),
+            np.median(x, axis=0), np.array(resolution), np.array(levels),
+            np.array([np.std(y) if len(y) else 0.0 for y in belonging]), np.array(unset),
+            _regular_hold(x), _usual_steps(steps), np.asarray((steps[1:] * steps[:-1] < 0.0).mean(axis=0) > 0.3),
+        )  # fmt: skip
+
+    @property
+    def is_coarse(self) -> NDArray[np.bool_]:
+        """Of which joints (n,) the steps between levels matter beside the standard deviation."""
+        return np.asarray((self.levels > 1) & (self.resolution > COARSE * self.spread))
+
+
+def _usual_steps(x: Array) -> Array:
+    """Change (n,) from row to row in the fastest of 64 stretches: nine of ten changes there are smaller."""
+    size = max(20, len(x) // 64)
+    count = (len(x) - 1) // size
+    if count < 1:
+        return np.full(x.shape[1], np.inf)
+    steps = np.sort(np.abs(np.diff(x[: count * size + 1], axis=0)).reshape(count, size, -1), axis=1)
+    zeros = (steps == 0.0).sum(axis=1)
+    place = np.minimum(zeros + (0.9 * (size - zeros)).astype(np.int64), size - 1)
+    fast = np.sort(np.take_along_axis(steps, place[:, None], axis=1)[:, 0], axis=0)
+    fastest = fast[-1]
+    for other in fast[::-1][1:4]:  # stretches full of rubbish
+        fastest = np.where((other > 0.0) & (fastest > 1e4 * other), other, fastest)
+    return np.where(fastest > 0.0, fastest, np.inf)
+
+
+def _range_between_jumps(x: Array, jumps: NDArray[np.int64]) -> tuple[float, float]:
+    """Range of the values (N,) but for short or constant stretches between two jumps, which may be rubbish."""
+    if not len(jumps):
+        return float(x.min()), float(x.max())
+    parts = [part for part in np.split(x, jumps) if len(part) > SHORT and np.ptp(part) > 0.0]
+    if not parts:
+        return -np.inf, np.inf
+    return float(min(part.min() for part in parts)), float(max(part.max() for part in parts))
+
+
+def _levels(x: Array) -> tuple[int, float]:
+    """How many levels a channel (N,) has, and the distance of two neighbours, where these are few; else 0."""
+    room = float(np.ptp(x)) if len(x) else 0.0
+    some = x[:: max(1, len(x) // 4096)]
+    if room == 0.0 or len(np.unique(np.round((some - x.min()) / room, 6))) > 0.5 * len(some):
+        return 0, 0.0
+    levels = np.unique(np.round((x - x.min()) / room, 6))
+    return len(levels), room * float(np.quantile(np.diff(levels), 0.1))
+
+
+def _regular_hold(x: Array) -> float:
+    """After how many rows values (N, n) change, where that is regular; a coarse encoder's steps are all of one size."""
+    changes = np.flatnonzero((np.diff(x, axis=0) != 0.0).any(axis=1))
+    waits = np.diff(changes)
+    if len(waits) < 50 or len(waits) > 0.7 * len(x):
+        return 1.0
+    least = int(np.median(waits))
+    for pair in ((least, least), (least - 1, least), (least, least + 1)):
+        regular = (waits >= pair[0]) & (waits <= pair[1])
+        steps = np.abs(np.diff(x[changes[:-1][regular]], axis=0)).max(axis=1, initial=0.0)
+        if regular.mean() > 0.9 and len(np.unique(np.round(steps / max(steps.max(initial=0.0), 1e-300), 3))) > 5:
+            return float(waits[regular].mean())
+    return 1.0
+
+
+class StrayValues:
+    """Finds rubbish rows chunk by chunk: values that jump out of all bounds, or positions that jump away and back.
+
+    A value is out of bounds until it returns; a position that jumps to exactly 0 is unset until it changes. Other
+    jumps may be real.
+    """
+
+    def __init__(self, scales: Mapping[str, ChannelScale], turning: NDArray[np.bool_]) -> None:
+        self.scales, self.turning = scales, turning
+        self.last: dict[str, Array] = {}
+        self.state: dict[str, list[str]] = {}
+        self.time = np.full(1, -np.inf)
+
+    def complete_rows(self, samples: Samples) -> int:
+        """How many of the next rows can be judged before those after them are known."""
+        jumps = np.flatnonzero(self._jumps("q", samples.q).any(axis=1)) if len(samples) else np.zeros(0, dtype=np.int64)
+        ready = len(samples)
+        for k in jumps[::-1].tolist():
+            if ready - k > SHORT + 1 or len(samples) - k > MOST_HELD:
+                break
+            ready = k
+        return ready
+
+    def _jumps(self, name: str, x: Array) -> NDArray[np.bool_]:
+        """Which values (N, n) are far from the ones before."""
+        before = self.last.get(name, x[:1])
+        return np.asarray(np.abs(np.diff(x, axis=0, prepend=before)) > JUMP * self.scales[name].step)
+
+    def find(self, samples: Samples) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
+        """Yield (channel, joint, rows that are rubbish) of the next samples, which are finite."""
+        for name in self.scales:
+            x = getattr(samples, name)
+            if x is None or not len(x):
+                continue
+            jumps, begins = self._jumps(name, x), name not in self.last
+            state = self.state.setdefault(name, [""] * x.shape[1])
+            for j in range(x.shape[1]) if begins else np.flatnonzero(jumps.any(axis=0) | (np.array(state) != "")):
+                bad = self._find_in_column(name, int(j), x[:, j], np.flatnonzero(jumps[:, j]), samples.t, begins)
+                if len(bad):
+                    yield name, int(j), bad
+            self.last[name] = x[-1:].copy()
+        self.time = samples.t[-1:].copy() if len(samples) else self.time
+
+    def _find_in_column(
+        self, name: str, j: int, x: Array, jumps: NDArray[np.int64], t: Array, begins: bool
+    ) -> NDArray[np.int64]:
+        """Rows of one joint's values (N,) that are rubbish; its state is carried on."""
+        scale, state = self.scales[name], self.state[name]
+        outside = (x < scale.low[j]) | (x > scale.high[j])
+        bad, done = np.zeros(len(x), dtype=np.bool_), 0
+        if begins:
+            state[j] = (
+                "outside" if outside[0] else "unset" if name == "q" and scale.starts_unset[j] and x[0] == 0.0 else ""
+            )
+
+        def follow(first: int) -> int:
+            """Mark rows as long as the state lasts; the row after them."""
+            over = np.flatnonzero(~outside[first:] if state[j] == "outside" else x[first:] != 0.0)
+            stop = first + int(over[0]) if len(over) else len(x)
+            bad[first:stop] = True
+            state[j] = state[j] if stop == len(x) else ""
+            return stop
+
+        if state[j]:
+            done = follow(0) + 1
+        for k in jumps.tolist():
+            if k < done:
+                continue
+            before = x[k - 1] if k else float(self.last[name][0, j])
+            state[j] = "outside" if outside[k] else "unset" if name == "q" and x[k] == 0.0 else ""
+            if state[j]:
+                done = follow(k) + 1
+            elif name == "q" and not (self.turning[j] and abs(abs(x[k] - before) / (2.0 * np.pi) - 1.0) < 0.1):
+                back = np.flatnonzero(np.abs(x[k + 1 : k + 1 + SHORT] - before) < 0.5 * JUMP * scale.step[j])
+                times = np.append(t[k - 1] if k else self.time, t[k : k + 2 + back[0]]) if len(back) else t[:0]
+                if len(back) and np.all(np.diff(times) > 0.0):
+                    bad[k : k + 1 + back[0]] = True
+                    done = k + 2 + int(back[0])
+        return np.flatnonzero(bad)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A stretch in which one value repeats: its first row and time, how many rows, sums of position and velocity.
+
+    before: steps of the position just before it.
+    """
+
+    row: int
+    t: float
+    value: float
+    first: float
+    last: float
+    before: float
+    sums: Array
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return int(self.sums[0])
+
+    @property
+    def position_spread(self) -> float:
+        """Standard deviation of the position in it."""
+        count, total, squares = self.sums[:3]
+        return float(np.sqrt(max(squares / count - (total / count) ** 2, 0.0)))
+
+    @property
+    def velocity(self) -> float:
+        """Recorded velocity in it, rms."""
+        return float(np.sqrt(self.sums[3] / self.sums[0]))
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether the position goes from its first to its last value at constant speed."""
+        count, total = self.sums[:2]
+        way = self.last - self.first
+        even = way**2 * (count + 1.0) / max(count - 1.0, 1.0) / 12.0
+        off = abs(total / count - 0.5 * (self.first + self.last))
+        return bool(off <= 1e-3 * abs(way) and abs(self.position_spread**2 - even) <= 0.01 * even)
+
+
+@dataclass(slots=True)
+class _Places:
+    """Stretches of one kind: rows in all, the first row and time of some, the longest (rows)."""
+
+    rows: RowsLeftOut = field(default_factory=RowsLeftOut)
+    total: int = 0
+    stretches: int = 0
+    longest: int = 0
+    times: list[float] = field(default_factory=list)
+    value: float = np.nan
+
+    def add(self, run: _Run) -> None:
+        """Take in a stretch."""
+        self.total, self.stretches, self.longest = (
+            self.total + run.rows,
+            self.stretches + 1,
+            max(self.longest, run.rows),
+        )
+        self.rows.add(np.array([run.row]))
+        self.times = [*self.times, run.t][:SHOWN]
+        self.value = run.value
+
+
+def least_velocity(scales: Mapping[str, ChannelScale]) -> float:
+    """Velocity (rad/s or m/s) at which a joint certainly moves; infinite where none is recorded."""
+    return max(0.02, 0.1 * float(scales["v"].spread.max())) if "v" in scales else np.inf
+
+
+class ChannelWatch:
+    """Watches the channels of a log row by row, in little memory, for dead and frozen ones; reports what it found."""
+
+    def __init__(
+        self, names: Sequence[str], rate: float, scales: Mapping[str, ChannelScale], turning: NDArray[np.bool_],
+        joints: Sequence[int],
+    ) -> None:  # fmt: skip
+        self.names, self.rate, self.scales, self.turning = tuple(names), rate, scales, turning
+        self.joints = tuple(joints)  # whose torques count
+        self.stray = StrayValues(scales, turning)
+        self.rows = 0
+        self.rubbish: dict[tuple[str, int], RowsLeftOut] = {}
+        self.rubbish_rows = RowsLeftOut()
+        self.extremes: dict[tuple[str, int], float] = {}  # of the rubbish
+        self.missing: dict[tuple[str, int], int] = {}
+        self.limited: dict[tuple[str, int], RowsLeftOut] = {}
+        self.frozen: dict[tuple[str, int], _Places] = {}
+        self.same: dict[tuple[str, int], RowsLeftOut] = {}
+        n = len(self.names)
+        self.moving = np.zeros(n, dtype=np.int64)
+        self.runs: dict[str, list[_Run]] = {}
+        self.least = {name: np.maximum(FROZEN, 10.0 * scale.run) for name, scale in scales.items()}
+        self.steps = np.zeros((2, n))  # of the positions in the last rows
+        self.origin = np.zeros(n)
+        self.position: Array | None = None
+
+    def add_missing(self, samples: Samples) -> None:
+        """Count the values that are missing or infinite, by channel and joint."""
+        for name in self.scales:
+            for j, count in enumerate((~np.isfinite(getattr(samples, name))).sum(axis=0).tolist()):
+                if count:
+                    self.missing[name, j] = self.missing.get((name, j), 0) + count
+
+    def usable_rows(self, samples: Samples, rows: NDArray[np.int64], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the next finite samples (N,) hold no rubbish and nothing cut off; rows: their places in the file.
+
+        inside: which of them count.
+        """
+        bad = np.zeros(len(samples), dtype=np.bool_)
+        for name, j, some in self.stray.find(samples):
+            bad[some] = True
+            counted = some[inside[some]]
+            self.rubbish.setdefault((name, j), RowsLeftOut()).add(rows[counted])
+            values = [self.extremes.get((name, j), 0.0), *getattr(samples, name)[counted, j].tolist()]
+            self.extremes[name, j] = max(values, key=abs)
+        self.rubbish_rows.add(rows[bad & inside])
+        for name, scale in self.scales.items():
+            x = getattr(samples, name)
+            for j in np.flatnonzero(np.isfinite(scale.limits).any(axis=1)).tolist():
+                at_limit = ((x[:, j] <= scale.limits[j, 0]) | (x[:, j] >= scale.limits[j, 1])) & ~bad
+                if at_limit.any():
+                    self.limited.setdefault((name, j), RowsLeftOut()).add(rows[at_limit & inside])
+                    bad |= at_limit & (name != "tau")
+        return ~bad
+
+    def add(self, samples: Samples, rows: NDArray[np.int64]) -> None:
+        """Take in the next rows, which are usable and count; rows: their places in the file."""
+        if not len(samples):
+            return
+        q = samples.q
+        if self.position is None:
+            self.origin, self.position = q[0].copy(), q[:1]
+        steps = np.abs(np.diff(q, axis=0, prepend=self.position))
+        moves = steps > 0.1 * self.scales["q"].step
+        self.moving += moves.sum(axis=0)
+        steps = np.concatenate([self.steps, steps])
+        for name in ("q", "v", "tau"):
+            if name not in self.scales:
+                continue
+            x = getattr(samples, name)
+            same = moves & (x == self.scales[name].usual) if name != "q" else np.zeros((1, 1), dtype=np.bool_)
+            for j in np.flatnonzero(same.any(axis=0)).tolist():
+                self.same.setdefault((name, j), RowsLeftOut()).add(rows[same[:, j]])
+            self._follow_runs(name, x, samples, rows, steps)
+        self.rows += len(samples)
+        self.position, self.steps = q[-1:].copy(), steps[-2:].copy()
+
+    def _follow_runs(self, name: str, x: Array, samples: Samples, rows: NDArray[np.int64], steps: Array) -> None:
+        """Find the stretches in which values (N, n) repeat; those at the end stay open."""
+        N, n = x.shape
+        runs, least = self.runs.get(name), self.least[name]
+        new = np.ones(x.shape, dtype=np.bool_)
+        new[1:] = x[1:] != x[:-1]
+        if runs is not None:
+            new[0] = x[0] != [run.value for run in runs]
+        repeats, after = np.asarray(~new.all(axis=0)), list[_Run]()
+        for j in range(n):
+            starts = np.flatnonzero(new[:, j]) if repeats[j] else np.arange(N)
+            first = int(starts[0]) if len(starts) else N
+            run = None if runs is None else runs[j]
+            if run is not None and first:
+                run = self._measure_run(j, x, samples, rows, steps, 0, first, run)
+            if run is not None and first < N and run.rows >= least[j]:
+                self._judge_run(name, j, run, float(x[first, j]))
+            if repeats[j] and len(starts) > 1:
+                for k in np.flatnonzero(np.diff(starts) >= least[j]).tolist():
+                    whole = self._measure_run(j, x, samples, rows, steps, int(starts[k]), int(starts[k + 1]))
+                    self._judge_run(name, j, whole, float(x[starts[k + 1], j]))
+            if len(starts):
+                run = self._measure_run(j, x, samples, rows, steps, int(starts[-1]), N)
+            assert run is not None
+            after.append(run)
+        self.runs[name] = after
+
+    def _measure_run(
+        self, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], steps: Array, start: int, stop: int,
+        earlier: _Run | None = None,
+    ) -> _Run:  # fmt: skip
+        """A stretch of rows start to stop of one joint's values, after what it had in chunks before."""
+        u = samples.q[start:stop, j] - self.origin[j]
+        v = np.zeros(1) if samples.v is None else samples.v[start:stop, j]
+        sums = np.array([stop - start, u.sum(), u @ u, v @ v])
+        if earlier is not None:
+            return _Run(
+                earlier.row, earlier.t, earlier.value, earlier.first, float(u[-1]), earlier.before, earlier.sums + sums
+            )
+        before = float(steps[start : start + 3, j].mean())  # two rows more at the front: up to the step to this value
+        return _Run(
+            int(rows[start]), float(samples.t[start]), float(x[start, j]), float(u[0]), float(u[-1]), before, sums
+        )
+
+    def _judge_run(self, name: str, j: int, run: _Run, following: float) -> None:
+        """Decide whether a stretch in which a value repeats is frozen; following: the value after it, else NaN."""
+        scale, limits = self.scales["q"], self.scales[name].limits[j]
+        step = scale.step[j]
+        if run.value <= limits[0] or run.value >= limits[1]:
+            return
+        if name != "q":
+            frozen = run.position_spread > 2.0 * step and (self.scales[name].noisy[j] or not run.is_uniform)
+        else:
+            jump = abs(following - run.value)
+            wraps = self.turning[j] and abs(jump / (2.0 * np.pi) - 1.0) < 0.1
+            returns = run.before > 0.2 * step and jump > max(3.0 * step, 0.2 * run.rows * run.before) and not wraps
+            stops = run.before > max(0.1 * step, 5.0 * scale.bend[j]) and run.rows >= 5 * FROZEN
+            frozen = returns or (stops and np.isnan(following)) or run.velocity > least_velocity(self.scales)
+        if frozen:
+            self.frozen.setdefault((name, j), _Places()).add(run)
+
+    def finish(self) -> None:
+        """Close the log."""
+        for name, runs in self.runs.items():
+            for j, run in enumerate(runs):
+                if run.rows >= self.least[name][j]:
+                    self._judge_run(name, j, run, np.nan)
+
+    @property
+    def row_lists(self) -> list[RowsLeftOut]:
+        """All rows that messages name, so that somebody may say in which lines they are."""
+        frozen = [place.rows for place in self.frozen.values()]
+        return [self.rubbish_rows, *self.limited.values(), *frozen, *self.same.values()]
+
+    def report(self, found: Findings) -> None:
+        """Add to the findings of the log what the channels have shown; `finish` comes before."""
+        wrong = [*self._dead_channels(), *self._missing_channels()]
+        dead = {(message.facts["channel"], joint) for message in wrong for joint in message.facts["affected"]}
+        wrong += [*self._frozen_channels(dead), *self._coarse_channels(dead)]
+        notes = [*self._clipped_channels(), *self._held_channels()]
+        if self.rubbish_rows.count:
+            some = [
+                f"{QUANTITIES[name]} {self._name(name, j)} {self.extremes[name, j]:.4g}" for name, j in self.rubbish
+            ]
+            more = f" and {len(some) - 4} more" if len(some) > 4 else ""
+            notes.append(Message(
+                "rubbish_rows", "{rows} with impossible values ({some}{more}): left out", some=some[:4], more=more,
+                channels={f"{name}.{self._name(name, j)}": rows.count for (name, j), rows in self.rubbish.items()},
+                share=self.rubbish_rows.count / max(self.rows + self.rubbish_rows.count, 1), **self.rubbish_rows.facts,
+            ))  # fmt: skip
+        limited = {j: rows for (name, j), rows in self.limited.items() if name == "tau"}
+        found.limited_joints = [self.names[j] for j in sorted(limited)]
+        places = sorted({place for rows in limited.values() for place in zip(rows.first, rows.lines, strict=True)})
+        found.limited.first, found.limited.lines = ([place[k] for place in places[:SHOWN]] for k in (0, 1))
+        found.limited.text = next((rows.text for rows in limited.values() if len(limited) == 1), "")
+        found.notes.extend([*wrong, *notes])
+        found.bad_channels.extend(wrong)
+
+    def _name(self, name: str, j: int) -> str:
+        """A joint, or the number of a channel of the base."""
+        return str(j + 1) if name == "reaction" else self.names[j]
+
+    def _is_used(self, name: str, j: int) -> bool:
+        """Whether a channel counts."""
+        return name != "tau" or j in self.joints
+
+    def _without(self, channel: str, affected: Sequence[str]) -> dict[str, Any]:
+        """Facts on how to do without a channel of some joints, with the remedy as a template."""
+        others = [self.names[j] for j in self.joints if self.names[j] not in affected]
+        if channel == "v":
+            return {"remedy": "leave velocities out with {option}", "option": Option("columns", {"v": None})}
+        if channel == "tau" and others:
+            return {"remedy": "leave the torque out with {option}", "option": Option("joints", others)}
+        return {"remedy": "record it again"}
+
+    def _message(self, code: str, what: str, channel: str, affected: Sequence[str], **facts: Any) -> Message:
+        """A message about a channel of some joints."""
+        facts = self._without(channel, affected) | facts
+        return Message(
+            f"{code}_{QUANTITIES[channel]}", what, facts.pop("remedy"), channel=channel, affected=list(affected),
+            quantity=QUANTITIES[channel], **facts,
+        )  # fmt: skip
+
+    def _dead_channels(self) -> Iterator[Message]:
+        """Channels with the same value in most rows."""
+        dead: dict[tuple[str, int], tuple[int, float, RowsLeftOut]] = {}
+        for name in ("tau", "v", "q"):
+            for j, run in enumerate(self.runs.get(name, ())):
+                same, frozen = self.same.get((name, j), RowsLeftOut()), self.frozen.get((name, j))
+                often = frozen is not None and frozen.total > 0.5 * self.rows
+                if not self._is_used(name, j) or self.rows < 2 * FROZEN or (self._is_coarse(name, j) and not often):
+                    continue
+                if name == "tau" and run.rows == self.rows and self.moving.any():
+                    dead[name, j] = self.rows, run.value, RowsLeftOut()
+                elif frozen is not None and often:
+                    dead[name, j] = frozen.total, frozen.value, frozen.rows
+                elif name != "q" and same.count > max(FROZEN, 0.5 * self.moving[j]):
+                    dead[name, j] = same.count, float(self.scales[name].usual[j]), same
+        torques = [self.names[j] for name, j in dead if name == "tau"]
+        for (name, j), (count, value, rows) in dead.items():
+            in_motion = rows is self.same.get((name, j))
+            share = count / max(count, self.moving[j]) if in_motion else count / self.rows
+            what = "the {quantity} of joint {joint} is {value:.4g} in {percent:.0f} % of the rows{where}"
+            what += " in which the joint moves" if in_motion else ""
+            what += ", although its velocity says that it moves" if name == "q" else ""
+            yield self._message(
+                "dead", what + " (a dead signal)", name, [self.names[j]], joint=self.names[j], value=value, count=count,
+                share=share, percent=100.0 * share, where=_where_text(rows), lines=rows.lines, first=rows.first,
+                **(self._without(name, torques) if name == "tau" else {}),
+            )  # fmt: skip
+
+    def _missing_channels(self) -> Iterator[Message]:
+        """Channels without a value in many rows."""
+        total = self.rows + max(self.missing.values(), default=0)
+        much = {key: count for key, count in self.missing.items() if count > 0.2 * total and self._is_used(*key)}
+        for (name, j), count in much.items():
+            affected = [self._name(other, k) for other, k in much if other == name]
+            yield self._message(
+                "missing", "the {quantity} of joint {joint} is missing in {percent:.0f} % of the rows, which are left "
+                "out", name, affected, joint=self._name(name, j), count=count, share=count / total,
+                percent=100.0 * count / total, lines=[], first=[],
+            )  # fmt: skip
+
+    def _frozen_channels(self, dead: set[tuple[str, str]]) -> Iterator[Message]:
+        """Channels that repeat a value although the robot moves; joints that freeze together are one message."""
+        together: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}
+        for (name, j), places in self.frozen.items():
+            coarse = name != "q" and self.scales[name].is_coarse[j]
+            if self._is_used(name, j) and not coarse and (name, self.names[j]) not in dead:
+                together.setdefault((name, places.total, tuple(places.rows.first)), []).append(j)
+        cut = Wording("log.between(start, stop)", "LOG@START:STOP")
+        for (name, count, first), joints in together.items():
+            places = self.frozen[name, joints[0]]
+            remedy = {"remedy": "cut these times out with {cut}", "cut": cut}
+            if name == "tau":
+                remedy = {
+                    "remedy": "cut these times out with {cut}, or use {option}", "cut": cut,
+                    "option": Option("estimator", "huber"),
+                }  # fmt: skip
+            times = f"{places.stretches} times" if places.stretches > 1 else "once"
+            yield self._message(
+                "frozen", "the {quantity} of joint {joints} stays at its last value {times} while the robot moves, "
+                "{rows}, {longest:.3g} s at most{where}", name, [self.names[j] for j in joints],
+                joints=[self.names[j] for j in joints], times=times, rows=_count_facts(count)["rows"], count=count,
+                stretches=places.stretches, share=count / max(self.rows, 1), longest=places.longest / self.rate,
+                where=_where_text(places.rows), lines=places.rows.lines, first=list(first), at=places.times,
+                **({} if name == "v" else remedy),
+            )  # fmt: skip
+
+    def _is_coarse(self, name: str, j: int) -> bool:
+        """Whether the steps of a channel are so wide that they matter."""
+        scale = self.scales[name]
+        if self.moving[j] < 2 * FROZEN:
+            return False
+        few = 1 < scale.levels[j] < FEW_LEVELS and scale.resolution[j] > 2e-4 and scale.spread[j] > 0.02
+        return bool(few if name == "q" else scale.is_coarse[j])
+
+    def _coarse_channels(self, dead: set[tuple[str, str]]) -> Iterator[Message]:
+        """Channels with few levels."""
+        for name in (name for name in ("tau", "q", "v") if name in self.scales):
+            coarse = [j for j in range(len(self.names)) if self._is_coarse(name, j) and self._is_used(name, j)]
+            coarse = [j for j in coarse if (name, self.names[j]) not in dead]
+            if not coarse:
+                continue
+            scale, joints = self.scales[name], [self.names[j] for j in coarse]
+            worst = max(coarse, key=lambda j: float(scale.resolution[j] / scale.spread[j]))
+            yield self._message(
+                "coarse", "the {quantity} of joint {joints} is coarse: {levels} levels, {step:.3g} apart, "
+                "{percent:.2g} % of the standard deviation{at_worst}", name, joints, joints=joints,
+                levels=int(scale.levels[worst]), step=float(scale.resolution[worst]),
+                percent=100.0 * scale.resolution[worst] / scale.spread[worst],
+                at_worst=f" in joint {self.names[worst]}" if len(coarse) > 1 else "", count=self.rows, share=1.0,
+                steps={self.names[j]: float(scale.resolution[j]) for j in coarse}, lines=[], first=[],
+                **({} if name == "v" else {"remedy": "record it with a finer resolution"}),
+            )  # fmt: skip
+
+    def _clipped_channels(self) -> Iterator[Message]:
+        """Positions and velocities that are cut off."""
+        for (name, j), rows in self.limited.items():
+            if name == "tau" or not rows.count:
+                continue
+            level = self.scales[name].limits[j]
+            yield self._message(
+                "clipped", "{rows} with the {quantity} of joint {joint} cut off at {levels}: left out", name,
+                [self.names[j]], joint=self.names[j], levels=[f"{x:.4g}" for x in level if np.isfinite(x)],
+                share=rows.count / max(self.rows, 1), **rows.facts,
+                **({} if name == "v" else {"remedy": ""}),
+            )  # fmt: skip
+
+    def _held_channels(self) -> Iterator[Message]:
+        """Channels that have a new value every few rows only."""
+        holds = {name: self.scales[name].hold for name in ("q", "v", "tau") if name in self.scales}
+        for hold in sorted({hold for hold in holds.values() if hold > 1.0}):
+            names = [name for name in holds if holds[name] == hold]
+            late = 0.5 * (hold - holds["q"]) / self.rate if names == ["tau"] else 0.0
+            remedy = "torques come {ms:.2g} ms late on average: compare with {option}" if late > 5e-4 else ""
+            yield Message(
+                "held_samples", "{quantities} change every {ratio:.4g} rows only: recorded at {row_rate:.4g} Hz, "
+                "sampled at {rate:.4g} Hz", remedy, channels=names, ratio=hold, rate=self.rate / hold,
+                quantities=[PLURALS[name] for name in names], row_rate=self.rate, ms=1e3 * late,
+                option=Option("delay", round(late, 5)),
+            )  # fmt: skip
+
+
+def _where_text(rows: RowsLeftOut) -> str:
+    """Where the first rows are, in parentheses."""
+    return f" ({rows.text}{', ...' if rows.count > len(rows.first) else ''})" if rows.text else ""
+
+
+PLURALS = {"q": "positions", "v": "velocities", "tau": "torques"}

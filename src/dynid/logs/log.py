@@ -373,6 +373,12 @@ class Log:
         return self.source.whole if isinstance(self.source, _SourcePart) else self.source
 
     @property
+    def drives(self) -> tuple[Array | None, Array | None]:
+        """Gear (n, n) and gain (n,) with which motor signals become joint signals; None where there are none."""
+        drives = getattr(self._whole_source, "transmission", None)
+        return (None, None) if drives is None else (drives.gear, drives.gain)
+
+    @property
     def wiring(self) -> Wiring:
         """What was corrected of the wiring, by `read_log` or `rewired`."""
         return getattr(self._whole_source, "wiring", UNCHANGED)
@@ -419,6 +425,11 @@ class Log:
         if not rows or lines is None:
             return f"row {', '.join(str(row + 1) for row in rows)}" if rows else ""
         return str(lines(rows))
+
+    def line_numbers(self, rows: Sequence[int]) -> tuple[str, list[int]]:
+        """What rows (increasing, counted from 0) are called, line or row, and their numbers, counted from 1."""
+        find = getattr(self._whole_source, "line_numbers", None)
+        return ("row", [row + 1 for row in rows]) if find is None or not rows else ("line", find(rows))
 
     def chunks(self, rows: int = CHUNK) -> Iterator[Samples]:
         """Yield the samples in order, at most `rows` at a time, in bounded memory."""

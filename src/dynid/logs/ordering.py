@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.logs.findings import Findings
+from dynid.logs.findings import ChannelWatch, Findings
 from dynid.logs.log import Samples
 from dynid.logs.stray_times import FEW, LATE, StrayTimes, are_usable_times
 from dynid.robot.transform import Array
@@ -18,12 +19,15 @@ MOST = 65_536
 
 
 def rows_in_time_order(
-    chunks: Iterator[Samples], step: float, saturation: Array, found: Findings
+    chunks: Iterator[Samples], step: float, saturation: Array, found: Findings, watch: ChannelWatch | None = None
 ) -> Iterator[tuple[bool, Samples]]:
-    """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s."""
+    """Yield (the clock was set back here, finite samples with increasing time); step: the usual one, in s.
+
+    watch: looks at the channels of the log, and for rubbish rows, which are left out.
+    """
     queue = _TimeOrderQueue(step, found)
     restarted = False
-    for samples in drop_stray_times(chunks, step, found):
+    for samples in drop_stray_times(chunks, step, found, watch):
         for restart, part in split_at_restarts(_drop_saturated(samples, saturation, found), queue.newest, step):
             if restart:
                 found.restarts += 1
@@ -50,12 +54,16 @@ def finite_rows(samples: Samples) -> NDArray[np.bool_]:
     return good
 
 
-def drop_stray_times(chunks: Iterator[Samples], step: float, found: Findings) -> Iterator[Samples]:
-    """Yield the rows that are finite and whose times belong to the recording; the others are counted."""
+Rows = NDArray[np.int64]
+
+
+def drop_stray_times(
+    chunks: Iterator[Samples], step: float, found: Findings, watch: ChannelWatch | None = None
+) -> Iterator[Samples]:
+    """Yield the rows that are finite, no rubbish, and whose times belong to the recording; the others are counted."""
     strays = StrayTimes(step)
     held: list[Samples] = []
-    places: list[NDArray[np.int64]] = []  # in the file, of the rows that are held
-    row = 0
+    places: list[Rows] = []  # in the file, of the rows that are held
 
     def release_judged_rows(final: bool) -> Samples:
         """Rows whose times are judged, without stray ones; the rest waits."""
@@ -67,18 +75,70 @@ def drop_stray_times(chunks: Iterator[Samples], step: float, found: Findings) ->
         held, places = ([], []) if len(good) == len(rows) else ([samples.take(rest)], [rows[rest]])
         return samples.take(slice(0, len(good)) if good.all() else np.flatnonzero(good))
 
-    for samples in chunks:
-        good, huge = finite_rows(samples), np.isfinite(samples.t) & ~are_usable_times(samples.t)
-        found.strays.add(row + np.flatnonzero(huge))
-        found.missing.add(row + np.flatnonzero(~good & ~huge & found.is_in_interval(samples.t)))
-        places.append(row + np.flatnonzero(good))
-        held.append(samples if good.all() else samples.take(np.flatnonzero(good)))
-        row += len(samples)
-        found.samples += found.count_in_interval(samples.t)
+    finite = _drop_missing(chunks, found, watch)
+    for samples, rows in finite if watch is None else _drop_rubbish(finite, found, watch):
+        held.append(samples)
+        places.append(rows)
         if sum(map(len, places)) > LATE + FEW:
             yield release_judged_rows(False)
     if held:
         yield release_judged_rows(True)
+
+
+def _drop_missing(
+    chunks: Iterator[Samples], found: Findings, watch: ChannelWatch | None
+) -> Iterator[tuple[Samples, Rows]]:
+    """Yield the finite rows with their places in the file."""
+    row = 0
+    for samples in chunks:
+        samples = samples if watch is None else ignore_unused_torques(samples, watch.joints)
+        good, huge = finite_rows(samples), np.isfinite(samples.t) & ~are_usable_times(samples.t)
+        missing = np.flatnonzero(~good & ~huge & found.is_in_interval(samples.t))
+        found.strays.add(row + np.flatnonzero(huge))
+        found.missing.add(row + missing)
+        if watch is not None and len(missing):
+            watch.add_missing(samples.take(missing))
+        yield samples if good.all() else samples.take(np.flatnonzero(good)), row + np.flatnonzero(good)
+        row += len(samples)
+        found.samples += found.count_in_interval(samples.t)
+
+
+def _drop_rubbish(
+    pieces: Iterator[tuple[Samples, Rows]], found: Findings, watch: ChannelWatch
+) -> Iterator[tuple[Samples, Rows]]:
+    """Yield rows without rubbish; the last ones of a piece wait where only the next ones tell."""
+    rest: tuple[Samples, Rows] | None = None
+
+    def judge_rows(samples: Samples, rows: Rows) -> tuple[Samples, Rows]:
+        """The rows that are usable; the watch looks at those that count."""
+        inside = found.is_in_interval(samples.t)
+        good = watch.usable_rows(samples, rows, inside)
+        if not good.all():
+            samples, rows, inside = samples.take(np.flatnonzero(good)), rows[good], inside[good]
+        if inside.all():
+            watch.add(samples, rows)
+        else:
+            watch.add(samples.take(np.flatnonzero(inside)), rows[inside])
+        return samples, rows
+
+    for samples, rows in pieces:
+        if rest is not None:
+            samples, rows = concatenate_samples([rest[0], samples]), np.concatenate([rest[1], rows])
+        ready = watch.stray.complete_rows(samples)
+        rest = None if ready == len(rows) else (samples.take(slice(ready, None)), rows[ready:])
+        yield judge_rows(samples.take(slice(0, ready)), rows[:ready])
+    if rest is not None:
+        yield judge_rows(*rest)
+    watch.finish()
+
+
+def ignore_unused_torques(samples: Samples, joints: Sequence[int]) -> Samples:
+    """The same with zeros in place of torques of other joints that are missing: they are not needed."""
+    if samples.tau is None or len(joints) == samples.tau.shape[1]:
+        return samples
+    unused = np.ones(samples.tau.shape[1], dtype=np.bool_)
+    unused[list(joints)] = False
+    return replace(samples, tau=np.where(unused & ~np.isfinite(samples.tau), 0.0, samples.tau))
 
 
 def _drop_saturated(samples: Samples, saturation: Array, found: Findings) -> Samples:

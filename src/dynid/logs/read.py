@@ -222,10 +222,11 @@ def _read_orders(
         for name in names:
             _check_joint(log, option, name, robot)
         if sorted(names) != sorted(robot.joint_names):
+            twice = [x for x in robot.joint_names if names.count(x) > 1]
+            what = ", {twice:20} more than once" if twice else ""
             raise LogError(
-                log, "order_incomplete", "{option} must name each joint once; missing: {missing:20}, more than once: "
-                "{twice:20}", option=option, missing=[x for x in robot.joint_names if x not in names],
-                twice=[x for x in robot.joint_names if names.count(x) > 1],
+                log, "order_incomplete", "{option} lacks {missing:20}" + what, "name each joint once", option=option,
+                missing=[x for x in robot.joint_names if x not in names], twice=twice,
             )  # fmt: skip
         if channel not in plan.channels:
             if isinstance(given, Mapping):
@@ -411,6 +412,11 @@ class FileSource:
     def lines(self) -> Callable[[Sequence[int]], str] | None:
         """What says where rows are in a file of text."""
         return getattr(self.table, "lines", None)
+
+    @property
+    def line_numbers(self) -> Callable[[Sequence[int]], list[int]] | None:
+        """The same as numbers."""
+        return getattr(self.table, "line_numbers", None)
 
     def chunks(self, rows: int) -> Iterator[Samples]:
         """Read the file from its beginning, at most `rows` samples at a time; it must stay as it is meanwhile."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynid.logs.content import ContentMarker
-from dynid.logs.findings import Findings
+from dynid.logs.findings import ChannelWatch, Findings, RowsLeftOut
 from dynid.logs.log import Log, Samples
 from dynid.logs.ordering import Unwrapper, concatenate_samples, map_samples, rows_in_time_order
 from dynid.logs.survey import Survey
@@ -62,11 +62,13 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     """
     found.notes.extend(seen.notes)
     found.interval = log.interval
-    for segment, pieces in enumerate(_segments(log, seen, cut, found)):
+    watch = ChannelWatch(seen.names, seen.rate, seen.scales, seen.turning, seen.joints) if seen.scales else None
+    for segment, pieces in enumerate(_segments(log, seen, cut, found, watch)):
         yield from _cut_segment_into_windows(segment, pieces, cut, found)
     found.notes.extend(log.left_out)
-    for some in (found.strays, found.missing):
-        some.text = log.places(some.first)
+    name_lines(log, [found.strays, found.missing, *(watch.row_lists if watch is not None else ())])
+    if watch is not None:
+        watch.report(found)
 
 
 def _cut_segment_into_windows(
@@ -104,9 +106,21 @@ def _copy_samples(samples: Samples) -> Samples:
     return map_samples(samples, samples.t.copy(), np.copy)
 
 
-def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[Iterator[Samples]]:
+def name_lines(log: Log, lists: Sequence[RowsLeftOut]) -> None:
+    """Say of rows in which lines of the file they are, in one look at it."""
+    rows = sorted({row for some in lists for row in some.first})
+    word, numbers = log.line_numbers(rows)
+    lines = dict(zip(rows, numbers, strict=True))
+    for some in lists:
+        some.lines = [lines[row] for row in some.first]
+        some.text = f"{word} {', '.join(map(str, some.lines))}" if some.lines else ""
+
+
+def _segments(
+    log: Log, seen: Survey, cut: Splitting, found: Findings, watch: ChannelWatch | None
+) -> Iterator[Iterator[Samples]]:
     """Group the pieces of a log by segment; each group must be used up before the next is asked for."""
-    stream = _regular_pieces(log, seen, cut, found)
+    stream = _regular_pieces(log, seen, cut, found, watch)
     ahead = [piece for _, piece in itertools.islice(stream, 1)]  # the first piece of the next segment, if any
 
     def pieces_of_segment() -> Iterator[Samples]:
@@ -122,14 +136,16 @@ def _segments(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterat
         yield pieces_of_segment()
 
 
-def _regular_pieces(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator[tuple[bool, Samples]]:
+def _regular_pieces(
+    log: Log, seen: Survey, cut: Splitting, found: Findings, watch: ChannelWatch | None
+) -> Iterator[tuple[bool, Samples]]:
     """Yield (a new segment begins here, samples as the splitting wants them)."""
     step = 1.0 / seen.rate
     line: _GridResampler | None = None
     newest = -np.inf
     turns, marking = Unwrapper(seen.turning, seen.rate), ContentMarker()
     begin, end = log.interval
-    for restart, recorded in rows_in_time_order(log.surroundings(), step, seen.saturation, found):
+    for restart, recorded in rows_in_time_order(log.surroundings(), step, seen.saturation, found, watch):
         if restart:
             turns = Unwrapper(seen.turning, seen.rate)
         inside = (recorded.t >= begin) & (recorded.t < end)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.findings import Findings
-from dynid.logs.log import Log, Samples
-from dynid.logs.ordering import Unwrapper, concatenate_samples, finite_rows, space_equal_times, split_at_restarts
+from dynid.logs.findings import ChannelScale, Findings, StrayValues, least_velocity
+from dynid.logs.log import Log, Samples, Wiring
+from dynid.logs.ordering import (
+    Unwrapper,
+    concatenate_samples,
+    finite_rows,
+    ignore_unused_torques,
+    space_equal_times,
+    split_at_restarts,
+)
 from dynid.logs.stray_times import StrayTimes, usual_step
 from dynid.messages import ANYTHING, Message, Option
 from dynid.robot.force_sensor import CHANNELS
@@ -30,6 +39,9 @@ STANDING = 5e-3
 
 STANDING_LENGTH = 2e-4
 """The same for prismatic joints without limits, m."""
+
+FEWEST = 50
+"""Rows that tell what is usual in a channel."""
 
 TURNS = 4.0 * np.pi
 """Room (rad) from which on a joint may be one that turns and turns."""
@@ -137,7 +149,12 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     silent = moving & (norm == 0.0) & (speeds > 2.0 * coarse)
     _raise_velocity_error(log, robot, silent, "velocity_all_zero", "zero throughout while the joint moves")
     opposite = moving & (alike < -0.95)
-    _raise_velocity_error(log, robot, opposite, "velocity_sign", "the slope of its position with the other sign")
+    if opposite.any():
+        right = log.wiring.then(Wiring(sign_v=np.where(opposite, -1.0, 1.0))).options(robot)
+        sign = [option for option in right if option.keyword == "sign"]
+        remedy = "turn it with {sign}, " if sign else ""
+        what = "the slope of its position with the other sign"
+        _raise_velocity_error(log, robot, opposite, "velocity_sign", what, remedy, sign=sign)
     together = revolute & (speeds > 0.0) & (alike > 0.8)
     if together.any():
         ratio = float(np.median(power[together] / size[together]))
@@ -161,11 +178,14 @@ def _check_velocities(log: Log, robot: Robot, samples: Samples, revolute: NDArra
     return (Message("velocities_unlike_positions", what, joints=strange),)
 
 
-def _raise_velocity_error(log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, **facts: Any) -> None:
+def _raise_velocity_error(
+    log: Log, robot: Robot, which: NDArray[np.bool_], code: str, what: str, remedy: str = "", **facts: Any
+) -> None:
     """Raise where the recorded velocities of some joints are wrong."""
     if which.any():
         raise LogError(
-            log.name, code, "the velocity of {joints} is " + what, "leave velocities out with {columns}, or mend it",
+            log.name, code, "the velocity of {joints} is " + what, remedy + "leave velocities out with {columns}, or "
+            "mend it",
             joints=[robot.joint_names[j] for j in np.flatnonzero(which)[:6]], columns=Option("columns", {"v": None}),
             **facts,
         )  # fmt: skip
@@ -179,7 +199,8 @@ class Survey:
     """rate (Hz) by the usual step; samples: what was looked at, finite and in order of time.
 
     saturation (n,): level at which a joint's torque is cut off, infinite where it is not. turning (n,): which joints
-    are revolute, whose positions may have been recorded modulo a turn. notes: what a person should know.
+    are revolute, whose positions may have been recorded modulo a turn. notes: what a person should know. names: of the
+    joints; scales: what is usual in each channel; joints: those whose torque counts.
     """
 
     rate: float
@@ -188,6 +209,9 @@ class Survey:
     turning: NDArray[np.bool_]
     notes: tuple[Message, ...] = ()
     complete: bool = True
+    names: tuple[str, ...] = ()
+    scales: Mapping[str, ChannelScale] = field(default_factory=dict)
+    joints: tuple[int, ...] = ()
 
     def standing_joints(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
@@ -215,7 +239,13 @@ def survey(
 
     measured: channels that must be there, tau or reaction; joints: those whose torque counts, all where missing.
     """
-    first, complete = _first_rows(log, robot, measured)
+    used = (tuple(range(robot.n)) if joints is None else joints) if "tau" in measured else ()
+    turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
+    first, complete = _first_rows(log, robot, measured, used)
+    scales = _channel_scales(first, complete, used)
+    bad = {row for _, _, rows in StrayValues(scales, turning).find(first) for row in rows.tolist()}
+    if bad and len(bad) < len(first):
+        first = first.take(np.setdiff1d(np.arange(len(first)), list(bad)))
     samples = _longest_ordered_run(log, first)
     check_steps(log, samples)
     notes = check_angles(log, robot, samples)
@@ -225,12 +255,27 @@ def survey(
         _check_reactions(log, robot, samples.reaction)
     if "tau" in measured:
         assert samples.tau is not None
-        _check_torques(log, robot, samples.tau, tuple(range(robot.n)) if joints is None else joints)
-        saturation = np.array([_saturation_level(samples.tau[:, j], samples.q) for j in range(robot.n)])
-    turning = np.array([robot.links[k].kind == "revolute" for k in robot.active_links], dtype=np.bool_)
+        _check_torques(log, robot, samples.tau, used)
+        levels = [_saturation_level(samples.tau[:, j], samples.q) for j in range(robot.n)]
+        saturation = np.where(scales["tau"].is_coarse, np.inf, levels) if scales else np.array(levels)
+    if scales:
+        _find_limits(samples, saturation, scales)
     rate = _sampling_rate(samples.t)
     samples = replace(samples, q=Unwrapper(turning, rate).unwrap(samples.q))
-    return Survey(rate, samples, saturation, turning, notes, complete)
+    return Survey(rate, samples, saturation, turning, notes, complete, robot.joint_names, scales, used)
+
+
+def _channel_scales(first: Samples, complete: bool, used: tuple[int, ...]) -> dict[str, ChannelScale]:
+    """What is usual in the channels of the first rows, if these are enough to tell; later ones may go further."""
+    if len(first) < FEWEST:
+        return {}
+    channels = {name: getattr(first, name) for name in ("q", "v", "a", "tau", "reaction")}
+    margin = 1.0 if complete else 5.0
+    scales = {name: ChannelScale.of(x, margin) for name, x in channels.items() if x is not None}
+    if "tau" in scales:
+        unused = np.setdiff1d(np.arange(first.q.shape[1]), used)
+        scales["tau"].step[unused], scales["tau"].low[unused], scales["tau"].high[unused] = np.inf, -np.inf, np.inf
+    return scales
 
 
 def _sampling_rate(t: Array) -> float:
@@ -241,7 +286,7 @@ def _sampling_rate(t: Array) -> float:
     return float(1.0 / near.mean()) if len(near) > 0.5 * len(steps) else 1.0 / usual
 
 
-def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samples, bool]:
+def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...], used: tuple[int, ...]) -> tuple[Samples, bool]:
     """Finite rows from the beginning of the log, and whether these are all."""
     pieces: list[Samples] = []
     empty: Samples | None = None
@@ -264,6 +309,7 @@ def _first_rows(log: Log, robot: Robot, measured: tuple[str, ...]) -> tuple[Samp
                 quantity="joint torques" if missing[0] == "tau" else "forces on the base",
                 columns=Option("columns", {missing[0]: [ANYTHING]}), others=[*others[:20], *more],
             )  # fmt: skip
+        samples = ignore_unused_torques(samples, used)
         good = finite_rows(samples)
         rows += len(samples)
         if good.any():
@@ -353,27 +399,64 @@ def _check_torques(log: Log, robot: Robot, tau: Array, joints: tuple[int, ...]) 
         )  # fmt: skip
     silent = [robot.joint_names[j] for j in joints if not np.any(tau[:, j])]
     if silent:
+        others = [robot.joint_names[j] for j in joints if np.any(tau[:, j])]
         raise LogError(
             log.name, "joint_torque_zero", "the torque of joint {silent} is zero throughout",
-            "leave the joint out ({joints}) or name its column", silent=silent, joints=Option("joints", [ANYTHING]),
+            "leave the joint out ({joints}) or name its column", silent=silent, joints=Option("joints", others),
         )  # fmt: skip
 
 
 def _saturation_level(tau: Array, q: Array) -> float:
     """Level at which a torque is cut off: a long run of exactly the largest value while the robot moves.
 
-    Long: 5 rows, and 10 times the runs before and after it, which are long too where a torque is coarsely rounded.
     Moving: the runs at the level make up 1 % of a joint's range, which standstill does not.
     """
-    level = float(np.abs(tau).max())
-    last = np.append(np.flatnonzero(np.diff(tau) != 0.0), len(tau) - 1)  # of every run of equal values
-    runs = np.diff(last, prepend=-1)
-    at_level = np.flatnonzero(np.abs(tau[last]) == level)
-    longest = at_level[np.argmax(runs[at_level])]
-    around = runs[[k for k in (longest - 1, longest + 1) if 0 <= k < len(runs)]]
-    if level == 0.0 or not len(around) or runs[longest] < max(5.0, 10.0 * around.mean()):
-        return np.inf
+    level = _plateau_level(tau)
     inside = np.flatnonzero(np.abs(tau) == level)
     inside = inside[1:][np.diff(inside) == 1]
     travel = np.abs(q[inside] - q[inside - 1]).sum(axis=0)
     return level if np.any(travel > 0.01 * (q.max(axis=0) - q.min(axis=0))) else np.inf
+
+
+def _plateau_level(x: Array) -> float:
+    """Largest size of values (N,) if they stay at exactly it for long: 5 rows, and 10 times the runs before and after.
+
+    Those are long too where values are coarsely rounded.
+    """
+    level = float(np.abs(x).max())
+    last = np.append(np.flatnonzero(np.diff(x) != 0.0), len(x) - 1)  # of every run of equal values
+    runs = np.diff(last, prepend=-1)
+    at_level = np.flatnonzero(np.abs(x[last]) == level)
+    longest = at_level[np.argmax(runs[at_level])]
+    around = runs[[k for k in (longest - 1, longest + 1) if 0 <= k < len(runs)]]
+    return np.inf if level == 0.0 or not len(around) or runs[longest] < max(5.0, 10.0 * around.mean()) else level
+
+
+def _find_limits(samples: Samples, saturation: Array, scales: Mapping[str, ChannelScale]) -> None:
+    """Write down where torques, velocities and positions are cut off, on one side or both."""
+    step = scales["q"].step
+    for j, side in itertools.product(range(len(step)), (0, 1)):
+        sign, q = 2.0 * side - 1.0, samples.q[:, j]
+        if np.isfinite(saturation[j]):
+            scales["tau"].limits[j, side] = sign * saturation[j]
+        elif samples.tau is not None and np.isfinite(scales["tau"].step[j]) and not scales["tau"].is_coarse[j]:
+            tau, level = samples.tau[:, j], sign * float((sign * samples.tau[:, j]).max())
+            if level != 0.0 and np.isfinite(_saturation_level(tau - (-sign * (-sign * tau).max()), q[:, None])):
+                scales["tau"].limits[j, side] = level
+        if samples.v is not None:
+            v, level = samples.v[:, j], sign * float((sign * samples.v[:, j]).max())
+            cut = np.flatnonzero(v[1:] == level)
+            slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
+            plateau = np.isfinite(_plateau_level(v - (-sign * (-sign * v).max()))) and not scales["v"].is_coarse[j]
+            if plateau and slope.mean() * sign > 1.03 * abs(level):
+                scales["v"].limits[j, side] = level
+        level = sign * float((sign * q).max())
+        at_level = q == level
+        begins = np.flatnonzero(at_level[2:] & ~at_level[1:-1])  # the steps before and after
+        ends = np.flatnonzero(at_level[:-2] & ~at_level[1:-1]) + 1
+        if np.isinf(_plateau_level(q - (-sign * (-sign * q).max()))) or not len(begins) or not len(ends):
+            continue
+        steps, abrupt = np.abs(np.diff(q)), max(0.05 * step[j], 5.0 * scales["q"].bend[j])
+        moves = samples.v is not None and np.sqrt((samples.v[at_level, j] ** 2).mean()) > least_velocity(scales)
+        if moves or min(steps[begins].mean(), steps[ends].mean()) > abrupt:
+            scales["q"].limits[j, side] = level

@@ -113,7 +113,9 @@ def _build_bilinear_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], 
     equation = runs.state.equation
     load = np.zeros(equation.rigid_count)
     load[: equation.base_count] = runs.K @ p
-    unknowns = Unknowns.of(equation, friction, runs.state.logs, offsets_per_log=offsets_per_log)
+    unknowns = Unknowns.of(
+        equation, friction, runs.state.logs, offsets_per_log=offsets_per_log, left_out=runs.state.unseen_harmonics
+    )
     return Bilinear(runs, load, unknowns, friction)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.concurrency import cached_property
+from dynid.deprecated import accept_old_names
 from dynid.errors import IdentificationError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.identification import FlatField
@@ -17,7 +18,6 @@ from dynid.messages import Message
 from dynid.robot.inertia import SYMBOLS, UNITS, Body, from_body, inertia_matrix, pseudo_inertia
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
-from dynid.version import accept_old_names
 
 ELEMENTS = ("xx", "xy", "xz", "yy", "yz", "zz")
 CERTAIN = 1e-9

@@ -155,8 +155,9 @@ class TwoRuns:
         noise = solve(first, total_factors(blocks)).noise
         optional = tuple(name for name in OPTIONAL if name != REFUSED)
         return choose_friction_blocks(
-            equation, blocks, noise, logs=self.unloaded, offsets_per_log=offsets_per_log, optional=optional
-        )[0]
+            equation, blocks, noise, logs=self.unloaded, offsets_per_log=offsets_per_log,
+            left_out=self.state.unseen_harmonics, optional=optional,
+        )[0]  # fmt: skip
 
     def random_rows(self, unknowns: Unknowns) -> list[tuple[int, int, Array]] | None:
         """Rows (N, unknowns) of random motion with joints held that stood still, as (log, channel, rows).

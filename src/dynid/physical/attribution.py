@@ -85,7 +85,7 @@ class Binding:
         return str(self.reason)
 
 
-def find_bindings(robot: Robot, problem: Problem, prior: Prior, found: FoundBodies) -> tuple[Binding, ...]:
+def find_active_bounds(robot: Robot, problem: Problem, prior: Prior, found: FoundBodies) -> tuple[Binding, ...]:
     """Bounds of the first step, hardest pressed first; none where bodies can have the estimate."""
     if found.fit is None:
         return ()

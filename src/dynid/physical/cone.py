@@ -24,7 +24,7 @@ UNIT = np.array([1.0 if i == j else 0.0 for i, j in UPPER])
 """svec of the unit matrix."""
 
 
-def smat(x: Array) -> Array:
+def symmetric_from_svec(x: Array) -> Array:
     """Symmetric (4, 4) matrix of its ten numbers."""
     S = np.empty((4, 4))
     for value, (i, j) in zip(x, UPPER, strict=True):
@@ -49,7 +49,7 @@ def smallest_relative_eigenvalue(x: Array, prior: Array) -> tuple[float, Array]:
 @cache
 def _matrix_of_svec() -> Array:
     """Linear map from ten numbers (svec) to the symmetric (4, 4) matrix."""
-    return freeze(np.column_stack([smat(unit).ravel() for unit in np.eye(10)]))
+    return freeze(np.column_stack([symmetric_from_svec(unit).ravel() for unit in np.eye(10)]))
 
 
 @cache

@@ -15,7 +15,7 @@ from dynid.messages import Message
 from dynid.physical.file_bodies import read_attribute_numbers, urdf_links_with_carriers
 from dynid.physical.prior import is_massless, refuse_other_robot
 from dynid.robot.inertia import SYMBOLS, pseudo_inertia
-from dynid.robot.io.meshes import LEVELS, MeshFolders
+from dynid.robot.io.meshes import LEVELS, MeshFolders, read_mesh_vertices
 from dynid.robot.io.urdf import pose_from_origin
 from dynid.robot.io.xml import file_and_line_of
 from dynid.robot.load import load_robot
@@ -197,7 +197,6 @@ def _check_positive_mass(what: str, value: object) -> float:
 # Collision shapes are taken, visual ones where there are none: spheres, boxes, cylinders, and meshes as STL or OBJ.
 
 
-LARGEST_MESH = 256 * 1024 * 1024
 ROUND = 32
 """Points on the rim of a cylinder."""
 
@@ -291,36 +290,3 @@ def _points_of_shape(path: Path, name: str, geometry: Element | None) -> Array |
             vertices = read_mesh_vertices(file)
             return f"the mesh {file.name} is neither STL nor OBJ" if vertices is None else scale * vertices
     return "its shape is of an unknown kind"
-
-
-def read_mesh_vertices(file: Path) -> Array | None:
-    """Vertices (N, 3) of an STL or OBJ file, None where it is neither."""
-    if file.stat().st_size > LARGEST_MESH:
-        raise PhysicalError("file_too_large", "{file}: larger than 256 MiB", file=file)
-    raw = file.read_bytes()
-    if file.suffix.lower() == ".stl":
-        count = int.from_bytes(raw[80:84], "little") if len(raw) >= 84 else -1
-        if count > 0 and len(raw) == 84 + 50 * count:
-            facets = np.frombuffer(raw, dtype=np.uint8, offset=84).reshape(count, 50)[:, 12:48]
-            return _check_vertices(file, np.ascontiguousarray(facets).view("<f4").reshape(-1, 3).astype(np.float64))
-        word = "vertex"
-    elif file.suffix.lower() == ".obj":
-        word = "v"
-    else:
-        return None
-    lines = (line.split() for line in raw.decode("utf-8", "replace").splitlines())
-    try:
-        return _check_vertices(
-            file, np.array([[float(x) for x in line[1:4]] for line in lines if line and line[0] == word])
-        )
-    except ValueError as error:
-        raise PhysicalError("values_not_numeric", "{file}: a vertex is not three numbers", file=file) from error
-
-
-def _check_vertices(file: Path, vertices: Array) -> Array:
-    """Vertices (N, 3) as they are; PhysicalError if a mesh has none."""
-    if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
-        raise PhysicalError(
-            "mesh_without_vertices", "{file}: this mesh has no vertices of three finite numbers", file=file,
-        )  # fmt: skip
-    return vertices

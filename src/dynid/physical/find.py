@@ -13,7 +13,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.messages import Message, Option, messages_in
-from dynid.physical.attribution import Binding, find_bindings, find_data_shares
+from dynid.physical.attribution import Binding, find_active_bounds, find_data_shares
 from dynid.physical.cone import smallest_relative_eigenvalue
 from dynid.physical.constraints import BodyConstraints, Ellipsoid, Interval, link_ellipsoids
 from dynid.physical.parameters import PhysicalParameters
@@ -22,7 +22,6 @@ from dynid.physical.problem import (
     Problem,
     build_problem,
     identified_combinations,
-    rotor_inertias_are_estimated,
     scale_prior_to_data,
 )
 from dynid.physical.search import MARGIN, search_bodies
@@ -78,7 +77,7 @@ def physical_parameters(
     if found.fit is not None:
         fitted = fitted + problem.seen @ found.fit - problem.estimate
         cost = problem.cost(found.fit)
-    bindings = find_bindings(result.robot, problem, believed, found)
+    bindings = find_active_bounds(result.robot, problem, believed, found)
     shares = find_data_shares(result, seen, problem)
     before, after = _nrmse_per_channel(result, np.asarray(result.values)), _nrmse_per_channel(result, fitted)
     chance = _probability_of_step(result, fitted)
@@ -175,12 +174,12 @@ def _friction_notes(result: Identification) -> tuple[Message, ...]:
         notes.append(Message(
             "coupled_friction_left_out", "friction acts on coupled motors: the robot is without it, predict() has it",
         ))  # fmt: skip
-    if not rotor_inertias_are_estimated(result) and result.equation.options.has_torques:
+    if not result.equation.has_rotor_inertias and result.equation.options.has_torques:
         notes.append(Message(
             "rotor_inertia_not_identified", "rotor inertias were not identified: they are part of the links, and Ia "
             "is 0",
         ))  # fmt: skip
-    elif not rotor_inertias_are_estimated(result):
+    elif not result.equation.has_rotor_inertias:
         notes.append(Message(
             "rotor_inertia_from_robot", "the base does not feel rotors: Ia is the declared or nominal one, else 0",
         ))  # fmt: skip

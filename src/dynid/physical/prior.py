@@ -60,7 +60,7 @@ def find_prior(robot: Robot, given: Robot | None) -> Prior:
         if np.isnan(x).any() or is_massless(robot.links[k]):
             inertia.append(_scale_to_mass(sized[k], x[9]))
             from_sizes.append(not x[9] > 0.0)
-        elif _is_possible(x):
+        elif _is_possible_body(x):
             inertia.append(_thicken_flat_body(x))
             from_sizes.append(False)
         else:
@@ -109,7 +109,7 @@ def refuse_impossible_links(robot: Robot) -> None:
     bad = [
         f"{link.name} ({_describe_impossible(link.inertia)})"
         for link in robot.links
-        if not np.isnan(link.inertia).any() and not is_massless(link) and not _is_possible(link.inertia)
+        if not np.isnan(link.inertia).any() and not is_massless(link) and not _is_possible_body(link.inertia)
     ]
     bad += [f"{link.name} ({ROTOR} = {link.rotor:.3g})" for link in robot.links if link.rotor < 0.0]
     if bad:
@@ -152,7 +152,7 @@ def _known_zero_mask(link: Link) -> Array:
     return np.array([symbol in link.zero for symbol in SYMBOLS])
 
 
-def _is_possible(x: Array) -> bool:
+def _is_possible_body(x: Array) -> bool:
     """Whether a body can have ten parameters; flat ones and thin rods, on the border, count."""
     return bool(x[9] > 0.0) and bool(
         np.linalg.eigvalsh(_mass_covariance(x)).min() >= -1e-6 * max(np.trace(_mass_covariance(x)), 0.0)
@@ -197,7 +197,7 @@ def _nearest_body_with_zeros(x: Array, link: Link) -> Array:
         body = to_body(x)
         centre = np.where(zero[6:9], 0.0, body.com) * shrink
         tried = np.where(zero, 0.0, from_body(Body(body.mass, centre, body.inertia)))
-        if _is_possible(tried):
+        if _is_possible_body(tried):
             return _thicken_flat_body(tried) if not zero[:6].any() else tried
     S = np.diag(np.linalg.eigvalsh(_mass_covariance(x)).mean() * np.ones(3))
     return from_body(Body(float(x[9]), np.zeros(3), x[9] * (np.trace(S) * np.eye(3) - S)))

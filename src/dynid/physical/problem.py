@@ -203,11 +203,6 @@ def scale_prior_to_data(result: Identification, seen: IdentifiedCombinations, pr
     return prior.with_scaled_mass(float(np.clip(factor, *SCALES)) if factor > 0.0 else 1.0)
 
 
-def rotor_inertias_are_estimated(result: Identification) -> bool:
-    """Whether rotor inertias are among what the data were asked for."""
-    return result.equation.base.question.rotor_inertia and result.equation.options.has_torques
-
-
 def link_coordinate_columns(robot: Robot, names: Sequence[str], k: int, prior: Prior) -> list[Array]:
     """Ten columns (names,) of a link's coordinates around its prior."""
     first = names.index(SYMBOLS[0] + robot.links[k].label)
@@ -230,7 +225,7 @@ def _change_to_prior_coordinates(
         columns += link_coordinate_columns(robot, names, k, prior)
         centre += UNIT.tolist()
         doubt += [1.0] * 10
-    free = rotor_inertias_are_estimated(result)
+    free = result.equation.has_rotor_inertias
     for k in robot.active_links:
         row = place[robot.links[k].parameter(ROTOR)]
         if ROTOR in robot.links[k].zero or not free or names[row] in robot.declared_rotors:
@@ -274,7 +269,7 @@ def _nonnegativity_rows(result: Identification, names: tuple[Parameter, ...]) ->
     rows = []
     plain = set(result.friction) <= set(PLAIN)
     for k, name in enumerate(names):
-        rotor = name.kind == "rotor" and rotor_inertias_are_estimated(result)
+        rotor = name.kind == "rotor" and result.equation.has_rotor_inertias
         rotor = rotor and name not in (*result.robot.known_zeros, *result.robot.declared_rotors)
         if rotor or (plain and name.is_dissipation):
             rows.append((-np.eye(len(names))[k], 0.0, f"{name} >= 0"))

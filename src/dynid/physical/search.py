@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from dynid.errors import PhysicalError
-from dynid.physical.cone import UNIT, ConeRows, Matrix, minimise_over_cones, smat
+from dynid.physical.cone import UNIT, ConeRows, Matrix, minimise_over_cones, symmetric_from_svec
 from dynid.physical.problem import Problem
 from dynid.robot.transform import Array
 
@@ -175,7 +175,9 @@ def _null_space(C: Array) -> Array:
 
 def _smallest_eigenvalue(problem: Problem, x: Array) -> float:
     """Smallest eigenvalue of S over all links."""
-    return min(float(np.linalg.eigvalsh(smat(x[10 * i : 10 * i + 10]))[0]) for i in range(len(problem.links)))
+    return min(
+        float(np.linalg.eigvalsh(symmetric_from_svec(x[10 * i : 10 * i + 10]))[0]) for i in range(len(problem.links))
+    )
 
 
 def _largest_violation(problem: Problem, x: Array) -> float:

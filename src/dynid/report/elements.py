@@ -61,7 +61,7 @@ def escape_control_characters(content: str) -> str:
     return STEERING.sub(" ", content)
 
 
-def short_name(text: str) -> str:
+def short_log_name(text: str) -> str:
     """A log's name, without the folders of a whole path; other names may hold slashes, too."""
     return PurePath(text).name if PurePath(text).is_absolute() else text
 

@@ -183,7 +183,7 @@ class MotionSection:
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any]:
         """Table and three figures."""
         e = subject.excitation
-        effort = [] if e.effort is None else [e.effort.use(e.motion(200.0))[:, None]]
+        effort = [] if e.effort is None else [e.effort.use_of_limits(e.motion(200.0))[:, None]]
         rows = [
             [
                 Cell(name),
@@ -208,7 +208,7 @@ class PathSection:
     title: str = "Path in space"
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
-        """None where loops cannot be closed along the motion."""
+        """Drawing of the path in space; None where loops cannot be closed along the motion."""
         drawing = draw_path(subject.excitation.robot, subject.motion.q)
         return None if drawing is None else {"drawing": drawing}
 
@@ -221,7 +221,7 @@ class SearchSection:
     title: str = "Search"
 
     def build_content(self, subject: DesignedMotion) -> Mapping[str, Any] | None:
-        """None for a motion that was not searched here."""
+        """Drawing of the search, with what it shows; None for a motion that was not searched here."""
         history = subject.excitation.history
         if history is None:
             return None

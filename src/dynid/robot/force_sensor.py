@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
+from dynid.deprecated import accept_old_names
 from dynid.errors import DynidError
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array, Matrix, Vector, freeze, skew
 from dynid.storage.records import COMPLETE, HUGE, Finite, Null, Numbers
-from dynid.version import accept_old_names
 
 CHANNELS = ("Fx", "Fy", "Fz", "Mx", "My", "Mz")
 

@@ -65,6 +65,39 @@ def rotation_about(axis: Array, angle: float) -> Array:
     return np.asarray(np.eye(3) + s * K + (1.0 - c) * K @ K)
 
 
+def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
+    """Return the rotation of URDF's angles, Rz(yaw) Ry(pitch) Rx(roll)."""
+    (cr, sr), (cp, sp), (cy, sy) = map(cos_sin, (roll, pitch, yaw))
+    return np.array([
+        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
+        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
+        [-sp, cp * sr, cp * cr],
+    ])  # fmt: skip
+
+
+def rpy_from_rotation(R: Array) -> tuple[float, float, float]:
+    """Angles of URDF, R = Rz(yaw) Ry(pitch) Rx(roll); exact to rounding also where pitch is a right angle."""
+    yaw = float(np.arctan2(R[1, 0], R[0, 0])) if np.hypot(R[0, 0], R[1, 0]) > 0.0 else 0.0
+    c, s = np.cos(yaw), np.sin(yaw)
+    pitch = np.arctan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])
+    roll = np.arctan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1])
+    return float(roll), float(pitch), yaw
+
+
+def quaternion_from_rotation(R: Array) -> Array:
+    """Unit quaternion w x y z of a rotation, from its largest component (Shepperd)."""
+    K = np.array([
+        [R[0, 0] + R[1, 1] + R[2, 2], R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]],
+        [R[2, 1] - R[1, 2], R[0, 0] - R[1, 1] - R[2, 2], R[0, 1] + R[1, 0], R[0, 2] + R[2, 0]],
+        [R[0, 2] - R[2, 0], R[0, 1] + R[1, 0], R[1, 1] - R[0, 0] - R[2, 2], R[1, 2] + R[2, 1]],
+        [R[1, 0] - R[0, 1], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1], R[2, 2] - R[0, 0] - R[1, 1]],
+    ])  # fmt: skip
+    k = int(np.argmax(np.diag(K)))
+    column = K[:, k] + np.eye(4)[k]
+    w = column / np.linalg.norm(column)
+    return np.asarray(w if w[0] >= 0.0 else -w)
+
+
 def clean_rotation(R: Array) -> Array:
     """Set to zero what rounding left of zeros (entries below 4e-15)."""
     return np.where(np.abs(R) < 4e-15, 0.0, R)

@@ -210,6 +210,15 @@ class Form:
         return s.no_info_after_validator_function(check, form, serialization=written)
 
 
+class NotStored:
+    """A field that no file holds: it is None in what was read."""
+
+    def __get_pydantic_core_schema__(self, source: object, handler: Any) -> Any:
+        from pydantic_core import core_schema as s
+
+        return s.none_schema(serialization=s.plain_serializer_function_ser_schema(lambda x: None))
+
+
 ROW = Form(row=True)
 COMPLETE = Form(optional=())
 

@@ -19,7 +19,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dynid.concurrency import flint_precision
-from dynid.identifiability.digits import cosine_sine
+from dynid.identifiability.exact_geometry import cosine_sine
 from dynid.identifiability.finite_field import PRIMES
 from dynid.identifiability.prime_field import Field
 from dynid.robot.parameter import Parameter
@@ -69,13 +69,13 @@ def bilinear_form(lagrangian: Lagrangian) -> BilinearForm:
             if not any(motion):
                 continue
             coefficient = Fraction(int(value.p), int(value.q))
-            for powers, factor in _without_squares(exponents[a:b], pairs):
+            for powers, factor in _eliminate_sine_squares(exponents[a:b], pairs):
                 column = columns.setdefault(UnknownProduct(parameter, powers), len(columns))
                 entry = rows.setdefault(motion, {}).setdefault(column, {})
                 known = exponents[b:]
                 entry[known] = entry.get(known, Fraction(0)) + coefficient * factor
     order = sorted(rows)
-    entries = tuple(_without_zeros(rows[motion]) for motion in order)
+    entries = tuple(_drop_zero_terms(rows[motion]) for motion in order)
     return BilinearForm(lagrangian.shape, names, tuple(order), tuple(columns), entries)
 
 
@@ -84,7 +84,7 @@ def _angle_pairs(names: Generators) -> tuple[tuple[int, int], ...]:
     return tuple((i, i + 1) for i, name in enumerate(names.geometry) if name.startswith("cos("))
 
 
-def _without_squares(powers: Exponents, pairs: tuple[tuple[int, int], ...]) -> Iterator[tuple[Exponents, int]]:
+def _eliminate_sine_squares(powers: Exponents, pairs: tuple[tuple[int, int], ...]) -> Iterator[tuple[Exponents, int]]:
     """Terms of a product with sin^2 = 1 - cos^2 put in."""
     for c, s in pairs:
         halves, rest = divmod(powers[s], 2)
@@ -92,13 +92,13 @@ def _without_squares(powers: Exponents, pairs: tuple[tuple[int, int], ...]) -> I
             for k in range(halves + 1):
                 lowered = list(powers)
                 lowered[s], lowered[c] = rest, powers[c] + 2 * k
-                for term, factor in _without_squares(tuple(lowered), pairs):
+                for term, factor in _eliminate_sine_squares(tuple(lowered), pairs):
                     yield term, (-1) ** k * math.comb(halves, k) * factor
             return
     yield powers, 1
 
 
-def _without_zeros(row: dict[int, Entry]) -> dict[int, Entry]:
+def _drop_zero_terms(row: dict[int, Entry]) -> dict[int, Entry]:
     """Row without zero terms and empty entries."""
     lean = {column: {k: x for k, x in entry.items() if x} for column, entry in row.items()}
     return {column: entry for column, entry in lean.items() if entry}
@@ -170,7 +170,7 @@ class ModelParameterChoice:
 
 def choose_model_parameters(form: BilinearForm, *, seed: int = 0) -> ModelParameterChoice:
     """Choose readable rows: few factors first, then few terms."""
-    joints = joint_of(form.generators)
+    joints = joints_of_variables(form.generators)
     order = sorted(range(len(form.motions)), key=lambda k: _choice_order(form, k, joints))
     found = [_find_pivots(form, order, p, seed) for p in PRIMES]
     pivots, columns, pattern = max(found, key=lambda x: len(x[0]))
@@ -193,7 +193,7 @@ _ROUNDING = Fraction(1, 10**40)
 """Below this, a number of 60 digits is zero."""
 
 
-def joint_of(names: Generators) -> tuple[int, ...]:
+def joints_of_variables(names: Generators) -> tuple[int, ...]:
     """Number of the joint that each variable of the motion belongs to."""
     return tuple(int(name[1:]) for name in names.motion)
 
@@ -257,14 +257,14 @@ def _solve_functions(
     """Coefficients K of all rows by the chosen ones, from B[:, columns] = K B[pivots, columns]."""
     place = {c: i for i, c in enumerate(columns)}
     chosen = [[values[k].get(c, Fraction(0)) for c in columns] for k in pivots]
-    back = _inverse(chosen) if form.is_rational else _inverse_to_many_digits(chosen)
+    back = _exact_inverse(chosen) if form.is_rational else _inverse_to_many_digits(chosen)
     parts = [[(place[c], x) for c, x in row.items() if c in place] for row in values]
     return [
         {k: sum((x * back[c][r] for c, x in parts[k]), Fraction(0)) for k in where} for r, where in enumerate(pattern)
     ]
 
 
-def _inverse(A: list[list[Fraction]]) -> list[list[Fraction]]:
+def _exact_inverse(A: list[list[Fraction]]) -> list[list[Fraction]]:
     """Exact inverse."""
     from flint import fmpq, fmpq_mat
 

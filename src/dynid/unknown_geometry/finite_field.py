@@ -53,19 +53,19 @@ def count_parameters(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, se
     """Count the model parameters over two fields; the larger answer is right, as ranks can only be lost."""
     counts: list[ModelParameterCount] = []
     for p in PRIMES:
-        evaluation = _Evaluation.over(p, shape, rotor_inertia, seed)
-        rank, enough = _rank(evaluation, (counts[0].count if counts else _FIRST) + _SPARE, MANY)
+        evaluation = _Evaluation.in_field(p, shape, rotor_inertia, seed)
+        rank, enough = _find_rank(evaluation, (counts[0].count if counts else _FIRST) + _SPARE, MANY)
         if enough is None:
             return ModelParameterCount(rank, (), complete=False)
         n = len(evaluation.joints)
-        above = [rank, *(evaluation.rank(evaluation.columns(*enough, i)) for i in range(1, n)), 0]
+        above = [rank, *(evaluation.rank(evaluation.lagrangian_columns(*enough, i)) for i in range(1, n)), 0]
         counts.append(ModelParameterCount(rank, tuple(above[i] - above[i + 1] for i in range(n))))
     return max(counts, key=lambda found: found.count)
 
 
 def quick_count(shape: PartlyKnownRobot, *, rotor_inertia: bool = False, most: int = MANY) -> ModelParameterCount:
     """Count over one field, without blocks, up to about `most`."""
-    rank, enough = _rank(_Evaluation.over(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
+    rank, enough = _find_rank(_Evaluation.in_field(PRIMES[0], shape, rotor_inertia, 0), _FIRST + _SPARE, most)
     return ModelParameterCount(rank, (), complete=enough is not None)
 
 
@@ -73,15 +73,15 @@ _FIRST, _SPARE = 16, 16
 """Expected rank to begin with; motions and columns beyond a rank, which show that it is one."""
 
 
-def _rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, tuple[_Sample, list[_Geometry]] | None]:
+def _find_rank(evaluation: _Evaluation, motions: int, most: int) -> tuple[int, tuple[_Sample, list[_Geometry]] | None]:
     """Add motions and geometries until neither brings new rank; they are missing where that was too much."""
     while True:
-        sample = evaluation.motions(motions)
-        geometries = evaluation.geometries(motions + _SPARE)
-        rank = evaluation.rank(evaluation.columns(sample, geometries, 0))
+        sample = evaluation.draw_motions(motions)
+        geometries = evaluation.draw_geometries(motions + _SPARE)
+        rank = evaluation.rank(evaluation.lagrangian_columns(sample, geometries, 0))
         if rank <= motions - _SPARE // 2:
-            more = evaluation.geometries(motions // 4 + _SPARE)
-            if evaluation.rank(evaluation.columns(sample, [*geometries, *more], 0)) == rank:
+            more = evaluation.draw_geometries(motions // 4 + _SPARE)
+            if evaluation.rank(evaluation.lagrangian_columns(sample, [*geometries, *more], 0)) == rank:
                 return rank, (sample, geometries)
         if rank > most:
             return rank, None
@@ -120,23 +120,23 @@ class _Evaluation:
         ]
 
     @staticmethod
-    def over(p: int, shape: PartlyKnownRobot, rotor_inertia: bool, seed: int) -> _Evaluation:
+    def in_field(p: int, shape: PartlyKnownRobot, rotor_inertia: bool, seed: int) -> _Evaluation:
         """Evaluation over GF(p)."""
         field = Field.for_angles(shape.known_angles, p, random.Random(f"{seed} {p}"))
         return _Evaluation(shape, field, rotor_inertia)
 
     @property
-    def width(self) -> int:
+    def columns_per_geometry(self) -> int:
         """Columns per geometry."""
         return sum(map(len, self.free)) + len(self.rotors)
 
-    def motions(self, N: int) -> _Sample:
+    def draw_motions(self, N: int) -> _Sample:
         """N random motions; a last one, at rest in a random pose, stands behind them."""
         Z, Zd, qds = [], [], []
         for k in self.joints:
             qd = self._random_elements(N + 1)
             qd[-1] = 0
-            position, velocity = _identity(N + 1), np.zeros((N + 1, 4, 4), dtype=np.int64)
+            position, velocity = _identity_matrices(N + 1), np.zeros((N + 1, 4, 4), dtype=np.int64)
             if self.robot.links[k].kind == "revolute":
                 c, s = self._cos_sin(self._random_elements(N + 1))
                 for a, b, x in ((0, 0, c), (1, 1, c), (1, 0, s), (0, 1, -s % self.p)):
@@ -150,17 +150,20 @@ class _Evaluation:
             qds.append(qd)
         return _Sample(Z, Zd, qds)
 
-    def geometries(self, columns: int) -> list[_Geometry]:
+    def draw_geometries(self, columns: int) -> list[_Geometry]:
         """Random geometries for so many columns: eight of each, random sums of its parameters' columns.
 
         Where nothing is unknown, there is one geometry with all of its columns.
         """
         if not self.shape.unknown:
-            return [_Geometry(self._random_row_matrices(), np.eye(self.width, dtype=np.int64))]
-        mixes = [self._random_elements(self.width * 8).reshape(self.width, 8) for _ in range(-(-columns // 8))]
+            return [_Geometry(self._random_row_matrices(), np.eye(self.columns_per_geometry, dtype=np.int64))]
+        mixes = [
+            self._random_elements(self.columns_per_geometry * 8).reshape(self.columns_per_geometry, 8)
+            for _ in range(-(-columns // 8))
+        ]
         return [_Geometry(self._random_row_matrices(), mix) for mix in mixes]
 
-    def columns(self, sample: _Sample, geometries: list[_Geometry], first: int) -> Numbers:
+    def lagrangian_columns(self, sample: _Sample, geometries: list[_Geometry], first: int) -> Numbers:
         """What the joints from `first` (0 to n - 1) on change in L, (N, columns of all geometries)."""
         held = _hold_joints(sample, first)
         parts = []
@@ -187,7 +190,7 @@ class _Evaluation:
         """Coefficients of all parameters in L, (N, width): trace(Td J Td') / 2 + g' T h."""
         N, p = len(sample.qd[0]), self.p
         place = {k: i for i, k in enumerate(self.joints)}
-        T = {-1: _identity(N)}
+        T = {-1: _identity_matrices(N)}
         Td = {-1: np.zeros((N, 4, 4), dtype=np.int64)}
         found: dict[int, Numbers] = {}
         for k in self.robot.topological_order:
@@ -229,9 +232,9 @@ class _Evaluation:
 
     def _row_matrix(self, row: PartlyKnownRow, lengths: dict[str, int], angles: dict[str, int]) -> Numbers:
         """Matrix (1, 4, 4) of a row, with these values of the unknowns."""
-        T = _identity(1)
+        T = _identity_matrices(1)
         for letter, axis in (("gamma", 2), ("b", 2), ("alpha", 0), ("d", 0), ("theta", 2), ("r", 2)):
-            step = _identity(1)
+            step = _identity_matrices(1)
             if letter in ANGLES:
                 z = self._circle_point(getattr(row, letter), angles)
                 c, s = self._cos_sin(np.array([z], dtype=np.int64))
@@ -287,5 +290,5 @@ def _hold_joints(sample: _Sample, first: int) -> _Sample:
     return _Sample([x[0] for x in parts], [x[1] for x in parts], [x[2] for x in parts])
 
 
-def _identity(N: int) -> Numbers:
+def _identity_matrices(N: int) -> Numbers:
     return np.tile(np.eye(4, dtype=np.int64), (N, 1, 1))

@@ -16,7 +16,7 @@ from dynid.dynamics.kernels.threads import run_on_sample_ranges
 from dynid.errors import ModelError
 from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
-from dynid.unknown_geometry.bilinear import Exponents, joint_of
+from dynid.unknown_geometry.bilinear import Exponents, joints_of_variables
 from dynid.unknown_geometry.lagrangian import Generators
 
 # Rows of functions that are sums of products of powers: tables of exponents, one kernel, no generated code.
@@ -69,7 +69,7 @@ class Workspace(NamedTuple):
 
 
 @inlined
-def power(x: float, n: int) -> float:
+def integer_power(x: float, n: int) -> float:
     """x^n for n >= 0."""
     y = 1.0
     for _ in range(n):
@@ -78,20 +78,20 @@ def power(x: float, n: int) -> float:
 
 
 @inlined
-def write_letters(letter: Integers, q: Array, first: int, last: int, value: Array, slope: Array) -> None:
+def write_factor_values(letter: Integers, q: Array, first: int, last: int, value: Array, slope: Array) -> None:
     """Values and derivatives (letters * BLOCK,) of all letters at the samples from first on, at most last."""
     for i in range(len(letter)):
         a, b = letter[i, 2], letter[i, 3]
         for k in range(BLOCK):
             x = q[min(first + k, last), letter[i, 0]]
             if letter[i, 1] == 0:
-                value[i * BLOCK + k] = power(x, a)
-                slope[i * BLOCK + k] = a * power(x, a - 1) if a > 0 else 0.0
+                value[i * BLOCK + k] = integer_power(x, a)
+                slope[i * BLOCK + k] = a * integer_power(x, a - 1) if a > 0 else 0.0
             else:
                 s, c = sine_cosine(x)
-                value[i * BLOCK + k] = power(c, a) * power(s, b)
-                down = b * power(c, a + 1) * power(s, b - 1) if b > 0 else 0.0
-                slope[i * BLOCK + k] = down - (a * power(c, a - 1) * power(s, b + 1) if a > 0 else 0.0)
+                value[i * BLOCK + k] = integer_power(c, a) * integer_power(s, b)
+                down = b * integer_power(c, a + 1) * integer_power(s, b - 1) if b > 0 else 0.0
+                slope[i * BLOCK + k] = down - (a * integer_power(c, a - 1) * integer_power(s, b + 1) if a > 0 else 0.0)
 
 
 @inlined
@@ -154,7 +154,7 @@ def write_monomial_rows(tables: Monomials, mode: int, q: Array, v: Array, a: Arr
             for k in range(BLOCK):
                 vs[j * BLOCK + k] = v[min(first + k, N - 1), j]
                 accelerations[j * BLOCK + k] = a[min(first + k, N - 1), j]
-        write_letters(tables.letter, q, first, N - 1, value, slope)
+        write_factor_values(tables.letter, q, first, N - 1, value, slope)
         for product in range(len(tables.start) - 1):
             write_product(tables, product, work)
             begin, factors = tables.start[product], tables.start[product + 1] - tables.start[product]
@@ -225,11 +225,11 @@ class FunctionTables:
         )
 
 
-def function_tables(
+def build_function_tables(
     names: Generators, motions: Sequence[Exponents], functions: Sequence[dict[int, Fraction]], n: int
 ) -> FunctionTables:
     """Tables of functions that are given by coefficients of motion products."""
-    joints = [j - 1 for j in joint_of(names)]
+    joints = [j - 1 for j in joints_of_variables(names)]
     letters: dict[tuple[int, int, int, int], int] = {}
     products: dict[tuple[int, ...], list[tuple[int, int, int, float]]] = {}
     support = np.zeros((n, len(functions)), dtype=np.bool_)

@@ -1,7 +1,7 @@
 """A robot's table in which some lengths and angles are unknowns, as every exact route reads it.
 
 A length is a polynomial in unknowns, an angle a known angle plus whole multiples of unknown ones. What is known is
-read as in `dynid.identifiability.digits`: lengths as decimals, angles in whole millidegrees or as decimals in rad.
+read as in `identifiability.exact_geometry`: lengths as decimals, angles in whole millidegrees or as decimals in rad.
 """
 
 from __future__ import annotations
@@ -71,15 +71,15 @@ class PartlyKnownRobot:
     def known_angles(self) -> tuple[Angle, ...]:
         """Known angles that are no multiples of 90 degrees, each once."""
         turnings = [getattr(row, letter).known for row in self.rows for letter in ANGLES]
-        return tuple(dict.fromkeys(x for x in turnings if not is_right(x)))
+        return tuple(dict.fromkeys(x for x in turnings if not is_right_angle(x)))
 
 
-def is_right(angle: Angle) -> bool:
+def is_right_angle(angle: Angle) -> bool:
     """Whether an angle is a multiple of 90 degrees."""
     return angle.millidegrees is not None and angle.millidegrees % 90_000 == 0
 
 
-def with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]) -> PartlyKnownRobot:
+def rows_with_unknowns(robot: Robot, entries: frozenset[str], symbols: frozenset[str]) -> PartlyKnownRobot:
     """Rows of a robot in which the `entries` (`d3`) and the `symbols` are unknown; entries win over symbols."""
     table = robot.to_mdh()
     lengths: dict[str, float] = {}
@@ -243,8 +243,8 @@ def declare_unknowns(robot: Robot, unknown: Iterable[str] | None) -> PartlyKnown
         if word in robot.symbols:
             symbols.add(word)
         else:
-            entries.update(_entries_named_by(robot, word))
-    return with_unknowns(robot, frozenset(entries), frozenset(symbols))
+            entries.update(_table_entries_named_by(robot, word))
+    return rows_with_unknowns(robot, frozenset(entries), frozenset(symbols))
 
 
 def check_open_robot(robot: Robot) -> None:
@@ -276,7 +276,7 @@ def split_unknown_words(robot: Robot, unknown: Iterable[str] | None) -> tuple[st
     return words
 
 
-def _entries_named_by(robot: Robot, word: str) -> list[str]:
+def _table_entries_named_by(robot: Robot, word: str) -> list[str]:
     """Entries of the table that a letter or a single entry names."""
     match = _ENTRY.fullmatch(word)
     joints = len(robot.links)

@@ -24,7 +24,7 @@ from dynid.unknown_geometry.geometry import (
     PartlyKnownLength,
     PartlyKnownRobot,
     PartlyKnownRow,
-    is_right,
+    is_right_angle,
 )
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class _LagrangianRecursion:
 
     def _cos_sin(self, angle: PartlyKnownAngle) -> tuple[fmpq_mpoly, fmpq_mpoly]:
         """Cosine and sine of a sum of angles."""
-        if is_right(angle.known):
+        if is_right_angle(angle.known):
             assert angle.known.millidegrees is not None
             quarter = angle.known.millidegrees // 90_000 % 4
             right = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarter]

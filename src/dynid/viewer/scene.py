@@ -78,7 +78,7 @@ def skeleton_of(robot: Robot, q: Array) -> Skeleton:
     for k, link in enumerate(robot.links):
         if k not in carried:
             bones[k].append(np.array([np.zeros(3), _end_of_last_link(link, reach)]))
-    return Skeleton(_stack_segments(bones), _stack_segments(axes), reach)
+    return Skeleton(_segments_by_link(bones), _segments_by_link(axes), reach)
 
 
 def _longest_chain_length(robot: Robot, q: Array) -> float:
@@ -104,7 +104,7 @@ def _end_of_last_link(link: Link, reach: float) -> Array:
     return np.asarray(0.12 * reach * across / np.linalg.norm(across))
 
 
-def _stack_segments(segments: dict[int, list[Array]]) -> dict[int, Array]:
+def _segments_by_link(segments: dict[int, list[Array]]) -> dict[int, Array]:
     """Segments of each link as one array."""
     return {k: np.stack(parts) for k, parts in segments.items() if parts}
 

@@ -14,11 +14,11 @@ from dynid.dynamics.kernels import compiled
 from dynid.dynamics.kernels.compiled import (
     cross_force,
     cross_motion,
-    force_out,
+    force_out_of_frame,
     load_pose,
     load_spatial,
-    motion_in,
-    motion_out,
+    motion_into_frame,
+    motion_out_of_frame,
     spatial_dot,
 )
 from robots import random_rotation
@@ -51,7 +51,9 @@ def test_laws_of_spatial_algebra() -> None:
     rng = np.random.default_rng(0)
     v, m, f = (load_spatial(rng.standard_normal(6), 0) for _ in range(3))
     X = load_pose(np.concatenate([random_rotation(rng).ravel(), rng.standard_normal(3)]), 0)
-    assert spatial_dot(motion_out(X, m), force_out(X, f)) == pytest.approx(spatial_dot(m, f), rel=1e-13)
+    assert spatial_dot(motion_out_of_frame(X, m), force_out_of_frame(X, f)) == pytest.approx(
+        spatial_dot(m, f), rel=1e-13
+    )
     assert spatial_dot(m, cross_force(v, f)) == pytest.approx(-spatial_dot(cross_motion(v, m), f), rel=1e-13)
-    np.testing.assert_allclose(motion_in(X, motion_out(X, m)), m, atol=1e-14)
+    np.testing.assert_allclose(motion_into_frame(X, motion_out_of_frame(X, m)), m, atol=1e-14)
     np.testing.assert_allclose(cross_motion(v, v), 0.0, atol=1e-15)

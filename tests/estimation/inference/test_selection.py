@@ -10,6 +10,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dynid
+from dynid.dynamics.friction import HARMONICS, find_block
 from dynid.estimation.accumulate.logs import collect_logs
 from dynid.estimation.inference.cross_validation import Folds
 from dynid.estimation.inference.jackknife import group_blocks
@@ -49,7 +50,7 @@ def test_held_out_errors_are_those_of_refits() -> None:
         assert_allclose(folds.nrmse(folds.errors(chosen)), np.sqrt(squares / len(tau)) / tau.std(axis=0), rtol=1e-6)
     blocks, trials = choose_friction_blocks(
         state.equation, state.blocks, noise, logs=1, offsets_per_log=False,
-        always=("viscous", "offset"), optional=("coulomb",),
+        left_out=state.unseen_harmonics, always=("viscous", "offset"), optional=("coulomb",),
     )  # fmt: skip
     assert blocks == ("viscous", "offset", "coulomb")
     (trial,) = trials
@@ -62,6 +63,8 @@ EXTRA: dict[str, Callable[[Array, Array], Array]] = {
     "spring": lambda q, v: 8.0 * q,
     "sine": lambda q, v: 6.0 * np.sin(q) + 4.0 * np.cos(q),
     "sine2": lambda q, v: 6.0 * np.sin(2.0 * q) - 3.0 * np.cos(2.0 * q),
+    "sine4": lambda q, v: 3.0 * np.sin(4.0 * q) - 5.0 * np.cos(4.0 * q),
+    "sine6": lambda q, v: 5.0 * np.cos(6.0 * q),
     "asymmetry": lambda q, v: 6.0 * np.abs(v),
     "stribeck": lambda q, v: 10.0 * np.exp(-((v / 0.5) ** 2)) * np.sign(v),
 }
@@ -125,3 +128,37 @@ def test_trials_are_kept_in_order_of_the_questions() -> None:
     assert len(result.trials) == rounds.sum()
     for before, after in itertools.pairwise(admitted):
         assert after.before == before.error
+
+
+def swing(reach: Array, seed: int) -> Motion:
+    """Sums of six sines per joint over ranges (n,) in rad, for 40 s."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, 40.0, 0.01)
+    w = 2.0 * np.pi * rng.uniform(0.05, 0.5, (6, 1, len(reach)))
+    size, phase = rng.uniform(0.3, 1.0, w.shape) / w, rng.uniform(0.0, 6.3, w.shape)
+    x = [(size * w**k * np.sin(w * t[:, None] + phase + k * np.pi / 2.0)).sum(axis=0) for k in range(3)]
+    factor = reach / np.ptp(x[0], axis=0)
+    return Motion(t, (x[0] - (x[0].max(axis=0) + x[0].min(axis=0)) / 2.0) * factor, x[1] * factor, x[2] * factor)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_a_joint_on_a_short_way_gets_no_harmonic_of_a_longer_period(seed: int) -> None:
+    """Others that move far admit the block. Beyond its range the joint is predicted as without harmonics."""
+    robot = dynid.load_robot("gautier3")
+    reach = np.radians([270.0, 30.0, 200.0])
+
+    def measured(motion: Motion) -> Array:
+        ripple = sum(np.sin(k * motion.q + [0.3 * k, k, 2.0 * k]) * [10.0, 10.0, 10.0] / k for k in range(1, 9))
+        return torque(robot, motion) + ripple + 10.0 * np.tanh(motion.v / 0.02)
+
+    motion, beyond = swing(reach, seed), swing(1.5 * reach, seed + 50)
+    tau = measured(motion) + 2.0 * np.random.default_rng(seed).standard_normal(motion.q.shape)
+    result = dynid.identify(robot, dynid.Log(motion.t, motion.q, tau=tau))
+    high = {name for name, k in HARMONICS.items() if k > 2} & set(result.friction)
+    assert high
+    symbols = {find_block(name).symbols[0] for name in high}
+    assert {name.joint for name in result.names if name.symbol in symbols} == {"1", "3"}
+    low = dynid.identify(robot, dynid.Log(motion.t, motion.q, tau=tau), friction=(*DEFAULT, "sine", "sine2"))
+    wanted = measured(beyond)
+    errors = [np.sqrt(((r.predict(beyond) - wanted) ** 2).mean(axis=0)) / wanted.std(axis=0) for r in (result, low)]
+    assert errors[0][1] <= 1.1 * errors[1][1]

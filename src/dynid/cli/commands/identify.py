@@ -7,7 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SensorOption, SnapOption
+from dynid.cli.options import (
+    GravityOption,
+    JsonOption,
+    LockOption,
+    OrderOption,
+    RobotArgument,
+    SensorOption,
+    SignOption,
+    SnapOption,
+    ZeroOption,
+)
 from dynid.errors import DynidError
 from dynid.messages import Message
 
@@ -89,6 +99,9 @@ def identify(
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -108,6 +121,7 @@ def identify(
     """
     from dynid.cli import log_options, terminal
     from dynid.cli.output import comparison, identification, inertial
+    from dynid.cli.output import report as report_output
     from dynid.estimation.identify import identify as identified
 
     comparison.check_comparison_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
@@ -132,11 +146,12 @@ def identify(
     files = [log_options.path_of_log(word) for word in (*logs, *(validate or ()))]
     inputs = [*files, Path(robot), *([Path(gear)] if gear else []), *([sensor] if sensor else [])]
     log_options.check_outputs(out, json, suffixes=(".json",), keep=inputs)
-    comparison.check_report_path(report, (out, json), inputs)
+    report_output.check_report_path(report, (out, json), inputs)
     inertial.check_output_paths(physical, urdf, [path for path in (out, json, report) if path], inputs)
     loaded = log_options.with_force_plate(log_options.load_configured_robot(robot, gravity, lock or [], snap), sensor)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
-    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic)
+    wiring = {"sign": sign, "zero": zero, "order": order}
+    reader = log_options.LogReader.of(loaded, column or [], units or [], gear, gain, topic, **wiring)
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
@@ -153,14 +168,14 @@ def identify(
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
             **options,
         )  # fmt: skip
-    result = comparison.record_command(result)
+    result = report_output.record_command(result)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
     bodies.write_files(terminal.parse_locks(lock or []))
     found: list[Message] = []
     with identification.show_progress(screen) as tell:
         matrix = [Path(gear)] if gear is not None and Path(gear).is_file() else []
-        outputs.write_file(report, lambda place: found.extend(comparison.write_identification_report(
+        outputs.write_file(report, lambda place: found.extend(report_output.write_identification_report(
             result, place, read, held_out, tell, physical=bodies.found, files=matrix, warnings=bodies.warnings
         )))  # fmt: skip
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))

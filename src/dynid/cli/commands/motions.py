@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, RobotArgument
+from dynid.cli.options import JsonOption, LockOption, OrderOption, RobotArgument, SignOption, ZeroOption
 from dynid.errors import DynidError
 
 
@@ -42,7 +42,7 @@ def excite(
     Example: dynid excite panda --out traj.csv
     """
     from dynid.cli import terminal
-    from dynid.cli.output import excitation
+    from dynid.cli.output import motions
     from dynid.excitation.design import design_excitation
     from dynid.robot.load import load_robot
 
@@ -55,11 +55,11 @@ def excite(
     if out is None:
         terminal.refuse_unused_options({"--rate": rate != 100.0}, "is about the files of --out, which is missing")
     loaded = load_robot(robot, lock=terminal.parse_locks(lock or []))
-    limits = excitation.limits_from_options(loaded, position, velocity, acceleration)
+    limits = motions.limits_from_options(loaded, position, velocity, acceleration)
     screen, outputs = terminal.make_console(json), terminal.Outputs()
     if out is not None and shape == "points":
-        excitation.check_accelerations(loaded, limits)
-    with excitation.progress_bar(screen) as bar:
+        motions.check_accelerations(loaded, limits)
+    with motions.progress_bar(screen) as bar:
         task = bar.add_task("designing the motion", total=1.0) if bar else None
         found = design_excitation(
             loaded, shape=shape, model=model, criterion=criterion, rotor_inertia=rotor_inertia, limits=limits,
@@ -67,11 +67,11 @@ def excite(
             points=points, starts=starts, seed=seed, time_budget=time_budget, periods=periods, noise=noise,
             on_progress=(lambda text, done: bar.update(task, completed=done, description=text)) if bar else None,
         )  # fmt: skip
-    for place, write in excitation.excitation_output_files(found, out, rate) if out else ():
+    for place, write in motions.excitation_output_files(found, out, rate) if out else ():
         outputs.write_file(place, write)
-    outputs.write_json_file(json, lambda: excitation.excitation_json_data(found, outputs.written))
+    outputs.write_json_file(json, lambda: motions.excitation_json_data(found, outputs.written))
     terminal.show_notes(loaded, screen)
-    excitation.show_excitation(found, screen)
+    motions.show_excitation(found, screen)
     outputs.show_written_files(screen)
     outputs.finish(found.warnings)
 
@@ -89,6 +89,9 @@ def view(
     browser: Annotated[bool, typer.Option(help="open the page in the browser")] = True,
     seconds: Annotated[float | None, typer.Option(help="stop by itself after this time; Ctrl-C if missing")] = None,
     column: Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as for identify")] = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     lock: LockOption = None,
     json: JsonOption = None,
 ) -> None:
@@ -96,8 +99,8 @@ def view(
 
     Example: dynid view panda traj.csv
     """
-    from dynid.cli import terminal
-    from dynid.cli.output import excitation
+    from dynid.cli import log_options, terminal
+    from dynid.cli.output import motions
     from dynid.robot.load import load_robot
     from dynid.viewer.server import check_viewer_installed, run_viewer
 
@@ -106,19 +109,21 @@ def view(
     if seconds is not None and not seconds > 0.0:
         raise DynidError("duration_not_positive", "--seconds {seconds:g}:", "give a positive time", seconds=seconds)
     if trajectory is None or trajectory.suffix.lower() in (".json", ".yaml", ".yml"):
-        terminal.refuse_unused_options({"--column": column}, "says how a log is read, and there is none")
+        reading = {"--column": column, "--sign": sign, "--zero": zero, "--order": order}
+        terminal.refuse_unused_options(reading, "says how a log is read, and there is none")
     locks = terminal.parse_locks(lock or [])
     loaded = load_robot(robot, lock=locks)
-    path = None if trajectory is None else excitation.read_joint_path(trajectory, loaded, column or ())
-    shapes, notes = excitation.read_urdf_shapes(robot, loaded, locks)
+    reader = log_options.LogReader.of(loaded, column or (), (), None, None, None, sign=sign, zero=zero, order=order)
+    path = None if trajectory is None else motions.read_joint_path(trajectory, loaded, reader)
+    shapes, notes = motions.read_urdf_shapes(robot, loaded, locks)
     screen = terminal.make_console(json)
     terminal.show_notes(loaded, screen)
-    excitation.show_shape_notes(notes, screen)
+    motions.show_shape_notes(notes, screen)
 
     def on_start(address: str) -> None:
         if json:
-            terminal.write_json(json, excitation.view_json_data(loaded, path, shapes, notes, address))
-        excitation.open_in_browser(address, screen, browser=browser)
+            terminal.write_json(json, motions.view_json_data(loaded, path, shapes, notes, address))
+        motions.open_in_browser(address, screen, browser=browser)
 
     run_viewer(loaded, path, shapes, port=port, seconds=seconds, on_start=on_start)
 

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynid.cli.options import GravityOption, JsonOption, LockOption, RobotArgument, SnapOption
+from dynid.cli.options import (
+    GravityOption,
+    JsonOption,
+    LockOption,
+    OrderOption,
+    RobotArgument,
+    SignOption,
+    SnapOption,
+    ZeroOption,
+)
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
@@ -50,6 +59,9 @@ def payload(
     gear: GearOption = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: TopicOption = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -73,14 +85,17 @@ def payload(
         reading = {
             "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
             "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
-            "--units": units, "--gear": gear, "--gain": gain, "--topic": topic,
+            "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign, "--zero": zero,
+            "--order": order,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(
             _load_result_of_robot(loaded[0], known), _load_result_of_robot(unloaded[0], known), link=link
         )
     else:
-        reader = log_options.LogReader.of(known, column or [], units or [], gear, gain, topic)
+        reader = log_options.LogReader.of(
+            known, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order
+        )
         with identification.show_progress(screen) as tell:
             found = identify_payload(
                 known, [reader.read_log(word) for word in loaded],
@@ -116,6 +131,9 @@ def gains(
     units: UnitsOption = None,
     gear: GearOption = None,
     topic: TopicOption = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
@@ -137,7 +155,9 @@ def gains(
     parameters = payload_parameters(mass, centre, about)
     known = log_options.load_configured_robot(robot, gravity, lock or [], snap)
     screen = terminal.make_console(json)
-    reader = log_options.LogReader.of(known, column or [], units or [], gear, None, topic)
+    reader = log_options.LogReader.of(
+        known, column or [], units or [], gear, None, topic, sign=sign, zero=zero, order=order
+    )
     with identification.show_progress(screen) as tell:
         found = identify_gains(
             known, [reader.read_log(word) for word in loaded], [reader.read_log(word) for word in unloaded], parameters,

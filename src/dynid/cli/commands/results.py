@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dynid.cli.options import JsonOption, LockOption, complete_robot
+from dynid.cli.options import JsonOption, LockOption, OrderOption, SignOption, ZeroOption, complete_robot_name
 from dynid.errors import DynidError
 from dynid.messages import Message
 
@@ -188,6 +188,9 @@ def report(
     gear: Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")] = None,
     gain: Annotated[str | None, typer.Option(help="N m per A: one number, or one per joint")] = None,
     topic: Annotated[str | None, typer.Option(help="of the joint states in a bag")] = None,
+    sign: SignOption = None,
+    zero: ZeroOption = None,
+    order: OrderOption = None,
     json: JsonOption = None,
 ) -> None:
     """Write one HTML page on a result that works offline, or put several results side by side.
@@ -195,29 +198,35 @@ def report(
     Example: dynid report result.json --log log.csv@0%:65% --validate log.csv@65%:
     """
     from dynid.cli import log_options, terminal
-    from dynid.cli.output import comparison, identification
+    from dynid.cli.output import identification
+    from dynid.cli.output import report as report_output
     from dynid.estimation.identification import Identification
     from dynid.report.write import write_report
 
     words = [*(log or ()), *(validate or ())]
-    comparison.check_report_arguments(results, bool(words))
+    report_output.check_report_arguments(results, bool(words))
     if not words:
-        reading = {"--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic}
+        reading = {
+            "--column": column, "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign,
+            "--zero": zero, "--order": order,
+        }  # fmt: skip
         terminal.refuse_unused_options(reading, "says how logs are read; give some with --log")
-    place = comparison.default_report_path(results) if out is None else out
+    place = report_output.default_report_path(results) if out is None else out
     keep = [*results, *(log_options.path_of_log(word) for word in words)]
     log_options.check_outputs(place, json, suffixes=(".html",), keep=keep)
-    bodies = comparison.load_physical_parameters(results[0]) if len(results) == 1 else None
+    bodies = report_output.load_physical_parameters(results[0]) if len(results) == 1 else None
     found = [bodies.identification] if bodies else [Identification.load(path) for path in results]
     screen = terminal.make_console(json)
-    common = {"command": comparison.command_as_typed(), "inputs": results}
+    common = {"command": report_output.command_as_typed(), "inputs": results}
     page_warnings: tuple[Message, ...] = ()
     if len(found) > 1:
-        names = comparison.result_names(results)
+        names = report_output.result_names(results)
         page_warnings = write_report(found, place, names=names, **common)  # type: ignore[arg-type]
     else:
         names = [found[0].robot.name]
-        reader = log_options.LogReader.of(found[0].robot, column or [], units or [], gear, gain, topic)
+        reader = log_options.LogReader.of(
+            found[0].robot, column or [], units or [], gear, gain, topic, sign=sign, zero=zero, order=order
+        )
         logs, others = ([reader.read_log(word) for word in some or ()] for some in (log, validate))
         with identification.show_progress(screen) as tell:
             page_warnings = write_report(
@@ -225,7 +234,7 @@ def report(
                 **common,  # type: ignore[arg-type]
             )  # fmt: skip
     outputs = terminal.Outputs()
-    warnings = [*comparison.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *page_warnings]
+    warnings = [*report_output.collect_warnings(found, names), *(bodies.warnings if bodies else ()), *page_warnings]
     warnings = list(dict.fromkeys(warnings))
     verdicts = {n: r.verdict.level for n, r in zip(names, found, strict=True)}
     outputs.write_json_file(
@@ -244,7 +253,9 @@ def report(
 
 
 def demo(
-    robot: Annotated[str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot)] = "puma560",
+    robot: Annotated[
+        str, typer.Argument(help="a bundled robot or a file", autocompletion=complete_robot_name)
+    ] = "puma560",
     out: Annotated[Path, typer.Option("--out", help="folder for the files")] = Path("out/demo"),
     seed: Annotated[int, typer.Option("--seed", min=0, help="of motions and noise")] = 0,
     json: JsonOption = None,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +13,8 @@ from dynid.cli.output import identification
 from dynid.cli.terminal import escape_markup
 from dynid.errors import DynidError
 from dynid.estimation.compare import SHARE, Comparison, EstimatorRun, compare_estimators
-from dynid.estimation.identification import Identification
-from dynid.estimation.identify import hold_out_share
 from dynid.logs.log import Log
-from dynid.messages import Message, command_line_wording
-from dynid.physical.parameters import PhysicalParameters
+from dynid.messages import command_line_wording
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -179,93 +173,3 @@ def _run_json_data(compared: Comparison, run: EstimatorRun) -> dict[str, object]
         "agreement": run.agreement(compared.reference),
         "result": identification.identification_json_data(run.result),
     }
-
-
-# What the command `report` says and checks.
-
-
-def default_report_path(results: Sequence[Path]) -> Path:
-    """Beside the result; a comparison has a name of its own."""
-    return results[0].with_suffix(".html") if len(results) == 1 else results[0].with_name("comparison.html")
-
-
-def check_report_arguments(results: Sequence[Path], with_logs: bool) -> None:
-    """Refuse what makes no sense, before any work."""
-    resolved = [path.resolve() for path in results]
-    if len(set(resolved)) < len(resolved):
-        raise DynidError("same_result_twice", "the same result is named twice; a comparison needs different ones")
-    if with_logs and len(results) > 1:
-        raise DynidError(
-            "option_not_applicable", "--log and --validate go with a single RESULT; a comparison draws no curves",
-        )  # fmt: skip
-
-
-def load_physical_parameters(path: Path) -> PhysicalParameters | None:
-    """Physical parameters with their result, None where a file says to be something else, or nothing."""
-    from dynid.physical.parameters import FORMAT
-
-    try:
-        with path.open(encoding="utf-8") as file:
-            head = file.read(200)
-    except (OSError, UnicodeDecodeError):
-        return None
-    return PhysicalParameters.load(path) if FORMAT in head else None
-
-
-def check_report_path(report: Path | None, others: Sequence[Path | None], keep: Sequence[Path]) -> None:
-    """See before any work that the report can be written and is none of the other files."""
-    terminal.check_output_path("--report", report, suffixes=(".html",), keep=keep)
-    for other in others:
-        if report is not None and other is not None and other.resolve() == report.resolve():
-            raise DynidError(
-                "same_output_twice", "--report and another option both name {report}", "give them different names",
-                report=report,
-            )  # fmt: skip
-
-
-def write_identification_report(
-    result: Identification,
-    place: Path,
-    logs: Sequence[Log],
-    validate: Sequence[Log] | float | None,
-    tell: Callable[[str, float], None] | None,
-    *,
-    physical: PhysicalParameters | None = None,
-    files: Sequence[Path] = (),
-    warnings: Sequence[Message] = (),
-) -> tuple[Message, ...]:
-    """Write the report right after an identification, its logs at hand, and return its own warnings.
-
-    files: further inputs; warnings: of what else was done.
-    """
-    from dynid.report.write import write_report
-
-    used, others = tuple(logs), tuple(validate) if isinstance(validate, Sequence) else ()
-    if isinstance(validate, float):
-        used, others, _ = hold_out_share(used, validate)
-    return write_report(
-        result, place, logs=used, validate=others, physical=physical, inputs=files, warnings=warnings, on_progress=tell
-    )
-
-
-def result_names(files: Sequence[Path]) -> list[str]:
-    """What to call the results: their files' names, with folders where these are alike."""
-    stems = [path.stem for path in files]
-    return [stem if stems.count(stem) == 1 else str(path) for stem, path in zip(stems, files, strict=True)]
-
-
-def command_as_typed() -> str:
-    """The command as it was typed, to be typed again."""
-    return shlex.join(["dynid", *sys.argv[1:]])
-
-
-def record_command(result: Identification) -> Identification:
-    """The result, which knows by which command it was made."""
-    return result.replace(origin=replace(result.origin, command=command_as_typed()))
-
-
-def collect_warnings(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:
-    """Warnings of all results; of several, each with its name."""
-    if len(results) == 1:
-        return list(results[0].warnings)
-    return [w.about(n) for n, r in zip(names, results, strict=True) for w in r.warnings]

@@ -27,7 +27,7 @@ from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 from dynid.unknown_geometry.finite_field import ModelParameterCount
-from dynid.unknown_geometry.parameters import ModelParameters
+from dynid.unknown_geometry.model_parameters import ModelParameters
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -248,6 +248,9 @@ def joints_table(result: Identification) -> Table:
     titles = ["RMSE", "NRMSE", "RMSE\nvalidation", "NRMSE\nvalidation", *(["NRMSE\nsettled"] if settled else [])]
     for title in titles:
         table.add_column(title, justify="right")
+    bad = {joint: found.level for joint, found in result.joint_verdicts.items() if found.level != "good"}
+    if bad:
+        table.add_column("verdict")
     table.add_column("residual")
     checks = {check.channel: check for check in result.checks}
     for c, name in enumerate(result.channels):
@@ -257,6 +260,7 @@ def joints_table(result: Identification) -> Table:
         if settled:
             cells.append(f"{result.validation.settled[c]:.4f}")
         words = "" if check is None else describe_residual(check.colour, check.velocity, check.position)
+        cells += [bad.get(name, "good" if name in result.joint_verdicts else "")] if bad else []
         table.add_row(escape_markup(name), *cells, words)
     means = [f"{result.fit.mean:.4f}", "", f"{result.validation.mean:.4f}"]
     table.add_row("mean", "", *means, *([f"{float(np.nanmean(result.validation.settled)):.4f}"] if settled else []), "")
@@ -330,6 +334,10 @@ def identification_json_data(result: Identification) -> dict[str, object]:
             "level": result.verdict.level,
             "reasons": list(result.verdict.reasons),
             "next_step": result.verdict.next_step,
+            "joints": {
+                joint: {"level": found.level, "nrmse": found.nrmse, "reasons": list(found.reasons)}
+                for joint, found in result.joint_verdicts.items()
+            },
         },
         "notes": list(result.notes),
         "warnings": list(result.warnings),

@@ -30,14 +30,14 @@ from dynid.dynamics.kernels.compiled import (
     cross_force,
     cross_motion,
     dot,
-    force_out,
+    force_out_of_frame,
     inlined,
     load_pose,
     load_row,
     load_spatial,
     load_vector,
-    motion_in,
-    motion_out,
+    motion_into_frame,
+    motion_out_of_frame,
     rotate_back,
     scale,
     spatial_dot,
@@ -50,15 +50,23 @@ from dynid.dynamics.kernels.links import (
     A,
     V,
     base_motion,
-    base_row,
-    bias_of,
-    body_of,
-    force_of,
-    momentum_of,
+    base_row_of_sample,
+    bias_quadratic_form,
+    body_terms,
+    force_of_body,
+    momentum_of_body,
     move_links,
     pose_links,
 )
-from dynid.dynamics.kernels.rows import POWER, REST, TORQUE, base_channel, channel_count, channel_of, joint_axis
+from dynid.dynamics.kernels.rows import (
+    POWER,
+    REST,
+    TORQUE,
+    base_channel,
+    channel_at_position,
+    channel_count,
+    joint_axis,
+)
 from dynid.robot.transform import Array
 
 
@@ -87,7 +95,7 @@ class Workspace(NamedTuple):
 
 
 @inlined
-def workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
+def allocate_workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
     """Memory for one sample after the other."""
     L, width = geometry.parent.shape[0], channels + joints
     return Workspace(
@@ -120,11 +128,11 @@ def write_motions_in_base_frame(geometry: Geometry, samples: Samples, n: int, wo
     for i in range(geometry.parent.shape[0]):
         X = load_pose(world, i * POSE)
         if geometry.joint[i] >= 0:
-            store_spatial(S, (channels + geometry.joint[i]) * SPATIAL, motion_out(X, joint_axis(geometry, i)))
+            store_spatial(S, (channels + geometry.joint[i]) * SPATIAL, motion_out_of_frame(X, joint_axis(geometry, i)))
         v_i = load_spatial(links, i * LINK + V)
-        store_spatial(v, i * SPATIAL, motion_out(X, v_i))
+        store_spatial(v, i * SPATIAL, motion_out_of_frame(X, v_i))
         wd, acc = load_spatial(links, i * LINK + A)
-        store_spatial(a, i * SPATIAL, motion_out(X, (wd, add(acc, cross(v_i[1], v_i[0])))))
+        store_spatial(a, i * SPATIAL, motion_out_of_frame(X, (wd, add(acc, cross(v_i[1], v_i[0])))))
 
 
 @inlined
@@ -167,7 +175,7 @@ def joint_rows_adjoint(
     kind, channels, rows, p, inertial, rotor = layout
     gq, gv, ga = gradient
     flat = weights.reshape(-1)
-    work = workspace(geometry, channels, gq.shape[1])
+    work = allocate_workspace(geometry, channels, gq.shape[1])
     links, world, S, v, width = work.links, work.world, work.S, work.v, work.width
     by_v, by_a, swept, f = work.by_v, work.by_a, work.swept, work.f
     for n in range(gq.shape[0]):
@@ -181,35 +189,35 @@ def joint_rows_adjoint(
             X = load_pose(world, i * POSE)
             v_i = load_spatial(links, i * LINK + V)
             if kind == TORQUE:
-                body = body_of(v_i[0], load_spatial(links, i * LINK + A))
+                body = body_terms(v_i[0], load_spatial(links, i * LINK + A))
             else:
-                body = body_of(REST, v_i)
+                body = body_terms(REST, v_i)
             angular, linear = REST, REST
             diagonal, mixed = REST, REST
             for position in range(channel_count(geometry, i, layout)):
-                k = channel_of(geometry, i, position, channels)
+                k = channel_at_position(geometry, i, position, channels)
                 at = (n * rows + k) * p + inertial[i]
-                S_k = motion_in(X, load_spatial(S, k * SPATIAL))
-                accumulate_spatial(f, (i * width + k) * SPATIAL, force_out(X, force_of(body, flat, at)))
-                h = momentum_of(flat, at, S_k)
+                S_k = motion_into_frame(X, load_spatial(S, k * SPATIAL))
+                accumulate_spatial(f, (i * width + k) * SPATIAL, force_out_of_frame(X, force_of_body(body, flat, at)))
+                h = momentum_of_body(flat, at, S_k)
                 angular, linear = add(angular, h[0]), add(linear, h[1])
                 if kind == TORQUE:
-                    d, m = bias_of(flat, at, S_k)
+                    d, m = bias_quadratic_form(flat, at, S_k)
                     diagonal, mixed = add(diagonal, d), add(mixed, m)
             if kind == TORQUE:
                 moment = add(bias_gradient(diagonal, mixed, v_i[0]), cross(v_i[1], linear))
-                accumulate_spatial(by_a, here, force_out(X, (angular, linear)))
-                accumulate_spatial(by_v, here, force_out(X, (moment, cross(linear, v_i[0]))))
+                accumulate_spatial(by_a, here, force_out_of_frame(X, (angular, linear)))
+                accumulate_spatial(by_v, here, force_out_of_frame(X, (moment, cross(linear, v_i[0]))))
                 accumulate_spatial(swept, here, cross_force(load_spatial(v, here), load_spatial(by_a, here)))
             else:
-                accumulate_spatial(by_v, here, force_out(X, (angular, linear)))
+                accumulate_spatial(by_v, here, force_out_of_frame(X, (angular, linear)))
         for i in range(L - 1, -1, -1):
             j = geometry.joint[i]
             if j >= 0:
                 S_j = load_spatial(S, (channels + j) * SPATIAL)
                 gq[n, j], gv[n, j], ga[n, j] = joint_gradient(S_j, work, i)
                 for position in range(channel_count(geometry, i, layout)):
-                    k = channel_of(geometry, i, position, channels)
+                    k = channel_at_position(geometry, i, position, channels)
                     turned = cross_motion(S_j, load_spatial(S, k * SPATIAL))
                     gq[n, j] -= spatial_dot(turned, load_spatial(f, (i * width + k) * SPATIAL))
                 if rows > channels and rotor[j] >= 0:
@@ -224,7 +232,7 @@ def joint_rows_adjoint(
                 add_to_parent(by_a, i, parent)
                 add_to_parent(swept, i, parent)
                 for position in range(channel_count(geometry, parent, layout)):
-                    k = channel_of(geometry, parent, position, channels)
+                    k = channel_at_position(geometry, parent, position, channels)
                     add_to_parent(f, i * width + k, parent * width + k)
 
 
@@ -242,12 +250,12 @@ def lagrangian_rows_adjoint(
     samples = Samples(samples.base_frame, samples.q, samples.qd, samples.qd)  # no acceleration shows: one array less
     gq, gv, _ = gradient
     flat = weights.reshape(-1)
-    work = workspace(geometry, channels, gq.shape[1])
+    work = allocate_workspace(geometry, channels, gq.shape[1])
     links, world, S, Sdot, v, width = work.links, work.world, work.S, work.Sdot, work.v, work.width
     by_v, by_g, swept, f, weight = work.by_v, work.by_g, work.swept, work.f, work.weight
     for n in range(gq.shape[0]):
         write_motions_in_base_frame(geometry, samples, n, work)
-        gravity = load_row(samples.base_frame, base_row(samples, n), GRAVITY)
+        gravity = load_row(samples.base_frame, base_row_of_sample(samples, n), GRAVITY)
         write_channel_rates(geometry, samples, n, work)
         by_v[:] = 0.0
         by_g[:] = 0.0
@@ -260,14 +268,14 @@ def lagrangian_rows_adjoint(
             v_i = load_spatial(links, i * LINK + V)
             g = rotate_back(X[0], gravity)
             for position in range(channel_count(geometry, i, layout)):
-                k = channel_of(geometry, i, position, channels)
+                k = channel_at_position(geometry, i, position, channels)
                 at, entry = (n * rows + k) * p + inertial[i], (i * width + k) * SPATIAL
-                accumulate_spatial(f, entry, force_out(X, momentum_of(flat, at, v_i)))
-                accumulate_spatial(weight, entry, force_out(X, momentum_of(flat, at, (REST, g))))
-                rate = motion_in(X, load_spatial(Sdot, k * SPATIAL))
-                accumulate_spatial(by_v, here, force_out(X, momentum_of(flat, at, rate)))
-                S_k = motion_in(X, load_spatial(S, k * SPATIAL))
-                accumulate_spatial(by_g, here, force_out(X, momentum_of(flat, at, S_k)))
+                accumulate_spatial(f, entry, force_out_of_frame(X, momentum_of_body(flat, at, v_i)))
+                accumulate_spatial(weight, entry, force_out_of_frame(X, momentum_of_body(flat, at, (REST, g))))
+                rate = motion_into_frame(X, load_spatial(Sdot, k * SPATIAL))
+                accumulate_spatial(by_v, here, force_out_of_frame(X, momentum_of_body(flat, at, rate)))
+                S_k = motion_into_frame(X, load_spatial(S, k * SPATIAL))
+                accumulate_spatial(by_g, here, force_out_of_frame(X, momentum_of_body(flat, at, S_k)))
         for i in range(L - 1, -1, -1):
             here = i * SPATIAL
             j = geometry.joint[i]
@@ -278,7 +286,7 @@ def lagrangian_rows_adjoint(
                 gq[n, j] -= dot(cross(S_j[0], gravity), load_vector(by_g, here + LINEAR))
                 gv[n, j] = spatial_dot(S_j, load_spatial(by_v, here)) + spatial_dot(S_j, load_spatial(swept, here))
                 for position in range(channel_count(geometry, i, layout)):
-                    k = channel_of(geometry, i, position, channels)
+                    k = channel_at_position(geometry, i, position, channels)
                     entry = (i * width + k) * SPATIAL
                     turned = cross_motion(S_j, load_spatial(Sdot, k * SPATIAL))
                     gq[n, j] -= spatial_dot(turned, load_spatial(f, entry))
@@ -292,7 +300,7 @@ def lagrangian_rows_adjoint(
                 add_to_parent(by_g, i, parent)
                 add_to_parent(swept, i, parent)
                 for position in range(channel_count(geometry, parent, layout)):
-                    k = channel_of(geometry, parent, position, channels)
+                    k = channel_at_position(geometry, parent, position, channels)
                     add_to_parent(f, i * width + k, parent * width + k)
                     add_to_parent(weight, i * width + k, parent * width + k)
 
@@ -320,12 +328,12 @@ def scalar_rows_adjoint(
     base_frame, _, qd, qdd = samples
     gq, gv, ga = gradient
     flat = weights.reshape(-1)
-    work = workspace(geometry, 0, gq.shape[1])
+    work = allocate_workspace(geometry, 0, gq.shape[1])
     links, world, S, v = work.links, work.world, work.S, work.v
     by_v, by_a, by_g, swept = work.by_v, work.by_a, work.by_g, work.swept
     for n in range(gq.shape[0]):
         write_motions_in_base_frame(geometry, samples, n, work)
-        gravity = load_row(base_frame, base_row(samples, n), GRAVITY)
+        gravity = load_row(base_frame, base_row_of_sample(samples, n), GRAVITY)
         by_v[:] = 0.0
         by_a[:] = 0.0
         swept[:] = 0.0
@@ -334,19 +342,19 @@ def scalar_rows_adjoint(
             here, at = i * SPATIAL, n * p + inertial[i]
             X = load_pose(world, i * POSE)
             v_i = load_spatial(links, i * LINK + V)
-            h = momentum_of(flat, at, v_i)
+            h = momentum_of_body(flat, at, v_i)
             if kind == POWER:
-                diagonal, mixed = bias_of(flat, at, v_i)
+                diagonal, mixed = bias_quadratic_form(flat, at, v_i)
                 moment = add(bias_gradient(diagonal, mixed, v_i[0]), cross(v_i[1], h[1]))
-                accumulate_spatial(by_a, here, force_out(X, h))
-                accumulate_spatial(by_v, here, force_out(X, (moment, cross(h[1], v_i[0]))))
-                body = body_of(v_i[0], load_spatial(links, i * LINK + A))
-                accumulate_spatial(by_v, here, force_out(X, force_of(body, flat, at)))
+                accumulate_spatial(by_a, here, force_out_of_frame(X, h))
+                accumulate_spatial(by_v, here, force_out_of_frame(X, (moment, cross(h[1], v_i[0]))))
+                body = body_terms(v_i[0], load_spatial(links, i * LINK + A))
+                accumulate_spatial(by_v, here, force_out_of_frame(X, force_of_body(body, flat, at)))
                 accumulate_spatial(swept, here, cross_force(load_spatial(v, here), load_spatial(by_a, here)))
             else:
-                accumulate_spatial(by_v, here, force_out(X, h))
-                lift = momentum_of(flat, at, (REST, scale(-1.0, rotate_back(X[0], gravity))))
-                accumulate_spatial(by_g, here, force_out(X, lift))
+                accumulate_spatial(by_v, here, force_out_of_frame(X, h))
+                lift = momentum_of_body(flat, at, (REST, scale(-1.0, rotate_back(X[0], gravity))))
+                accumulate_spatial(by_g, here, force_out_of_frame(X, lift))
         for i in range(L - 1, -1, -1):
             j = geometry.joint[i]
             if j >= 0:

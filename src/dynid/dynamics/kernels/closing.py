@@ -74,7 +74,7 @@ class Closings(NamedTuple):
     keep: Integers
 
 
-def closings_of(robot: Robot, geometry: Geometry) -> Closings:
+def closure_arrays_of(robot: Robot, geometry: Geometry) -> Closings:
     """Arrays of a robot's closures."""
     position = {robot.links[int(k)].joint: i for i, k in enumerate(geometry.link)}
     joints = len(robot.tree_joints)
@@ -190,7 +190,7 @@ def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, 
     below `least`, or below 0.3 of what it is at the assembly if that is less.
     """
     geometry = geometry_of(robot)
-    closings = closings_of(robot, geometry)
+    closings = closure_arrays_of(robot, geometry)
     scales = loop_scales(robot, closings, geometry, C, start)
     loops, N = Loops(geometry, closings, scales, C, offset), len(q)
     paths = Paths(scales, np.empty((N, len(start))), np.empty(N), np.empty(N, dtype=np.int64), 0.0)
@@ -209,7 +209,7 @@ def follow_paths(robot: Robot, C: Array, offset: Array, start: Array, q: Array, 
 def closure_derivatives(robot: Robot, C: Array, tree: Array) -> Array:
     """Derivatives (N, m, n + passive) of the closure equations by y, at the tree's joints (N, joints)."""
     geometry = geometry_of(robot)
-    closings = closings_of(robot, geometry)
+    closings = closure_arrays_of(robot, geometry)
     tree = np.ascontiguousarray(tree)
     out = np.empty((len(tree), len(closings.keep), C.shape[1]))
     run_on_sample_ranges(len(tree), lambda a, b: _write_closure_derivatives(geometry, closings, C, tree[a:b], out[a:b]))

@@ -128,25 +128,25 @@ def load_rotation(x: Array, at: int) -> Rotation:
 
 @inlined
 def add(a: Vector, b: Vector) -> Vector:
-    """Sum."""
+    """Sum of two vectors."""
     return a[0] + b[0], a[1] + b[1], a[2] + b[2]
 
 
 @inlined
 def scale(s: float, a: Vector) -> Vector:
-    """Multiple."""
+    """Multiple of a vector."""
     return s * a[0], s * a[1], s * a[2]
 
 
 @inlined
 def dot(a: Vector, b: Vector) -> float:
-    """Scalar product."""
+    """Scalar product of two vectors."""
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
 @inlined
 def cross(a: Vector, b: Vector) -> Vector:
-    """Vector product."""
+    """Vector product of two vectors."""
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
@@ -200,14 +200,14 @@ def accumulate_spatial(x: Array, at: int, m: Spatial) -> None:
 
 
 @inlined
-def motion_in(X: Pose, m: Spatial) -> Spatial:
+def motion_into_frame(X: Pose, m: Spatial) -> Spatial:
     """X m: a motion, written in the frame of the pose."""
     R, p = X
     return rotate_back(R, m[0]), rotate_back(R, add(m[1], cross(m[0], p)))
 
 
 @inlined
-def motion_out(X: Pose, m: Spatial) -> Spatial:
+def motion_out_of_frame(X: Pose, m: Spatial) -> Spatial:
     """X^-1 m: a motion of the frame, written in the one that the pose is given in."""
     R, p = X
     w = rotate(R, m[0])
@@ -215,7 +215,7 @@ def motion_out(X: Pose, m: Spatial) -> Spatial:
 
 
 @inlined
-def force_out(X: Pose, f: Spatial) -> Spatial:
+def force_out_of_frame(X: Pose, f: Spatial) -> Spatial:
     """X' f: a force of the frame, written in the one that the pose is given in."""
     R, p = X
     force = rotate(R, f[1])

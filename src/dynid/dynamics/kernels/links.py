@@ -100,7 +100,7 @@ def parent_motion(geometry: Geometry, samples: Samples, n: int, links: Array, i:
 
 
 @inlined
-def base_row(samples: Samples, n: int) -> int:
+def base_row_of_sample(samples: Samples, n: int) -> int:
     """Row of the base frame's motion at sample n: there is one for all samples if it rests."""
     return n if samples.base_frame.shape[0] > 1 else 0
 
@@ -108,7 +108,7 @@ def base_row(samples: Samples, n: int) -> int:
 @inlined
 def base_motion(samples: Samples, n: int) -> tuple[Spatial, Spatial]:
     """Return v and a of the base frame, in its own axes."""
-    b, x = base_row(samples, n), samples.base_frame
+    b, x = base_row_of_sample(samples, n), samples.base_frame
     v = load_row(x, b, 0), load_row(x, b, LINEAR)
     return v, (load_row(x, b, SPATIAL), load_row(x, b, SPATIAL + LINEAR))
 
@@ -142,7 +142,7 @@ Body: TypeAlias = tuple[Vector, Vector, Vector, Vector, tuple[Vector, Vector, Ve
 
 
 @inlined
-def body_of(w: Vector, a: Spatial) -> Body:
+def body_terms(w: Vector, a: Spatial) -> Body:
     """Collect what the rows of a body need; a = (wd; acc)."""
     wd, acc = a
     w00, w11, w22 = w[0] * w[0], w[1] * w[1], w[2] * w[2]
@@ -156,7 +156,7 @@ def body_of(w: Vector, a: Spatial) -> Body:
 
 
 @inlined
-def write_row(body: Body, S: Spatial, out: Array, at: int) -> None:
+def write_body_row(body: Body, S: Spatial, out: Array, at: int) -> None:
     """Write the ten coefficients of S.f, f the body's force, at out[at:at + 10]."""
     wd, acc, square, product, D = body
     u, y = S
@@ -185,7 +185,7 @@ def add_gravity_row(g: Vector, S: Spatial, out: Array, at: int) -> None:
 
 
 @inlined
-def force_of(body: Body, I: Array, at: int) -> Spatial:
+def force_of_body(body: Body, I: Array, at: int) -> Spatial:
     """Force that a body with the ten parameters I[at:at + 10] takes."""
     wd, acc, square, product, D = body
     w12, w02, w01 = product
@@ -206,7 +206,7 @@ def force_of(body: Body, I: Array, at: int) -> Spatial:
 
 
 @inlined
-def momentum_of(I: Array, at: int, v: Spatial) -> Spatial:
+def momentum_of_body(I: Array, at: int, v: Spatial) -> Spatial:
     """I v: momentum of a body with the ten parameters I[at:at + 10]."""
     ms = load_vector(I, at + MX)
     m = I[at + M]
@@ -220,7 +220,7 @@ def momentum_of(I: Array, at: int, v: Spatial) -> Spatial:
 
 
 @inlined
-def bias_of(I: Array, at: int, S: Spatial) -> tuple[Vector, Vector]:
+def bias_quadratic_form(I: Array, at: int, S: Spatial) -> tuple[Vector, Vector]:
     """Diagonal and off-diagonal (12, 02, 01) of the symmetric Q with S.(w x J w; w x (w x MS)) = w'Qw/2."""
     u, y = S
     xx, xy, xz, yy, yz, zz = I[at + XX], I[at + XY], I[at + XZ], I[at + YY], I[at + YZ], I[at + ZZ]

@@ -18,7 +18,7 @@ from dynid.dynamics.kernels.closing import (
     REACHED,
     SINGULAR,
     Paths,
-    closings_of,
+    closure_arrays_of,
     closure_derivatives,
     columns_that_move_loops,
     follow_paths,
@@ -135,7 +135,7 @@ class LoopMap:
     @property
     def _loop_moving_joints(self) -> list[int]:
         """Active joints that move a loop; the others have a constant column in G."""
-        closings = closings_of(self.robot, geometry_of(self.robot))
+        closings = closure_arrays_of(self.robot, geometry_of(self.robot))
         return [int(b) for b in np.flatnonzero(columns_that_move_loops(closings, self.C[:, : self.n]))]
 
     def _inverse_and_jacobian(self, tree: Array) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ from dynid.dynamics.kernels.compiled import (
     load_row,
     load_spatial,
     load_vector,
-    motion_in,
+    motion_into_frame,
     rotate_back,
     scale,
     store_spatial,
@@ -42,11 +42,11 @@ from dynid.dynamics.kernels.links import (
     V,
     add_gravity_row,
     base_motion,
-    base_row,
-    body_of,
+    base_row_of_sample,
+    body_terms,
     move_links,
     pose_links,
-    write_row,
+    write_body_row,
 )
 from dynid.robot.transform import Array
 
@@ -70,7 +70,7 @@ class Workspace(NamedTuple):
 
 
 @inlined
-def workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
+def allocate_workspace(geometry: Geometry, channels: int, joints: int) -> Workspace:
     """Memory for one sample after the other."""
     L, width = geometry.parent.shape[0], channels + joints
     size = L * width * SPATIAL
@@ -104,11 +104,11 @@ def channel_motion(geometry: Geometry, work: Workspace, i: int, k: int) -> Spati
         u, y = base_channel(k)
     else:
         u, y = load_spatial(work.S, (parent * work.width + k) * SPATIAL)
-    return motion_in(X, (u, y))
+    return motion_into_frame(X, (u, y))
 
 
 @inlined
-def channel_of(geometry: Geometry, i: int, position: int, channels: int) -> int:
+def channel_at_position(geometry: Geometry, i: int, position: int, channels: int) -> int:
     """Channel at a position of link i's list: the base frame's, then the joints on the way to the link."""
     if position < channels:
         return position
@@ -130,9 +130,9 @@ def write_joint_rows(geometry: Geometry, layout: RowLayout, samples: Samples, ou
     out (N, rows, p) must hold zeros; only what depends on the motion is written.
     """
     flat = out.reshape(-1)
-    work = workspace(geometry, layout.channels, samples.q.shape[1])
+    work = allocate_workspace(geometry, layout.channels, samples.q.shape[1])
     for n in range(samples.q.shape[0]):
-        write_sample(geometry, layout, samples, n, work, flat)
+        write_rows_of_sample(geometry, layout, samples, n, work, flat)
 
 
 @compiled
@@ -143,18 +143,20 @@ def write_picked_rows(
 
     A sample is written to a small sheet that stays in the cache; what nobody picks never reaches memory.
     """
-    work = workspace(geometry, layout.channels, samples.q.shape[1])
+    work = allocate_workspace(geometry, layout.channels, samples.q.shape[1])
     sheet = np.zeros(layout.rows * layout.p)
     flat = out.reshape(-1)
     for n in range(samples.q.shape[0]):
-        write_sample(geometry, layout, samples, n, work, sheet)
+        write_rows_of_sample(geometry, layout, samples, n, work, sheet)
         row = n * out.shape[1]
         for e in range(pick.shape[0]):
             flat[row + place[e]] = sheet[pick[e]]
 
 
 @inlined
-def write_sample(geometry: Geometry, layout: RowLayout, samples: Samples, n: int, work: Workspace, flat: Array) -> None:
+def write_rows_of_sample(
+    geometry: Geometry, layout: RowLayout, samples: Samples, n: int, work: Workspace, flat: Array
+) -> None:
     """Write the rows of sample n into flat (N * rows * p,), or (rows * p,) for one sample alone."""
     kind, channels, rows, p, inertial, rotor = layout
     _, q, qd, qdd = samples
@@ -165,14 +167,14 @@ def write_sample(geometry: Geometry, layout: RowLayout, samples: Samples, n: int
     for i in range(geometry.parent.shape[0]):
         v = load_spatial(links, i * LINK + V)
         if kind == TORQUE:
-            body = body_of(v[0], load_spatial(links, i * LINK + A))
+            body = body_terms(v[0], load_spatial(links, i * LINK + A))
         else:
-            body = body_of(REST, v)
+            body = body_terms(REST, v)
         for position in range(channel_count(geometry, i, layout)):
-            k = channel_of(geometry, i, position, channels)
+            k = channel_at_position(geometry, i, position, channels)
             S = channel_motion(geometry, work, i, k)
             store_spatial(motions, (i * width + k) * SPATIAL, S)
-            write_row(body, S, flat, start + k * p + inertial[i])
+            write_body_row(body, S, flat, start + k * p + inertial[i])
     for j in range(joints):
         if rotor[j] >= 0:
             flat[start + (channels + j) * p + rotor[j]] = qdd[n, j] if kind == TORQUE else qd[n, j]
@@ -188,23 +190,23 @@ def write_lagrangian_rows(geometry: Geometry, layout: RowLayout, samples: Sample
     channels, rows, p = layout.channels, layout.rows, layout.p
     samples = Samples(samples.base_frame, samples.q, samples.qd, samples.qd)  # no acceleration shows: one array less
     flat = out.reshape(-1)
-    work = workspace(geometry, layout.channels, samples.q.shape[1])
+    work = allocate_workspace(geometry, layout.channels, samples.q.shape[1])
     for n in range(samples.q.shape[0]):
         move_links(geometry, samples, n, work.links)
         pose_links(geometry, work.links, work.world)
-        gravity = load_row(samples.base_frame, base_row(samples, n), GRAVITY)
+        gravity = load_row(samples.base_frame, base_row_of_sample(samples, n), GRAVITY)
         for i in range(geometry.parent.shape[0]):
-            body = body_of(REST, load_spatial(work.links, i * LINK + V))
+            body = body_terms(REST, load_spatial(work.links, i * LINK + V))
             g = rotate_back(load_rotation(work.world, i * POSE), gravity)
             for position in range(channel_count(geometry, i, layout)):
-                k = channel_of(geometry, i, position, channels)
+                k = channel_at_position(geometry, i, position, channels)
                 S = channel_motion(geometry, work, i, k)
                 at = (i * work.width + k) * SPATIAL
                 store_spatial(work.S, at, S)
                 Sdot = channel_rate(geometry, samples, n, work, i, k)
                 store_spatial(work.Sdot, at, Sdot)
                 row = (n * rows + k) * p + layout.inertial[i]
-                write_row(body, Sdot, flat, row)
+                write_body_row(body, Sdot, flat, row)
                 add_gravity_row(g, S, flat, row)
 
 
@@ -216,8 +218,8 @@ def channel_rate(geometry: Geometry, samples: Samples, n: int, work: Workspace, 
     if k >= work.channels and k - work.channels == geometry.joint[i]:
         return cross_motion(load_spatial(work.links, i * LINK + V), S)
     if geometry.parent[i] < 0:
-        return cross_motion(motion_in(X, base_motion(samples, n)[0]), S)
-    return motion_in(X, load_spatial(work.Sdot, (geometry.parent[i] * work.width + k) * SPATIAL))
+        return cross_motion(motion_into_frame(X, base_motion(samples, n)[0]), S)
+    return motion_into_frame(X, load_spatial(work.Sdot, (geometry.parent[i] * work.width + k) * SPATIAL))
 
 
 @compiled
@@ -228,9 +230,9 @@ def write_scalar_rows(geometry: Geometry, layout: RowLayout, samples: Samples, o
     """
     p = layout.p
     flat = out.reshape(-1)
-    work = workspace(geometry, 0, 0)
+    work = allocate_workspace(geometry, 0, 0)
     for n in range(samples.q.shape[0]):
-        b = base_row(samples, n)
+        b = base_row_of_sample(samples, n)
         move_links(geometry, samples, n, work.links)
         if layout.kind == ENERGY:
             pose_links(geometry, work.links, work.world)
@@ -239,9 +241,9 @@ def write_scalar_rows(geometry: Geometry, layout: RowLayout, samples: Samples, o
             row = n * p + layout.inertial[i]
             v = load_spatial(work.links, i * LINK + V)
             if layout.kind == POWER:
-                write_row(body_of(v[0], load_spatial(work.links, i * LINK + A)), v, flat, row)
+                write_body_row(body_terms(v[0], load_spatial(work.links, i * LINK + A)), v, flat, row)
             else:
-                write_row(body_of(REST, v), (scale(0.5, v[0]), scale(0.5, v[1])), flat, row)
+                write_body_row(body_terms(REST, v), (scale(0.5, v[0]), scale(0.5, v[1])), flat, row)
                 lift = rotate_back(load_rotation(work.world, i * POSE), g)
                 flat[row + MX] -= lift[0]
                 flat[row + MY] -= lift[1]

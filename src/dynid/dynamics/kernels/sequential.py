@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.compiled import compiled, inlined
 from dynid.dynamics.kernels.geometry import Geometry, Integers, RowLayout, Samples
-from dynid.dynamics.kernels.rows import TORQUE, Workspace, write_sample
+from dynid.dynamics.kernels.rows import TORQUE, Workspace, write_rows_of_sample
 from dynid.robot.transform import Array
 
 VISCOUS, COULOMB, OFFSET, TANH, QUADRATIC, ASYMMETRY, STRIBECK, SPRING = range(8)
@@ -122,7 +122,7 @@ def take_samples(q: Array, qd: Array, qdd: Array, tau: Array, *fields: Any) -> i
             total += q[k, j] + qd[k, j] + qdd[k, j] + tau[k, j]
         if not np.isfinite(total):
             return k
-        write_sample(geometry, layout, samples, k, work, sheet)
+        write_rows_of_sample(geometry, layout, samples, k, work, sheet)
         for c in range(joints):
             first = start[c]
             size = start[c + 1] - first

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.dynamics.friction import PLAIN, joint_scales
+from dynid.dynamics.friction import HARMONICS, PLAIN, joint_scales
 from dynid.errors import IdentificationError, LogError
 from dynid.estimation.accumulate.one_pass import BLOCK, accumulate, total_factors
 from dynid.estimation.accumulate.state import State, drop_repeated_samples
@@ -40,7 +40,7 @@ EXACT = 1e-7
 EXACT_ROWS = 8
 """Samples per unknown of a channel that are looked at."""
 
-MEMORYLESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "spring", "sine", "sine2")
+MEMORYLESS = ("viscous", "coulomb", "offset", "tanh", "quadratic", "asymmetry", "spring", *HARMONICS)
 
 
 def is_explained_exactly(equation: Equation, surveys: tuple[Survey, ...]) -> bool:
@@ -135,7 +135,7 @@ def collect_logs(
         replace(state, equation=of_torques), logs, surveys, treatments,
         block=length, on_samples=progress, outliers=outliers,
     )  # fmt: skip
-    return replace(state, torques=rows.blocks)
+    return replace(state, torques=rows.blocks, kept_torques=rows.kept)
 
 
 def _has_torques(log: Log, seen: Survey) -> bool:

@@ -281,8 +281,8 @@ def _slice_rows(rows: Rows, part: slice) -> Rows:
     changes, at = rows.acceleration_changes, rows.changed_rows
     inside = None if changes is None or at is None else changes[(at >= part.start) & (at < part.stop)]
     return Rows(
-        rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.wide[part], rows.settled[part],
-        rows.good[part], acceleration_changes=inside,
+        rows.log, rows.segment, rows.t[part], rows.q[part], rows.v[part], rows.a[part], rows.wide[part],
+        rows.settled[part], rows.good[part], acceleration_changes=inside,
     )  # fmt: skip
 
 

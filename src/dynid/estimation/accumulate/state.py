@@ -9,10 +9,11 @@ from typing import Annotated
 
 import numpy as np
 
+from dynid.dynamics.friction import HARMONICS
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.records import StoredEquation, check_shape, move_robot_beside_equation, move_robot_into_equation
-from dynid.estimation.regression.equation import Equation
+from dynid.estimation.regression.equation import Equation, Indices
 from dynid.estimation.regression.rows import Rows
 from dynid.estimation.solve.robust import OutlierModel
 from dynid.logs.content import Content
@@ -65,7 +66,7 @@ class State:
     of the joint torques where the equation is about something else and the logs have them. floor: factors per log
     of what noise of the motion alone gives, as large as for all rows; no rows where there is none, nothing where it
     is unknown. loop: noise that the controller fed back, per log (see `loop_noise`; not written to files, as
-    `kept`).
+    `kept`). kept_torques: the same of the joint torques, where the equation is about something else.
     """
 
     equation: Equation
@@ -83,6 +84,7 @@ class State:
     torques: tuple[Block, ...] = ()
     floor: tuple[tuple[ChannelFactor, ...], ...] = ()
     loop: tuple[LoopNoise | None, ...] = ()
+    kept_torques: tuple[Rows, ...] = ()
     noise_unsure: float = UNSURE
 
     def __repr__(self) -> str:
@@ -111,6 +113,25 @@ class State:
     def logs(self) -> int:
         """How many logs took part."""
         return len(self.settling)
+
+    @property
+    def unseen_harmonics(self) -> Indices:
+        """Columns of harmonics from the third on of joints that turned by less than a period; none without the gate.
+
+        A joint that moves far admits a block for all. On a short way a high harmonic, beside lower ones, is a
+        difference of large numbers: held-out stretches of time do not show it, a motion a little outside does. Power
+        and energy, one equation for all joints, do not reveal them at all.
+        """
+        equation = self.equation
+        short = [np.zeros(0, dtype=np.int64)]
+        if self.recipe and self.findings:
+            low, high = (np.array([getattr(found, end) for found in self.findings]) for end in ("lowest", "highest"))
+            turned = np.abs(equation.transmission) @ (high.max(axis=0) - low.min(axis=0)) / equation.shapes.scale
+            turned = np.zeros_like(turned) if equation.options.is_scalar else turned
+            for name in set(HARMONICS) & set(equation.blocks_of):
+                k = HARMONICS[name]
+                short.append(equation.blocks_of[name][np.tile((k > 2) & (k * turned < 2.0 * np.pi), 2)])
+        return np.concatenate(short)
 
 
 def drop_repeated_samples(state: State, before: Sequence[Findings] = ()) -> State:
@@ -212,12 +233,13 @@ class FindingsRecord:
     highest: tuple[float, ...]
     mean: tuple[float, ...]
     content: StoredContent | None = None
+    bad_channels: tuple[Message, ...] = ()
 
 
 def _rebuild_findings(f: FindingsRecord) -> Findings:
     return Findings(
         f.log, f.rate, samples=f.samples, notes=list(f.sentences), lowest=f.lowest, highest=f.highest, mean=f.mean,
-        content=f.content,
+        content=f.content, bad_channels=list(f.bad_channels),
     )  # fmt: skip
 
 

@@ -35,10 +35,10 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
             relation = relate_sensors(equation.robot, tared=equation.is_tared)
             if relation.lost:
                 return np.zeros((0, len(names)))
-            on_base = _mean_inertias_of_standard(equation)[:, list(relation.torque.kept)] @ relation.S
+            on_base = mean_inertias_of_standard(equation)[:, list(relation.torque.kept)] @ relation.S
             base_names = relation.reaction.names
         else:
-            on_base, base_names = _mean_inertias_of_base(equation), equation.base.names
+            on_base, base_names = mean_inertias_of_base(equation), equation.base.names
     except LoopError:
         return np.zeros((0, len(names)))
     place: dict[str, int] = {name: k for k, name in enumerate(base_names)}
@@ -49,7 +49,7 @@ def mean_inertias(equation: Equation, names: tuple[str, ...], *, roughly: bool =
     return np.array([[row[place[name]] if name in place else 0.0 for name in names] for row in on_base])
 
 
-def _mean_inertias_of_base(equation: Equation) -> Array:
+def mean_inertias_of_base(equation: Equation) -> Array:
     """Mean over postures of H_jj, (joints in use, base columns)."""
     q = random_samples(equation.robot, POSTURES, 0).q
     zero, t = np.zeros_like(q), np.arange(float(POSTURES))
@@ -63,7 +63,7 @@ def _mean_inertias_of_base(equation: Equation) -> Array:
     return inertias
 
 
-def _mean_inertias_of_standard(equation: Equation) -> Array:
+def mean_inertias_of_standard(equation: Equation) -> Array:
     """Mean over postures of H_jj, (n, standard columns without rotors)."""
     robot, n = equation.robot, equation.robot.n
     q = random_samples(robot, POSTURES, 0).q

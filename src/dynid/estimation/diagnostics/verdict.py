@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from dynid.estimation.diagnostics.plausibility import PlatePlacement, TorqueScal
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.inference.score import Score
-from dynid.messages import Message, Option
+from dynid.messages import Message, Option, Wording
+from dynid.storage.records import Null
 
-Level = Literal["good", "usable", "do not trust"]
+Level = Literal["good", "usable", "weak", "do not trust"]
 
 GOOD_MEAN, GOOD_WORST = 0.1, 0.3
 USABLE_MEAN = 0.5
@@ -71,7 +72,7 @@ class Evidence:
     torques compare with those of nominal masses, where their size is off; in_current: they are currents, not torques;
     seconds: of motion that were used. torques: errors of the joint torques of torque_joints on validation data, where
     the model is about something else; None where they were not predicted. shaken: joints whose friction encoder noise
-    biases through the controller.
+    biases through the controller. bad_channels: what was found in single joints' channels of the logs.
     """
 
     channels: Sequence[str]
@@ -97,6 +98,7 @@ class Evidence:
     torques: Score | None = None
     torque_joints: Sequence[str] = ()
     shaken: Sequence[ShakenJoint] = ()
+    bad_channels: Sequence[Message] = ()
 
     @property
     def torques_decide(self) -> bool:
@@ -383,3 +385,72 @@ def _shorten_names(names: Sequence[str]) -> str:
 def _count_text(number: int, what: str) -> str:
     """A number of things in words: 1 joint, 2 joints."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+# Joint by joint: some channels may be bad, and the rest good.
+
+
+POOR_JOINT = 0.5
+UNUSABLE = ("dead", "missing")
+"""Kinds of findings that leave nothing of a channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointVerdict:
+    """How far to trust the torque of one joint, with the reasons; nrmse: on validation data, NaN if unknown."""
+
+    level: Level
+    nrmse: Annotated[float, Null(np.nan)]
+    reasons: tuple[Message, ...]
+
+    def __str__(self) -> str:
+        return f"{self.level}: {'; '.join(reason.what for reason in self.reasons)}"
+
+
+def assess_joints(evidence: Evidence) -> dict[str, JointVerdict]:
+    """Weigh each joint by its own error and its own channels; nothing where the model does not speak of joints."""
+    errors = evidence.validation if evidence.torques is None else evidence.torques
+    names = evidence.channels if evidence.torques is None else evidence.torque_joints
+    nrmse = {name: float(x) for name, x in zip(names, errors.nrmse, strict=True) if name in evidence.torque_joints}
+    return {joint: _assess_joint(joint, x, evidence) for joint, x in nrmse.items()}
+
+
+def _assess_joint(joint: str, nrmse: float, evidence: Evidence) -> JointVerdict:
+    bad = [message for message in evidence.bad_channels if joint in message.facts["affected"]]
+    steps = zip((GOOD_WORST, POOR_JOINT, HOPELESS), get_args(Level), strict=False)
+    level: Level = next((level for limit, level in steps if nrmse <= limit), "do not trust")
+    for message in bad:
+        worst: Level = "do not trust" if message.code.startswith(UNUSABLE) else "usable"
+        level = max(level, worst, key=get_args(Level).index)
+    said = Message("joint_error", "validation NRMSE {nrmse:.3f}", nrmse=nrmse)
+    if not np.isfinite(nrmse):
+        said = Message("joint_error_unknown", "its torque does not change")
+    return JointVerdict(level, nrmse, (*bad, said))
+
+
+def with_bad_channels(verdict: Verdict, evidence: Evidence) -> Verdict:
+    """Return the verdict with what was found in single channels: at best weak with a dead one, else usable.
+
+    Says which joints these are, where others are not affected.
+    """
+    bad = evidence.bad_channels
+    if not bad:
+        return verdict
+    severe = [message for message in bad if message.code.startswith(UNUSABLE)]
+    least: Level = "weak" if severe else "usable"
+    level = max(verdict.level, least, key=get_args(Level).index)
+    affected = list(dict.fromkeys(joint for message in bad for joint in message.facts["affected"]))
+    others = [joint for joint in evidence.torque_joints if joint not in affected]
+    scope = [Message(
+        "some_joints_affected", "only joint {some} is affected, not {rest}", some=_shorten_names(affected),
+        rest=_shorten_names(others), joints=affected, others=others,
+    )] if others else []  # fmt: skip
+    step = verdict.next_step
+    if severe or verdict.level == "good":
+        first = (severe or list(bad))[0]
+        option = first.facts.get("option")
+        why = Wording(first.remedy, first.record("command line")["remedy"])
+        options = [option] if isinstance(option, Option) else []
+        step = Message(first.code, "{why}", why=why, action="identify", options=options)
+    reasons = () if verdict.level == "good" else verdict.reasons
+    return replace(verdict, level=level, reasons=(*bad, *scope, *reasons), next_step=step)

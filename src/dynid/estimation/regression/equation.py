@@ -219,6 +219,11 @@ class Equation:
         return self.shapes.blocks
 
     @property
+    def has_rotor_inertias(self) -> bool:
+        """Whether rotor inertias are among the parameters that the data are asked for."""
+        return self.base.question.rotor_inertia and self.options.has_torques
+
+    @property
     def base_count(self) -> int:
         """Base columns, which come first."""
         return self.base.count

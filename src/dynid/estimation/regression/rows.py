@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.energy import power_or_energy_rows
+from dynid.dynamics.friction import HARMONICS
 from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
@@ -41,7 +42,7 @@ if TYPE_CHECKING:  # an outlier model is fitted to rows, which are written here
 CHUNK = 1024
 """Samples whose full regressor is held at once."""
 
-SMOOTH = ("viscous", "offset", "tanh", "spring", "sine", "sine2")
+SMOOTH = ("viscous", "offset", "tanh", "spring", *HARMONICS)
 """Friction blocks that do not jump or bend where the velocity changes its sign."""
 
 
@@ -165,8 +166,9 @@ STILL = 1e-3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Filtered, decimated rows of a log: t (K,), q, v (K, n), wide (K, width), settled (K, n).
+    """Filtered, decimated rows of a log: t (K,), q, v, a (K, n), wide (K, width), settled (K, n).
 
+    a is filtered as the rows are; q and v are those of the motion.
     settled: the joint has travelled far enough since the segment began; good: its torque counts. noise (K', width):
     how noise of the motion as large as that of the sensors changes some of the rows, where it was tried.
     acceleration_changes (K'', n, width): how one standard deviation of noise in the acceleration of each joint changes
@@ -178,6 +180,7 @@ class Rows:
     t: Array
     q: Array
     v: Array
+    a: Array
     wide: Array
     settled: NDArray[np.bool_]
     good: NDArray[np.bool_]
@@ -247,12 +250,14 @@ class RowTask:
         first, wide = write_measured(self.equation, self.prepared, self.stops, treatment, memory)
         noise = self._changes_by_noise() if self.trials else None
         ends = (self.window.starts, self.window.ends)
-        rows = filter_and_decimate_rows(wide, first, _core_indices(self.window, treatment, self.half), ends, treatment)
+        core = _core_indices(self.window, treatment, self.half)
+        rows = filter_and_decimate_rows(wide, first, core, ends, treatment)
+        a = filter_and_decimate_rows(motion.a, self.prepared.first, core, ends, treatment)
         places = self.where[self.inside] - self.prepared.first
         if not self.inside.all():
-            rows = rows[self.inside]
+            rows, a = rows[self.inside], a[self.inside]
         return Rows(
-            self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], rows,
+            self.log, self.window.segment, motion.t[places], motion.q[places], motion.v[places], a, rows,
             self.settled[self.inside], self.good[self.inside], noise, *self._acceleration_noise_changes(places),
         )  # fmt: skip
 

@@ -20,8 +20,7 @@ from dynid.identifiability.samples import Question
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
-from dynid.unknown_geometry.model_parameters import model_parameters
-from dynid.unknown_geometry.parameters import ModelParameters
+from dynid.unknown_geometry.model_parameters import ModelParameters, model_parameters
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -27,14 +27,26 @@ class Unknowns:
         return len(self.names)
 
     @staticmethod
-    def of(equation: Equation, blocks: tuple[str, ...], logs: int, *, offsets_per_log: bool = False) -> Unknowns:
-        """Columns of some friction blocks, beside all base and user columns and offsets that a channel can see."""
+    def of(
+        equation: Equation,
+        blocks: tuple[str, ...],
+        logs: int,
+        *,
+        offsets_per_log: bool = False,
+        left_out: NDArray[np.int64] | None = None,
+    ) -> Unknowns:
+        """Columns of some friction blocks, beside all base and user columns and offsets that a channel can see.
+
+        left_out: columns that are not used all the same.
+        """
         present = np.zeros(len(equation.names), dtype=np.bool_)
         for channel in equation.channels:
             present[channel.columns] = True
         for name, columns in equation.blocks_of.items():
             if name not in blocks:
                 present[columns] = False
+        if left_out is not None:
+            present[left_out] = False
         chosen = np.flatnonzero(present)
         place = np.full((logs, len(equation.names)), -1, dtype=np.int64)
         place[:, chosen] = np.arange(len(chosen))

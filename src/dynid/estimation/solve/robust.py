@@ -4,7 +4,8 @@ Gross errors are found where they are still single samples: before any filter. A
 seconds, spread over the logs, in bounded memory: rows of a reference model (all base columns, friction of REFERENCE)
 and the raw torques. Its parameters are Huber's M-estimate on raw samples, from which a hard rejection beyond 4
 deviations goes on; no friction block that the gate chooses takes part, so nothing feeds back. The second pass is that
-of estimator="wls", for every model and friction, on torques without the outliers against the reference.
+of estimator="wls", for every model and friction, on torques without the outliers against the reference. Glitches of
+positions are interpolated here too, not in `logs`: only this estimator corrects samples, in the same first pass.
 """
 
 from __future__ import annotations

@@ -291,16 +291,20 @@ class TextTable:
 
     def lines(self, rows: Sequence[int]) -> str:
         """Say in which lines rows are, both in increasing order; rows count from 0."""
-        found: list[str] = []
+        return f"line {', '.join(map(str, self.line_numbers(rows)))}"
+
+    def line_numbers(self, rows: Sequence[int]) -> list[int]:
+        """Numbers of the lines of rows, both in increasing order; rows count from 0, lines from 1."""
+        found: list[int] = []
         with _open_binary(self.path) as file:
             row = -1
             for number, line in enumerate(file, start=1):
                 row += number > self.header.lines and bool(line.strip()) and not line.startswith(b"#")
                 if row == rows[len(found)]:
-                    found.append(str(number))
+                    found.append(number)
                 if len(found) == len(rows):
                     break
-        return f"line {', '.join(found)}"
+        return found
 
     def _drop_truncated_line(self, block: bytes, size: int, number: int) -> bytes:
         """Leave out the last line of a file where it was cut off: too few cells, or a number that is none or short."""

@@ -17,7 +17,7 @@ from dynid.report.elements import (
     number_cell,
     number_text,
     percent_text,
-    short_name,
+    short_log_name,
     titled_axis,
     unit_text,
 )
@@ -26,7 +26,7 @@ from dynid.report.replay import Replay
 from dynid.robot.transform import Array
 from dynid.storage.files import InputFile
 
-MARKS = {"good": "good", "usable": "usable", "do not trust": "bad"}
+MARKS = {"good": "good", "usable": "usable", "weak": "weak", "do not trust": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class VerdictSection:
             "reasons": result.verdict.reasons,
             "next_step": result.verdict.next_step,
             "cards": cards,
+            "joints": {joint: found for joint, found in result.joint_verdicts.items() if found.level != "good"},
         }
 
 
@@ -141,7 +142,7 @@ class DataSection:
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
         """Findings; with logs at hand also counts and spectra."""
         result = subject.result
-        found = [(short_name(log), sentences) for log, sentences in result.findings]
+        found = [(short_log_name(log), sentences) for log, sentences in result.findings]
         spectra = _spectrum_figures(subject.replays[0], subject) if subject.replays else []
         return {
             "cutoff": None if result.cutoff is None else number_text(result.cutoff, 4),
@@ -164,7 +165,7 @@ def _logs_table(subject: ReportSubject) -> Table:
             out = found.missing.count + found.strays.count + found.saturated + found.repeated_times + found.late
             still = found.standstill / found.used if found.used else 0.0
             rows.append([
-                Cell(short_name(replay.name)), Cell(part), number_cell(found.rate, f"{found.rate:.5g} Hz"),
+                Cell(short_log_name(replay.name)), Cell(part), number_cell(found.rate, f"{found.rate:.5g} Hz"),
                 number_cell(found.samples, f"{found.samples:,}"), number_cell(found.used, f"{found.used:.4g} s"),
                 number_cell(found.gaps, str(found.gaps)), number_cell(found.longest_gap, f"{found.longest_gap:.3g} s"),
                 number_cell(still, percent_text(still)), number_cell(out, f"{out:,} rows"),
@@ -181,7 +182,9 @@ def _spectrum_figures(replay: Replay, subject: ReportSubject) -> list[Figure]:
     if spectrum.torque is not None:
         figures.append(_spectrum_figure("torques", unit_text(torque), spectrum.f, spectrum.torque, subject))
     several = len(subject.replays)
-    note = f"{short_name(replay.name)}, as recorded" + (f" (the first of {several} logs only)" if several > 1 else "")
+    note = f"{short_log_name(replay.name)}, as recorded" + (
+        f" (the first of {several} logs only)" if several > 1 else ""
+    )
     if result.cutoff is not None:
         note += f"; dashed: the cut-off of {result.cutoff:.4g} Hz"
     return [

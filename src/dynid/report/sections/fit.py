@@ -21,7 +21,7 @@ from dynid.report.elements import (
     number_cell,
     number_text,
     percent_text,
-    short_name,
+    short_log_name,
     titled_axis,
     typed_array,
 )
@@ -51,7 +51,7 @@ class PredictionSection:
         for what, replays in (("validation", subject.held_out), ("used for fitting", subject.used)):
             for replay in replays[:MOST_LOGS]:
                 figures = [_prediction_figure(subject, replay, c) for c in range(len(subject.result.channels))]
-                parts.append({"title": f"{short_name(replay.name)} ({what})", "figures": figures})
+                parts.append({"title": f"{short_log_name(replay.name)} ({what})", "figures": figures})
         hidden = sum(max(0, len(replays) - MOST_LOGS) for replays in (subject.used, subject.held_out))
         return {
             "table": _errors_table(subject),
@@ -67,7 +67,7 @@ def _errors_table(subject: ReportSubject) -> Table:
     head = ["channel", "RMSE", "NRMSE", "RMSE validation", "NRMSE validation"]
     several = len(subject.used) > 1 or len(subject.held_out) > 1
     replays = subject.replays[:8] if several else ()
-    head += [f"NRMSE {short_name(r.name)}" for r in replays]
+    head += [f"NRMSE {short_log_name(r.name)}" for r in replays]
     rows = []
     for c, name in enumerate(result.channels):
         fit, other = result.fit, result.validation
@@ -117,7 +117,7 @@ def _prediction_figure(subject: ReportSubject, replay: Replay, c: int) -> Figure
         "yaxis": titled_axis(f"[{unit}]", domain=[0.36, 1.0]),
         "yaxis2": titled_axis("residual", domain=[0.0, 0.28]),
     }  # fmt: skip
-    return Figure(f"{name}: measured, predicted and residual on {short_name(replay.name)}", traces, layout, 320)
+    return Figure(f"{name}: measured, predicted and residual on {short_log_name(replay.name)}", traces, layout, 320)
 
 
 # What the residual still knows.
@@ -135,7 +135,7 @@ class ResidualsSection:
     title: str = "Residual checks"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """None where nothing was checked."""
+        """Checks of the residuals; None where nothing was checked."""
         result = subject.result
         if not result.checks:
             return None
@@ -183,7 +183,7 @@ class FrictionSection:
     title: str = "Friction"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """None where friction was not identified."""
+        """Friction curves; None where friction was not identified."""
         result = subject.result
         if not result.friction:
             return None
@@ -196,7 +196,7 @@ class FrictionSection:
             "others": others,
             "figures": [_friction_figure(subject, j, shown.clouds[c] if shown else None) for c, j in enumerate(joints)],
             "has_cloud": shown is not None,
-            "only": short_name(shown.name) if shown is not None and len(subject.used) > 1 else None,
+            "only": short_log_name(shown.name) if shown is not None and len(subject.used) > 1 else None,
             "logs": len(subject.used),
             "admitted": [
                 f"{t.block} ({percent_text(t.before)} {ARROW} {percent_text(t.error)})" for t in trials if t.admitted

@@ -77,7 +77,7 @@ def relative_half_width(result: Identification) -> np.ndarray[Any, np.dtype[np.f
     return np.divide(half, size, out=np.where(half > 0.0, np.inf, 0.0), where=size > 0.0)
 
 
-def precision_mark(share: float) -> str:
+def precision_colour(share: float) -> str:
     """Colour by relative deviation."""
     return "good" if share <= CERTAIN else "fair" if share <= FAIR else "bad"
 
@@ -97,7 +97,7 @@ def _parameters_table(result: Identification) -> Table:
             number_cell(float(result.values[k]), number_text(float(result.values[k]), 5)),
             number_cell(float(half[k]), number_text(float(half[k]), 2)),
             Cell("fixed", -1.0, "soft") if fixed
-            else number_cell(share, percent_text(share), precision_mark(share), _bar_fraction(share)),
+            else number_cell(share, percent_text(share), precision_colour(share), _bar_fraction(share)),
         ]  # fmt: skip
         rows.append(
             row + (_nominal_cells(float(result.values[k]), float(half[k]), nominal.get(name)) if has_nominal else [])
@@ -256,7 +256,7 @@ class ConditionSection:
     title: str = "Condition"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any]:
-        """From the factors of the result."""
+        """Singular values and condition number, from the factors of the result."""
         result = subject.result
         values, directions = weighted_singular_values(result)
         weakest = directions[-1] if len(directions) else np.zeros(0)
@@ -308,7 +308,7 @@ class CorrelationSection:
     title: str = "Correlation"
 
     def build_content(self, subject: ReportSubject) -> Mapping[str, Any] | None:
-        """None where there are no two uncertain parameters."""
+        """Correlations of the parameters; None where there are no two uncertain ones."""
         result = subject.result
         some = np.flatnonzero(result.sigma > 0.0)
         if len(some) < 2:

@@ -13,7 +13,7 @@ from dynid.errors import DynidError, RobotFileError
 from dynid.robot.force_sensor import ForceSensor, Rotor
 from dynid.robot.io.toml_schema import SensorTable, describe_validation_error
 from dynid.robot.robot import Robot
-from dynid.robot.transform import Array, freeze, rotation_about
+from dynid.robot.transform import freeze, rotation_from_rpy, rpy_from_rotation
 from dynid.storage.files import hash_file, read_toml
 
 
@@ -48,7 +48,7 @@ def sensor_from_table(table: SensorTable, *, degrees: bool) -> ForceSensor:
     known = isinstance(table.offsets, list)
     return ForceSensor(
         freeze(table.position),
-        _rotation_from_rpy(np.array(table.rpy) * (math.pi / 180.0 if degrees else 1.0)),
+        rotation_from_rpy(*(angle * (math.pi / 180.0 if degrees else 1.0) for angle in table.rpy)),
         freeze(table.reference),
         table.sense,
         tuple(table.channels),
@@ -71,7 +71,7 @@ def sensor_toml_lines(sensor: ForceSensor) -> list[str]:
         if getattr(sensor, name).any():
             lines.append(f"{name} = {getattr(sensor, name).tolist()}")
     if not np.array_equal(sensor.rotation, np.eye(3)):
-        lines.append(f"rpy = {_rpy_from_rotation(sensor.rotation)}")
+        lines.append(f"rpy = {list(rpy_from_rotation(sensor.rotation))}")
     lines += [f'sense = "{sensor.sense}"', f"channels = {list(sensor.channels)}".replace("'", '"')]
     lines.append(f'offsets = "{sensor.offsets}"' if sensor.offset is None else f"offsets = {sensor.offset.tolist()}")
     if sensor.mass:
@@ -86,16 +86,3 @@ def sensor_toml_lines(sensor: ForceSensor) -> list[str]:
         lines += [] if math.isnan(rotor.inertia) else [f"inertia = {rotor.inertia!r}"]
         lines.append(f"axis = {rotor.axis.tolist()}")
     return lines
-
-
-def _rotation_from_rpy(rpy: Array) -> Array:
-    """Rotation of roll, pitch and yaw about fixed axes, as in URDF."""
-    x, y, z = np.eye(3)
-    return rotation_about(z, float(rpy[2])) @ rotation_about(y, float(rpy[1])) @ rotation_about(x, float(rpy[0]))
-
-
-def _rpy_from_rotation(R: Array) -> list[float]:
-    """Roll, pitch and yaw about fixed axes of a rotation."""
-    from scipy.spatial.transform import Rotation
-
-    return [float(x) for x in Rotation.from_matrix(R).as_euler("xyz")]

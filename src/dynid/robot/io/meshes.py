@@ -1,4 +1,4 @@
-"""Which file a mesh of a URDF is: inside the robot's own folders only, wherever the file may point."""
+"""Meshes of a URDF: which file one is (in the robot's own folders only, wherever it may point), and its vertices."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
-from dynid.errors import MeshRefusedError
+import numpy as np
+
+from dynid.errors import MeshRefusedError, PhysicalError
+from dynid.robot.transform import Array
 
 LEVELS = 5
 """Folders in which check and self-collision look: the URDF's own and those above it."""
+
+LARGEST_MESH = 256 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +97,36 @@ class MeshFolders:
             "file_not_found", "mesh {mesh}: not found beside the URDF",
             "let ROS_PACKAGE_PATH name the folder that holds '{package}'", mesh=name, package=package,
         )  # fmt: skip
+
+
+def read_mesh_vertices(file: Path) -> Array | None:
+    """Vertices (N, 3) of an STL or OBJ file, None where it is neither."""
+    if file.stat().st_size > LARGEST_MESH:
+        raise PhysicalError("file_too_large", "{file}: larger than 256 MiB", file=file)
+    raw = file.read_bytes()
+    if file.suffix.lower() == ".stl":
+        count = int.from_bytes(raw[80:84], "little") if len(raw) >= 84 else -1
+        if count > 0 and len(raw) == 84 + 50 * count:
+            facets = np.frombuffer(raw, dtype=np.uint8, offset=84).reshape(count, 50)[:, 12:48]
+            return _check_vertices(file, np.ascontiguousarray(facets).view("<f4").reshape(-1, 3).astype(np.float64))
+        word = "vertex"
+    elif file.suffix.lower() == ".obj":
+        word = "v"
+    else:
+        return None
+    lines = (line.split() for line in raw.decode("utf-8", "replace").splitlines())
+    try:
+        return _check_vertices(
+            file, np.array([[float(x) for x in line[1:4]] for line in lines if line and line[0] == word])
+        )
+    except ValueError as error:
+        raise PhysicalError("values_not_numeric", "{file}: a vertex is not three numbers", file=file) from error
+
+
+def _check_vertices(file: Path, vertices: Array) -> Array:
+    """Vertices (N, 3) as they are; PhysicalError if a mesh has none."""
+    if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.isfinite(vertices).all():
+        raise PhysicalError(
+            "mesh_without_vertices", "{file}: this mesh has no vertices of three finite numbers", file=file,
+        )  # fmt: skip
+    return vertices

@@ -122,7 +122,7 @@ _COUNTS = {
 """How many numbers an attribute has, by element; 0: as many as there are."""
 
 
-def check_numbers(path: Path, root: Element) -> None:
+def check_mjcf_numbers(path: Path, root: Element) -> None:
     """Say where a pose, axis, mass or inertia is no number, all at once."""
     problems: list[Message] = []
     for compiler in root.findall("compiler"):
@@ -185,7 +185,7 @@ def read_mjcf(path: Path, *, floating_base: bool, lock: Mapping[str, float], sna
     expand_joint_defaults(root)
     frames_to_bodies(path, root)
     name_bodies_and_joints(root)
-    check_numbers(path, root)
+    check_mjcf_numbers(path, root)
     balance_inertias(root)
     zeros = _extract_zero_positions(path, root)
     bodies = [body for world in root.findall("worldbody") for body in world.findall("body")]

@@ -302,7 +302,7 @@ def read_rows(sheet: ParsedTable) -> list[RawRow]:
     return [_read_row(sheet, j, joint) for j, joint in enumerate(sheet.table.joint)]
 
 
-def modified_rows(sheet: ParsedTable, raw: Sequence[RawRow], parents: Sequence[int]) -> list[MdhRow]:
+def rows_in_modified_convention(sheet: ParsedTable, raw: Sequence[RawRow], parents: Sequence[int]) -> list[MdhRow]:
     """Modified rows; those of a standard table are converted (a, alpha of a row belong to the next joint)."""
     if sheet.table.convention == "modified":
         return [MdhRow(**row) for row in raw]

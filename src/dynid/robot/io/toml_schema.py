@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from dynid.deprecated import ATTRIBUTES, warn_renamed
 from dynid.messages import Message
-from dynid.version import ATTRIBUTES, warn_renamed
 
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Value = Number | str

@@ -18,9 +18,9 @@ from dynid.robot.io.toml_rows import (
     LARGEST_TURN,
     ParsedTable,
     link_values_in_mdh_frame,
-    modified_rows,
     read_rows,
     read_unknown_geometry,
+    rows_in_modified_convention,
 )
 from dynid.robot.io.toml_schema import ClosureTable, CouplingTable, JointTable, check_table
 from dynid.robot.joint_column import JointColumn
@@ -166,7 +166,7 @@ class _RobotBuilder(ParsedTable):
         for symbol in table.symbols:
             self._check_symbol(symbol)
         raw = read_rows(self)
-        rows = modified_rows(self, raw, parents)
+        rows = rows_in_modified_convention(self, raw, parents)
         limits = [self._read_limits(j, joint) for j, joint in enumerate(table.joint)]
         couplings = tuple(read_coupling(self, k, c) for k, c in enumerate(table.coupling, 1))
         closures = tuple(read_closure(self, k, c) for k, c in enumerate(table.closure, 1))

@@ -16,14 +16,14 @@ from dynid.robot.robot import JointLimits, Link, Robot
 def table_text(robot: Robot) -> str:
     """Return the robot as a TOML table that `load_robot` reads back."""
     robot = to_mdh(robot)
-    lines = [f"name = {_quoted(robot.name)}"]
+    lines = [f"name = {_quoted_text(robot.name)}"]
     if robot.source:
-        lines.append(f"source = {_quoted(robot.source)}")
+        lines.append(f"source = {_quoted_text(robot.source)}")
     lines.append(f"gravity = [{', '.join(map(repr, map(float, robot.gravity)))}]")
     if robot.unknown:
-        lines.append(f"unknown = [{', '.join(map(_quoted, robot.unknown))}]")
+        lines.append(f"unknown = [{', '.join(map(_quoted_text, robot.unknown))}]")
     if robot.symbols:
-        lines += ["", "[symbols]", *(f"{_quoted(k)} = {float(v)!r}" for k, v in robot.symbols.items())]
+        lines += ["", "[symbols]", *(f"{_quoted_text(k)} = {float(v)!r}" for k, v in robot.symbols.items())]
     number = {-1: 0}
     table = [k for k, link in enumerate(robot.links) if link.kind != "floating"]
     for j, k in enumerate(table, 1):
@@ -42,12 +42,12 @@ def table_text(robot: Robot) -> str:
 def _joint_lines(link: Link, number: dict[int, int]) -> list[str]:
     """Lines of a [[joint]]; number: the file's joint number of each link."""
     assert link.mdh is not None
-    lines = ["", "[[joint]]", f"name = {_quoted(link.joint)}", f"parent = {number[link.parent]}"]
+    lines = ["", "[[joint]]", f"name = {_quoted_text(link.joint)}", f"parent = {number[link.parent]}"]
     lines.append(f'type = "{link.kind}"')
     for letter in ("gamma", "b", "alpha", "d", "theta", "r"):
         value: Expression = getattr(link.mdh, letter)
         if value.text is not None and not value.degrees:
-            lines.append(f"{letter} = {_quoted(value.text)}")
+            lines.append(f"{letter} = {_quoted_text(value.text)}")
         elif value.value != 0.0:
             lines.append(f"{letter} = {value.value!r}")
     lines += _limit_lines(link.limits)
@@ -69,13 +69,13 @@ def _loop_lines(robot: Robot) -> list[str]:
     """Lines of all [[coupling]] and [[closure]] tables."""
     lines: list[str] = []
     for coupling in robot.couplings:
-        factors = ", ".join(f"{_quoted(name)} = {factor!r}" for name, factor in coupling.factors)
-        lines += ["", "[[coupling]]", f"passive = {_quoted(coupling.passive)}", f"of = {{ {factors} }}"]
+        factors = ", ".join(f"{_quoted_text(name)} = {factor!r}" for name, factor in coupling.factors)
+        lines += ["", "[[coupling]]", f"passive = {_quoted_text(coupling.passive)}", f"of = {{ {factors} }}"]
         lines.append(f"offset = {coupling.offset!r}")
     for closure in robot.closures:
-        lines += ["", "[[closure]]", f"frames = [{', '.join(map(_quoted, closure.links))}]"]
-        lines.append(f"keep = [{', '.join(map(_quoted, closure.keep))}]")
-        lines.append(f"passive = [{', '.join(map(_quoted, closure.passive))}]")
+        lines += ["", "[[closure]]", f"frames = [{', '.join(map(_quoted_text, closure.links))}]"]
+        lines.append(f"keep = [{', '.join(map(_quoted_text, closure.keep))}]")
+        lines.append(f"passive = [{', '.join(map(_quoted_text, closure.passive))}]")
         lines.append(f"points = [{', '.join(str([float(x) for x in point]) for point in closure.points)}]")
         lines.append(f"start = {[float(x) for x in closure.start]}")
         if closure.at is not None:
@@ -83,8 +83,13 @@ def _loop_lines(robot: Robot) -> list[str]:
     for column in robot.columns:
         if column.positions is None or column.torque is None:
             continue  # a Python function
-        lines += ["", "[[column]]", f"name = {_quoted(column.name)}", f"joint = {_quoted(column.joint)}"]
-        lines.append(f"of = {_quoted(column.of)}")
+        lines += [
+            "",
+            "[[column]]",
+            f"name = {_quoted_text(column.name)}",
+            f"joint = {_quoted_text(column.joint)}",
+        ]
+        lines.append(f"of = {_quoted_text(column.of)}")
         lines.append(f"positions = {column.positions.tolist()}")
         lines.append(f"torque = {column.torque.tolist()}")
     return lines
@@ -100,13 +105,13 @@ def _link_lines(link: Link) -> list[str]:
     if not np.isnan(link.rotor):
         lines.append(f"rotor_inertia = {link.rotor!r}")
     if link.zero:
-        lines.append(f"zero = [{', '.join(_quoted(s) for s in (*SYMBOLS, 'Ia') if s in link.zero)}]")
+        lines.append(f"zero = [{', '.join(_quoted_text(s) for s in (*SYMBOLS, 'Ia') if s in link.zero)}]")
     if link.friction:
         lines.append(f"friction = {{ {', '.join(f'{k} = {v!r}' for k, v in link.friction)} }}")
-    return ["", f"[link.{_quoted(link.joint)}]", *lines] if lines else []
+    return ["", f"[link.{_quoted_text(link.joint)}]", *lines] if lines else []
 
 
-def _quoted(text: str) -> str:
+def _quoted_text(text: str) -> str:
     """Return a TOML basic string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'

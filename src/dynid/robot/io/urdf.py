@@ -25,7 +25,7 @@ from dynid.robot.io.xml import file_and_line_of, read_numbers, read_xml
 from dynid.robot.locking import lock_joints
 from dynid.robot.mdh import SnappedAngle, describe_snapped_angles
 from dynid.robot.robot import Coupling, JointLimits, Robot
-from dynid.robot.transform import Array, Transform, cos_sin, freeze, snap_angle
+from dynid.robot.transform import Array, Transform, freeze, rotation_from_rpy, snap_angle
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -101,16 +101,6 @@ def pose_from_origin(owner: Element, *, snap: bool = False) -> Transform:
     origin = owner.find("origin")
     roll, pitch, yaw = (snap_angle(x) if snap else x for x in read_numbers(origin, "rpy", (0.0,) * 3))
     return Transform(rotation_from_rpy(roll, pitch, yaw), np.array(read_numbers(origin, "xyz", (0.0,) * 3)))
-
-
-def rotation_from_rpy(roll: float, pitch: float, yaw: float) -> Array:
-    """Return the rotation of URDF's angles, Rz(yaw) Ry(pitch) Rx(roll)."""
-    (cr, sr), (cp, sp), (cy, sy) = map(cos_sin, (roll, pitch, yaw))
-    return np.array([
-        [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],
-        [sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr],
-        [-sp, cp * sr, cp * cr],
-    ])  # fmt: skip
 
 
 def link_inertia(link: Element, *, snap: bool = False) -> Array:

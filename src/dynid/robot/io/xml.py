@@ -1,9 +1,10 @@
-"""Reading XML from strangers: no entities, no document types, nothing from outside the file's folder."""
+"""Reading XML from strangers (no entities, no document types, nothing outside its folder); names and numbers in XML."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -90,3 +91,36 @@ def read_numbers(element: Element | None, attribute: str, default: tuple[float, 
     if not all(map(math.isfinite, values)):
         raise ValueError(f"{attribute} must be finite, got '{text}'")
     return values
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Return XML names as they are, numbered where one appears again; an empty one gets a word."""
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        plain = "".join(c if _is_xml_character(c) else "_" for c in name) or "unnamed"
+        new, count = plain, 1
+        while new in taken:
+            count += 1
+            new = f"{plain}_{count}"
+        taken.add(new)
+        result.append(new)
+    return result
+
+
+def _is_xml_character(character: str) -> bool:
+    """Whether XML 1.0 can hold the character in a name that every reader gives back: no line ends or controls."""
+    code = ord(character)
+    return (0x20 <= code <= 0xD7FF and code != 0x7F) or 0xE000 <= code <= 0xFFFD or 0x10000 <= code
+
+
+def xml_attribute(text: str) -> str:
+    """Return text for an attribute in double quotes."""
+    for plain, escape in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;")):
+        text = text.replace(plain, escape)
+    return text
+
+
+def numbers_text(values: Iterable[float]) -> str:
+    """Return numbers that come back to the last bit."""
+    return " ".join(repr(float(x) + 0.0) for x in values)

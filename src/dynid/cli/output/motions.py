@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynid.cli.log_options import parse_columns
+from dynid.cli.log_options import LogReader
 from dynid.cli.output.recordings import read_motion
 from dynid.cli.terminal import escape_markup, show_note
 from dynid.errors import FIX_THE_BASE, DynidError, LogError
 from dynid.excitation.excitation import Excitation, find_limits
-from dynid.logs.read import read_log
 from dynid.messages import Message
 from dynid.report.excitation import nominal_values, write_page
 from dynid.robot.robot import Robot
@@ -39,7 +38,7 @@ def progress_bar(screen: Console) -> AbstractContextManager[Any]:
     return Progress(console=screen, transient=True)
 
 
-def parse_numbers(text: str | None, n: int, what: str) -> list[float] | None:
+def parse_numbers_per_joint(text: str | None, n: int, what: str) -> list[float] | None:
     """One number for all joints, or one per joint, separated by commas."""
     if text is None:
         return None
@@ -64,10 +63,10 @@ def limits_from_options(
     """The robot's limits with those given on the command line in their place."""
     n = robot.n
     given = {
-        "velocity": parse_numbers(velocity, n, "velocity"),
-        "acceleration": parse_numbers(acceleration, n, "acceleration"),
+        "velocity": parse_numbers_per_joint(velocity, n, "velocity"),
+        "acceleration": parse_numbers_per_joint(acceleration, n, "acceleration"),
     }
-    half = parse_numbers(position, n, "position")
+    half = parse_numbers_per_joint(position, n, "position")
     if half is None and not any(given.values()):
         return None
     limits: dict[str, object] = {
@@ -120,7 +119,7 @@ def limit_use_table(excitation: Excitation) -> Table:
     table = Table("joint", "position", "velocity", "acceleration", "effort", box=None, title="peak over limit")
     effort = None
     if excitation.effort is not None:
-        effort = excitation.effort.use(excitation.motion(200.0))
+        effort = excitation.effort.use_of_limits(excitation.motion(200.0))
     for j, (name, use) in enumerate(zip(excitation.robot.joint_names, excitation.use, strict=True)):
         shown = [f"{100 * u:.1f} %" if u > 0.0 else "-" for u in use]
         table.add_row(escape_markup(name), *shown, "-" if effort is None else f"{100 * effort[j]:.1f} %")
@@ -181,11 +180,8 @@ SHOWN = 5
 """Notes that are printed at most."""
 
 
-def read_joint_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> JointPath:
-    """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities.
-
-    column: where channels of a log are, CHANNEL=NAME[,NAME...].
-    """
+def read_joint_path(file: Path, robot: Robot, reader: LogReader) -> JointPath:
+    """Read positions over time: a motion as `dynid simulate` takes it, or a log, which needs no velocities."""
     if robot.floating:
         raise DynidError(
             "floating_base", "'{robot}' floats; a moving base is not shown", "{fix}", robot=robot.name,
@@ -194,7 +190,7 @@ def read_joint_path(file: Path, robot: Robot, column: Sequence[str] = ()) -> Joi
     if file.suffix.lower() in (".json", ".yaml", ".yml"):
         motion = read_motion(file, robot)
         return make_joint_path(robot, motion.t, motion.q)
-    log = read_log(file, robot, columns=parse_columns(column) or None)
+    log = reader.read_log(str(file))
     try:
         return make_joint_path(robot, log.t, log.q)
     except DynidError as error:

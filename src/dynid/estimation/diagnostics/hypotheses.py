@@ -1,0 +1,623 @@
+"""What would explain the logs better: other signs, order, gravity, zeros, units, ...; each is tried and judged alike.
+
+An alternative changes how a recording is read, not what is fitted (see `refit`); blocks that depend on the position
+take no part, because sines absorb gravity and zeros, but where they explain much of what is left whatever the reading.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.errors import DynidError
+from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit, solve_limited
+from dynid.logs.log import Log, Wiring
+from dynid.messages import Message, Option
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+
+Progress = Callable[[str, float], None]
+
+# The alternatives: changes of a reading, one at a time.
+
+
+STEPS = (0.5 * np.pi, np.pi, -0.5 * np.pi)
+PROBE = 0.3
+"""Angle (rad) by which zeros are moved to see where the error falls."""
+
+SEEN = 1e-4
+"""Relative change of the error from which on a zero can be seen."""
+
+LEAST_ZERO = LEAST_TILT = np.radians(4.0)
+LEAST_GAIN = 1.3
+LEAST_DELAY = 1.5e-3
+"""Smaller changes are not tried: real robots and their models differ by as much."""
+
+DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
+RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
+"""Gear ratios that are tried, each a tenth from the next."""
+
+STANDARD_GRAVITY = 9.81
+
+
+def put(values: tuple[float, ...], j: int, value: float) -> tuple[float, ...]:
+    """The values with another one at place j."""
+    return (*values[:j], value, *values[j + 1 :])
+
+
+def _wrap(angle: float) -> float:
+    """The angle above -pi and up to pi."""
+    return float(np.pi - (np.pi - angle) % (2.0 * np.pi))
+
+
+class Alternatives:
+    """All single changes of a reading that are tried; thorough: those that need many refits, too.
+
+    delay (s): of the torques, as the residuals show it.
+    """
+
+    def __init__(self, refit: Refit, *, thorough: bool, delay: float = 0.0) -> None:
+        equation = refit.samples.equation
+        robot = equation.robot
+        self.refit, self.n, self.joints, self.thorough = refit, refit.n, refit.samples.joints, thorough
+        kinds = [robot.links[k].kind for k in robot.active_links]
+        self.revolute = [j for j in range(self.n) if kinds[j] == "revolute"]
+        self.gravity = np.array(robot.gravity)
+        self.knows_geometry = equation.unknown is None
+        self.delay = delay
+
+    def of(self, r: Reading) -> Iterator[Reading]:
+        """Every single change."""
+        yield from self.signs(r)
+        yield from self.orders(r)
+        yield from self.zeros(r)
+        yield from self.gravities(r)
+        yield from self.gains(r)
+        yield from self.factors(r)
+        yield from self.delays(r)
+        if not self.refit.samples.equation.options.rotor_inertia and not r.rotors:
+            yield replace(r, rotors=self.joints)
+        if self.refit.samples.slopes is not None and not r.derived:
+            yield replace(r, derived=True)
+        logs = np.unique(self.refit.samples.log).tolist()
+        if len(logs) > 1 and r.gravity is None:
+            yield from (replace(r, loads=(*r.loads, log)) for log in logs if log not in r.loads)
+
+    def signs(self, r: Reading) -> Iterator[Reading]:
+        """Torques and positions reversed: of one joint, or of all."""
+        for j in self.joints:
+            yield replace(r, gain=put(r.gain, j, -r.gain[j]))
+        for j in range(self.n):
+            turned = replace(r, q_factor=put(r.q_factor, j, -r.q_factor[j]), zero=put(r.zero, j, -r.zero[j]))
+            yield turned
+            if j in self.joints:
+                yield replace(turned, gain=put(r.gain, j, -r.gain[j]))
+        if self.n > 1:
+            torques = tuple(-x for x in r.gain)
+            yield replace(r, gain=torques)
+            turned = replace(r, q_factor=tuple(-x for x in r.q_factor), zero=tuple(-x for x in r.zero))
+            yield turned
+            yield replace(turned, gain=torques)
+
+    def orders(self, r: Reading) -> Iterator[Reading]:
+        """Joints exchanged: torques, positions or both; all in reverse, or moved on by one."""
+        if len(self.joints) < self.n:
+            return
+        every = tuple(range(self.n))
+        moves = []
+        for i, k in itertools.combinations(every, 2):
+            swapped = list(every)
+            swapped[i], swapped[k] = k, i
+            moves.append(tuple(swapped))
+        if self.n > 2:
+            moves += [every[::-1], (*every[1:], every[0]), (every[-1], *every[:-1])]
+        for move in dict.fromkeys(moves):
+            tau, gain = tuple(r.tau_order[k] for k in move), tuple(r.gain[k] for k in move)
+            yield replace(r, tau_order=tau, gain=gain)
+            factor, zero = (tuple(x[k] for k in move) for x in (r.q_factor, r.zero))
+            moved = replace(r, q_order=tuple(r.q_order[k] for k in move), q_factor=factor, zero=zero)
+            yield moved
+            yield replace(moved, tau_order=tau, gain=gain)
+
+    def zeros(self, r: Reading) -> Iterator[Reading]:
+        """Zeros off by multiples of 90 degrees, and by the angle at which the error is least, where it falls."""
+        now = self.refit.fitted_error(r)
+        for j in self.revolute:
+            tried = [replace(r, zero=put(r.zero, j, _wrap(r.zero[j] + step))) for step in STEPS]
+            if abs(self.refit.fitted_error(tried[0]) - now) < SEEN * now:
+                tried[:] = tried[1:2]  # invisible, unless by half a turn
+            yield from tried
+            if len(tried) > 1:
+                yield from self._zero_by_any_angle(r, j, now)
+
+    def _zero_by_any_angle(self, r: Reading, j: int, now: float) -> Iterator[Reading]:
+        from scipy.optimize import minimize_scalar
+
+        def error(angle: float) -> float:
+            return self.refit.fitted_error(replace(r, zero=put(r.zero, j, r.zero[j] + angle)))
+
+        sides = error(-PROBE), error(PROBE)
+        bend = sides[0] + sides[1] - 2.0 * now
+        lowest = now - (sides[1] - sides[0]) ** 2 / (8.0 * bend) if bend > 0.0 else min(sides)
+        if lowest * PROMISING > now:
+            return
+        towards = (-1.0, 0.0) if sides[0] < sides[1] else (0.0, 1.0)
+        found = minimize_scalar(error, bounds=towards, method="bounded", options={"xatol": 1e-3, "maxiter": 16})
+        if abs(found.x) > LEAST_ZERO:
+            yield replace(r, zero=put(r.zero, j, _wrap(r.zero[j] + float(found.x))))
+
+    def gravities(self, r: Reading) -> Iterator[Reading]:
+        """Gravity along the axes of the base, and the direction to which the error leads from the best of them."""
+        if not self.knows_geometry or r.loads:
+            return
+        size = float(np.linalg.norm(self.gravity)) or STANDARD_GRAVITY
+        now = self.gravity if r.gravity is None else np.array(r.gravity)
+        axes = [s * size * axis for axis in np.eye(3) for s in (1.0, -1.0)]
+        found = [replace(r, gravity=tuple(g.tolist())) for g in axes if not np.allclose(g, now, atol=1e-3 * size)]
+        yield from found
+        starts = sorted((replace(r, gravity=tuple(now.tolist())), *found), key=self.refit.fitted_error)
+        yield from (g for start in starts[: 2 if self.thorough else 1] for g in self._tilted(start, size))
+
+    def _tilted(self, r: Reading, size: float) -> Iterator[Reading]:
+        """Gravity turned to where the error is least."""
+        from scipy.optimize import minimize
+
+        start = np.array(r.gravity) / size
+        if not np.linalg.norm(start) > 0.5:
+            return
+        across = np.linalg.svd(start[None])[2][1:]
+
+        def direction(x: Array) -> Array:
+            g = start + x @ across
+            return np.asarray(g * (size / np.linalg.norm(g)))
+
+        def error(x: Array) -> float:
+            return self.refit.fitted_error(replace(r, gravity=tuple(direction(x).tolist())))
+
+        sides = [error(np.array(x)) for x in ((0.0, 0.0), (0.1, 0.0), (-0.1, 0.0), (0.0, 0.1), (0.0, -0.1))]
+        if min(sides[1:]) * 1.005 > sides[0]:
+            return
+        simplex = np.array([[0.0, 0.0], [0.2, 0.0], [0.0, 0.2]])
+        found = minimize(
+            error, np.zeros(2), method="Nelder-Mead",
+            options={"xatol": 2e-3, "fatol": 1e-5, "maxfev": 70, "initial_simplex": simplex},
+        )  # fmt: skip
+        g = direction(found.x)
+        if np.arccos(np.clip(g @ start / size, -1.0, 1.0)) > LEAST_TILT:
+            yield replace(r, gravity=tuple(g.tolist()))
+
+    def gains(self, r: Reading) -> Iterator[Reading]:
+        """One joint's torque times the factor that suits the other joints' parameters."""
+        for c, j in enumerate(self.joints):
+            gain = self._best_gain(r, c)
+            if gain is not None and max(gain, 1.0 / gain) > LEAST_GAIN:
+                yield replace(r, gain=put(r.gain, j, r.gain[j] * gain))
+
+    def _best_gain(self, r: Reading, c: int) -> float | None:
+        """The factor of one channel's torque as a further unknown; None where it is not positive."""
+        task = ReadingTask(self.refit, r)
+        weights, columns, u = task.weights(None), task.equations.columns[c], task.equations.unknowns
+        G, b = task.normal_equations(weights)
+        _, pull, power = task.products(None)
+        across = np.bincount(columns, weights[c] * pull[c], u + 1)[:u]
+        wide, right = np.pad(G, (0, 1)), np.append(b - across, 0.0)
+        wide[:-1, -1] = wide[-1, :-1] = -across
+        wide[-1, -1] = weights[c] * power[c]
+        gain = float(solve_limited(wide, right, None)[-1])
+        return gain if 1e-4 < gain < 1e4 else None
+
+    def factors(self, r: Reading) -> Iterator[Reading]:
+        """Degrees in place of radians or the other way round, and positions of motors: all joints, or one of them."""
+        span = np.ptp(self.refit.samples.q, axis=0)[list(r.q_order)] * np.abs(r.q_factor)
+        degrees = np.pi / 180.0
+        for factor, low, high in ((degrees, 3.0, 1500.0), (1.0 / degrees, 1e-3, 0.2)):
+            inside = [j for j in self.revolute if low < span[j] < high]
+            for joints in ([inside] if len(inside) > 1 else []) + [[j] for j in inside]:
+                yield self._scaled(r, joints, factor)
+        turning = [j for j in self.revolute if span[j] > 3.0 * np.pi]
+        if not self.thorough or not turning:
+            return
+        for joints in ([turning] if len(turning) > 1 else []) + [[j] for j in turning]:
+            some = [1.0 / x for x in RATIOS if max(span[j] for j in joints) / x < 2.5 * np.pi]
+            best = min(some, key=lambda x: self.refit.fitted_error(self._scaled(r, joints, x)), default=None)
+            if best is not None:
+                ratio = self._best_ratio(r, joints, 1.0 / best)
+                yield self._scaled(r, joints, 1.0 / ratio)
+                gain = [x * (ratio if j in joints else 1.0) for j, x in enumerate(r.gain)]
+                yield replace(self._scaled(r, joints, 1.0 / ratio), gain=tuple(gain))
+
+    def _scaled(self, r: Reading, joints: Sequence[int], factor: float) -> Reading:
+        return replace(r, q_factor=tuple(x * (factor if j in joints else 1.0) for j, x in enumerate(r.q_factor)))
+
+    def _best_ratio(self, r: Reading, joints: Sequence[int], ratio: float) -> float:
+        """The gear ratio near one at which the error is least, a whole number where this is as good."""
+        from scipy.optimize import minimize_scalar
+
+        def error(x: float) -> float:
+            return self.refit.fitted_error(self._scaled(r, joints, 1.0 / x))
+
+        found = minimize_scalar(error, bounds=(0.88 * ratio, 1.13 * ratio), method="bounded", options={"maxiter": 25})
+        whole = float(round(found.x))
+        return whole if error(whole) <= 1.005 * found.fun else float(found.x)
+
+    def delays(self, r: Reading) -> Iterator[Reading]:
+        """Torques recorded later or earlier than positions: by what the residuals say, or by any time."""
+        from scipy.optimize import minimize_scalar
+
+        if not self.thorough:
+            if abs(self.delay) > LEAST_DELAY and r.delay == 0.0:
+                yield replace(r, delay=self.delay)
+            return
+
+        def error(x: float) -> float:
+            return self.refit.fitted_error(replace(r, delay=r.delay + x))
+
+        best = min((0.0, *DELAYS), key=error)
+        around = [x for x in (0.0, *DELAYS) if x != best]
+        low = max((x for x in around if x < best), default=best - 0.05)
+        high = min((x for x in around if x > best), default=best + 0.05)
+        found = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-4, "maxiter": 14})
+        if abs(found.x) > LEAST_DELAY:
+            yield replace(r, delay=r.delay + float(found.x))
+
+
+# The search: the best change, then the best beside it, to a fixed point.
+
+
+BETTER = 1.04
+"""Held-out error over that of an alternative from which on it is named."""
+
+PROMISING = 1.015
+"""The same for fits to all samples: which alternatives are tried on held-out data."""
+
+FLOOR = 2e-3
+"""NRMSE that is added to both: below it, rounding and filters decide."""
+
+FINALISTS = 6
+COMPONENTS = ("delay", "zero", "gain", "gravity", "q_factor", "loads", "rotors", "derived", "tau_order", "q_order")
+"""Parts of a reading, in the order in which they are taken back where they do not matter."""
+
+ROUNDS = 5
+FAST, FULL = 180, 1200
+"""Samples that are refitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A reading with its held-out error: the lower of those with and without position-dependent torques."""
+
+    reading: Reading
+    error: float
+
+
+class Search:
+    """Looks for the reading that explains the samples best."""
+
+    def __init__(self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0) -> None:
+        self.refit, self.thorough = Refit(samples), thorough
+        self.alternatives = Alternatives(self.refit, thorough=thorough, delay=delay)
+        self.judged: dict[Reading, Judged] = {}
+
+    def judge(self, reading: Reading) -> Judged:
+        """The held-out error of a reading; infinite where the mechanism cannot move so."""
+        plain = replace(reading, sines=False)
+        if plain not in self.judged:
+            try:
+                errors = [float(self.refit.held_out_errors(r).mean()) for r in (plain, replace(plain, sines=True))]
+            except (DynidError, np.linalg.LinAlgError):
+                errors = [np.inf]
+            self.judged[plain] = Judged(plain, min(errors))
+        return self.judged[plain]
+
+    def candidates(self, reading: Reading) -> list[tuple[float, Reading]]:
+        """Single changes that fit the samples better than the reading, the best first, with their errors."""
+        found: dict[Reading, float] = {}
+        now = self.refit.fitted_error(reading, limited=True)
+        for other in self.alternatives.of(reading):
+            try:
+                if other in found or self.refit.fitted_error(other) * PROMISING > now:
+                    continue
+                found[other] = self.refit.fitted_error(other, limited=True)
+            except (DynidError, np.linalg.LinAlgError):
+                continue
+        good = [(error, other) for other, error in found.items() if error * PROMISING < now]
+        return sorted(good, key=lambda pair: pair[0])
+
+    def run(self, on_progress: Progress | None = None) -> tuple[Judged, list[Judged]]:
+        """The best reading, and all that were judged."""
+        start = Reading.as_recorded(self.refit.n)
+        now = self.judge(start)
+        for number in range(ROUNDS):
+            if on_progress is not None:
+                on_progress("trying alternatives", number / ROUNDS)
+            basis = self._basis(now.reading)
+            finalists = [self.judge(other) for _, other in self.candidates(basis)[:FINALISTS]]
+            if self.thorough and now.reading == start:
+                self._judge_best_of_each_kind(basis)
+            best = min(finalists, key=lambda x: x.error, default=now)
+            if not is_better(best.error, now.error):
+                break
+            now = self._simplest(best, finalists)
+        return self._without_needless(now, start), list(self.judged.values())
+
+    def _judge_best_of_each_kind(self, reading: Reading) -> None:
+        """Judge the best single change of every kind, so that all are in the table."""
+        best: dict[tuple[bool, ...], tuple[float, Reading]] = {}
+        for other in self.alternatives.of(reading):
+            kind = tuple(getattr(other, name) != getattr(reading, name) for name in COMPONENTS)
+            with suppress(DynidError, np.linalg.LinAlgError):
+                best[kind] = min(
+                    best.get(kind, (np.inf, other)),
+                    (self.refit.fitted_error(other, limited=True), other),
+                    key=lambda x: x[0],
+                )
+        for _, other in best.values():
+            self.judge(other)
+
+    def _basis(self, reading: Reading) -> Reading:
+        """The reading with position-dependent torques where these explain what nothing else does."""
+        plain, sines = (float(self.refit.held_out_errors(replace(reading, sines=x)).mean()) for x in (False, True))
+        return replace(reading, sines=sines < 0.9 * plain)
+
+    def _simplest(self, best: Judged, finalists: Sequence[Judged]) -> Judged:
+        """Of those that are as good as the best the one that changes least."""
+        close = [x for x in finalists if x.error + FLOOR <= 1.005 * (best.error + FLOOR)]
+        return min(close, key=lambda x: (size_of_change(x.reading), x.error))
+
+    def _without_needless(self, found: Judged, start: Reading) -> Judged:
+        """Take changes back that do not matter."""
+        for name in COMPONENTS:
+            if getattr(found.reading, name) == getattr(start, name):
+                continue
+            without = self.judge(replace(found.reading, **{name: getattr(start, name)}))
+            if without.error + FLOOR <= 1.005 * (found.error + FLOOR):
+                found = without
+        return found
+
+
+def is_better(error: float, than: float) -> bool:
+    """Whether an error is so much smaller that a mistake is named."""
+    return (error + FLOOR) * BETTER < than + FLOOR
+
+
+def size_of_change(r: Reading) -> float:
+    """How much a reading changes, for the choice between those that explain alike."""
+    plain = Reading.as_recorded(len(r.zero))
+    count = sum(
+        x != y for name in ("q_order", "tau_order") for x, y in zip(getattr(r, name), getattr(plain, name), strict=True)
+    )
+    signs = sum(x < 0.0 for x in (*r.gain, *r.q_factor))
+    odd = sum(0.5 + (x % (0.5 * np.pi) != 0.0) for x in r.zero if x) + sum(
+        2.0 for x in (*r.gain, *r.q_factor) if abs(x) != 1.0
+    )
+    rare = 1.5 * (r.gravity is not None) + 2.0 * (r.delay != 0.0) + 3.0 * (len(r.loads) + bool(r.rotors)) + r.derived
+    return float(count + signs + odd + rare)
+
+
+# What was found, in words and options.
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another reading of the logs: its kind, what would be wrong, its error, and the options that apply it.
+
+    error: mean NRMSE on held-out stretches of time, of a fit that is physically possible. is_named: so much better
+    than as recorded that it is taken for a mistake.
+    """
+
+    kind: str
+    what: Message
+    error: float
+    options: tuple[Option, ...]
+    is_named: bool
+
+    def __str__(self) -> str:
+        return f"{self.what.what} ({self.error:.3f})"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Alternatives to how the logs were read, best first; error: of the logs as they were read; tried: how many.
+
+    All errors are of one model, without position-dependent friction but where it explains much, on thinned samples:
+    they compare with one another, not with the validation error of the result.
+    """
+
+    error: float
+    alternatives: tuple[Alternative, ...]
+    tried: int
+
+    @property
+    def best(self) -> Alternative | None:
+        """The alternative that is taken for a mistake; None where the logs are best as they were read."""
+        return next((x for x in self.alternatives if x.is_named), None)
+
+    def table(self) -> str:
+        """The alternatives as text: error, over that as recorded, what would be wrong, and the options."""
+        lines = [f"{'error':>7} {'ratio':>6}  alternative", f"{self.error:7.4f} {1.0:6.2f}  as recorded"]
+        for x in self.alternatives:
+            mark = "*" if x.is_named else " "
+            options = " ".join(option.render("command line") for option in x.options)
+            lines.append(f"{x.error:7.4f} {x.error / max(self.error, 1e-300):6.2f} {mark}{x.what.what}: {options}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.table()
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the logs were read with: wiring, gear (n, n) and gain (n,) of the drives, delay (s); names of the logs."""
+
+    wiring: Wiring
+    gear: Array | None
+    gain: Array | None
+    delay: float
+    has_velocity: bool
+    logs: tuple[str, ...]
+
+    @staticmethod
+    def of(logs: Sequence[Log], delay: float) -> Recorded:
+        """The same of all logs, by the first."""
+        first = logs[0]
+        return Recorded(first.wiring, *first.drives, delay, "v" in first.channels, tuple(log.name for log in logs))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TriedData:
+    """What alternatives are tried on: samples, how they were read, and the delay (s) that the residuals show."""
+
+    samples: KeptSamples
+    recorded: Recorded
+    delay: float
+
+
+def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | None = None) -> Diagnosis:
+    """Try alternatives; thorough: all of them on all samples, else a quick part."""
+    samples = data.samples if thorough else data.samples.thinned(FAST)
+    search = Search(samples, thorough=thorough, delay=data.delay)
+    best, judged = search.run(on_progress)
+    start = Reading.as_recorded(search.refit.n)
+    error = search.judge(start).error
+    describe = _Words(samples.equation.robot, data.recorded).alternative
+    others = sorted((x for x in judged if x.reading != start and np.isfinite(x.error)), key=lambda x: x.error)
+    named = [describe(best, is_named=True)] if is_better(best.error, error) else []
+    rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
+    return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
+
+
+LISTED = 12
+"""Alternatives that are listed, at most."""
+
+
+class _Words:
+    """Turns readings into words and options."""
+
+    def __init__(self, robot: Robot, recorded: Recorded) -> None:
+        self.robot, self.recorded, self.names = robot, recorded, robot.joint_names
+
+    def alternative(self, judged: Judged, *, is_named: bool) -> Alternative:
+        """A reading with its words."""
+        r = judged.reading
+        parts = [part for part in self._parts(r)]
+        kind = parts[0][0] if len(parts) == 1 else "several"
+        facts = {"changes": [text for _, text in parts], "kinds": [k for k, _ in parts], "error": judged.error}
+        what = Message(f"mistaken_{kind}", "{changes}", "{options}", options=list(options := self.options(r)), **facts)
+        return Alternative(kind, what, judged.error, tuple(options), is_named)
+
+    def _parts(self, r: Reading) -> Iterator[tuple[str, str]]:
+        """Kinds of the changes, with a sentence on each."""
+        n, names = self.robot.n, self.names
+        plain = Reading.as_recorded(n)
+        moved_q, moved_tau = ([names[j] for j in range(n) if x[j] != j] for x in (r.q_order, r.tau_order))
+        if moved_q and r.q_order == r.tau_order:
+            yield "order", f"joints are exchanged: {_listed(moved_q)}"
+        else:
+            if moved_q:
+                yield "order", f"positions of joints are exchanged: {_listed(moved_q)}"
+            if moved_tau:
+                yield "order", f"torques of joints are exchanged: {_listed(moved_tau)}"
+        q, tau = ([names[j] for j in range(n) if x[j] < 0.0] for x in (r.q_factor, r.gain))
+        if tau and q == tau:
+            yield "sign", f"positions and torques have the wrong sign: {_listed(tau)}"
+        else:
+            if tau:
+                yield "sign", f"torques have the wrong sign: {_listed(tau)}"
+            if q:
+                yield "sign", f"positions have the wrong sign: {_listed(q)}"
+        zeros = [f"{names[j]} by {-np.degrees(x):.0f} deg" for j, x in enumerate(r.zero) if x]
+        if zeros:
+            yield "zero", f"zeros of positions are off: {_listed(zeros)}"
+        if r.gravity is not None:
+            g, now = np.array(r.gravity), np.array(self.robot.gravity)
+            size = float(np.linalg.norm(now))
+            turn = np.degrees(np.arccos(np.clip(g @ now / (size * np.linalg.norm(g)), -1.0, 1.0))) if size else np.nan
+            by = f", {turn:.0f} deg from the robot's" if size else ""
+            yield "gravity", f"gravity is ({g[0]:.2f}, {g[1]:.2f}, {g[2]:.2f}) m/s^2{by}"
+        yield from self._factors(r)
+        if r.delay != plain.delay:
+            yield (
+                "delay",
+                f"torques are recorded {1e3 * abs(r.delay):.1f} ms {'after' if r.delay > 0 else 'before'} positions",
+            )
+        if r.derived:
+            yield "delay", "recorded velocities do not belong to the positions"
+        if r.rotors:
+            yield "rotor_inertia", "rotor inertias are missing"
+        if r.loads:
+            yield "payload", f"the last link of these logs is another one (a payload?): {_listed(self._logs(r))}"
+
+    def _logs(self, r: Reading) -> list[str]:
+        return [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
+
+    def _factors(self, r: Reading) -> Iterator[tuple[str, str]]:
+        """Units, gears and gains."""
+        degrees = [self.names[j] for j, x in enumerate(r.q_factor) if np.isclose(abs(x), np.pi / 180.0)]
+        radians = [self.names[j] for j, x in enumerate(r.q_factor) if np.isclose(abs(x), 180.0 / np.pi)]
+        geared = [f"{name} 1:{x:.4g}" for name, x in self._ratios(r).items()]
+        if degrees:
+            yield "units", f"positions are degrees, not radians: {_listed(degrees)}"
+        if radians:
+            yield "units", f"positions are radians that were taken for degrees: {_listed(radians)}"
+        if geared:
+            yield "gear", f"positions are those of the motors: {_listed(geared)}"
+        gains = [f"{self.names[j]} by {1.0 / abs(x):.3g}" for j, x in enumerate(r.gain) if abs(x) != 1.0]
+        if gains:
+            yield "gain", f"torques are too large by a factor: {_listed(gains)}"
+
+    def _ratios(self, r: Reading) -> dict[str, float]:
+        """Gear ratios of the joints whose positions are those of motors."""
+        units = (1.0, np.pi / 180.0, 180.0 / np.pi)
+        return {
+            self.names[j]: 1.0 / abs(x)
+            for j, x in enumerate(r.q_factor)
+            if not any(np.isclose(abs(x), u) for u in units)
+        }
+
+    def options(self, r: Reading) -> list[Option]:
+        """What applies a reading, beside what the logs were read with."""
+        now, joints = self.recorded, range(self.robot.n)
+        wiring = Wiring(
+            np.array(r.q_order), np.array(r.tau_order), np.sign(r.q_factor), np.sign(r.q_factor), np.sign(r.q_factor),
+            np.sign(r.gain), np.array(r.zero),
+        )  # fmt: skip
+        found = list(now.wiring.then(wiring, now.gear).options(self.robot))
+        factor, gain = np.abs(r.q_factor), np.abs(r.gain)
+        degrees = np.isclose(factor, np.pi / 180.0)
+        if degrees.any():
+            unit = "deg" if degrees.all() else ["deg" if x else "rad" for x in degrees]
+            units: dict[str, object] = {"q": unit}
+            if now.has_velocity:
+                units["v"] = "deg/s" if degrees.all() else ["deg/s" if x else "rad/s" for x in degrees]
+            found.append(Option("units", units))
+        if np.isclose(factor, 180.0 / np.pi).any():
+            found.append(Option("units", {"q": "rad"}))
+        ratios = np.array([self._ratios(r).get(self.names[j], 1.0) for j in joints])
+        if (ratios != 1.0).any():
+            gear = ratios if now.gear is None else ratios * np.diag(now.gear)
+            found.append(Option("gear", _rounded(gear)))
+            gain = gain / ratios
+        if not np.allclose(gain, 1.0, atol=1e-9):
+            found.append(Option("gain", _rounded(gain if now.gain is None else gain * now.gain)))
+        if r.gravity is not None:
+            found.append(Option("gravity", _rounded(np.array(r.gravity))))
+        if r.delay:
+            found.append(Option("delay", round(now.delay + r.delay, 5)))
+        if r.derived:
+            found.append(Option("columns", {"v": None}))
+        if r.rotors:
+            found.append(Option("rotor_inertia", True))
+        return found
+
+
+def _rounded(values: Array) -> list[float]:
+    """Numbers with four digits."""
+    return [float(f"{x:.4g}") + 0.0 for x in values]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
