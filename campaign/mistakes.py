@@ -1,0 +1,930 @@
+"""Mistakes in recordings against the tool's answer: `python -m campaign.mistakes`; exit 1 if too many are wrong.
+
+Public recordings (where they are here) and simulated arms, each with single and double mistakes of wiring, units,
+mounting and model. A mistake is *visible* where the refit's held-out error is at least 1.05 times that of the right
+data or where another physical sign is violated. An answer is right where applying its options to the wrong data gives
+an error within 2 % of that of the right data, whatever its words: several remedies may be equivalent. They are applied
+here, by their definition, with nothing of dynid but `identify`.
+
+    from campaign.mistakes import cases
+    for case in cases(["panda", "scara"], ["sign_tau"], seeds=[0, 1]):
+        result = dynid.identify(case.robot_wrong, case.wrong, **case.options_wrong)
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import math
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from multiprocessing import Pool
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import CubicSpline
+from scipy.signal import butter, sosfiltfilt
+
+import dynid
+from campaign.arms import ARMS, given_robot, simulated_logs
+from dynid import Log, Motion, Robot
+from dynid.messages import Option
+from dynid.robot.inertia import Body, from_body
+from dynid.robot.transform import Array
+
+DATA = Path(os.environ.get("DYNID_DATA", Path(__file__).parents[2] / "shared" / "data"))
+PLAIN = ("viscous", "coulomb", "offset")
+STOPS = ("viscous", "stop1e-4", "stop1e-3", "stop1e-2", "offset")
+VISIBLE, RESTORED = 1.05, 1.02
+FAMILY = {
+    "sign": ("sign",), "order": ("swap", "order"), "gravity": ("gravity",), "zero": ("zero",), "gear": ("motor",),
+    "units": ("degrees", "motor"), "gain": ("gain", "motor"), "delay": ("delay",), "columns": ("delay_v",),
+    "rotor_inertia": ("rotor",), "friction": ("spring",), "payload": ("payload",),
+}  # fmt: skip
+"""Kinds of mistakes (their beginnings) that an option repairs."""
+SIGNS = ("negative_inertia", "impossible_parameters", "torques_reversed")
+"""Codes of reasons that nature is violated."""
+GEARS = (50.0, 80.0, 100.0, 101.0, 120.0, 160.0)
+
+
+# Robots and their right recordings.
+
+
+@dataclass(frozen=True)
+class System:
+    """A robot with its right logs: two, so that one can carry a payload (kg) that nobody declared."""
+
+    name: str
+    robot: Robot
+    logs: tuple[Log, ...]
+    rotor_inertia: bool
+    cutoff: float
+    payload: float
+
+    @property
+    def has_velocity(self) -> bool:
+        """Whether velocities were recorded."""
+        return all(log.v is not None for log in self.logs)
+
+    @property
+    def turning(self) -> list[int]:
+        """Numbers of the revolute joints."""
+        return [j for j, k in enumerate(self.robot.active_links) if self.robot.links[k].kind == "revolute"]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a user who does everything right asks `identify` for."""
+        return {} if self.rotor_inertia else {"rotor_inertia": False}
+
+
+RECORDINGS = ("panda", "lwr4", "kr300", "ur10")
+_FOLDERS = {"panda": "panda_gaz2019", "lwr4": "kuka_lwr4_flobaroid", "kr300": "kr300_weigand", "ur10": "ur10_unisa"}
+_FACTS = {
+    "panda": (False, 10.0, 2.0),
+    "lwr4": (False, 8.0, 3.0),
+    "kr300": (True, 10.0, 80.0),
+    "ur10": (True, 10.0, 5.0),
+}
+
+
+def systems() -> list[str]:
+    """Names of all robots whose recordings can be had."""
+    return [*(name for name in RECORDINGS if (DATA / _FOLDERS[name]).exists()), *ARMS]
+
+
+@cache
+def system(name: str) -> System:
+    """Open or simulate the right logs of a robot."""
+    if name in ARMS:
+        logs = simulated_logs(name)
+        return System(name, given_robot(name), logs, True, 10.0, 0.12 * ARMS[name].mass)
+    robot, folder = dynid.load_robot(name), DATA / _FOLDERS[name]
+    if name == "kr300":
+        logs = tuple(_copy(dynid.read_log(folder / f"log_{x}.csv.gz", robot), v=None) for x in "AB")
+    elif name == "lwr4":
+        whole = (dynid.read_log(folder / f"log_{x}.csv.gz", robot).between(2.5, -2.5) for x in "13")
+        logs = tuple(_copy(log, v=None) for log in whole)
+    else:
+        log = dynid.read_log(folder / ("log.csv.gz" if name == "panda" else "ur10_exciting_trajectory.db3"), robot)
+        logs = (_copy(log.part(0.0, 0.5)), _copy(log.part(0.5)))
+    return System(name, robot, logs, *_FACTS[name])
+
+
+def _copy(log: Log, **changes: Array | None) -> Log:
+    """Return the log with other channels, all in memory and without what was before."""
+    channels = {"t": log.t, "q": log.q, "v": log.v, "tau": log.tau} | changes
+    t, q = channels.pop("t"), channels.pop("q")
+    assert t is not None
+    assert q is not None
+    return Log(t, q, **channels, name=log.name)
+
+
+# Mistakes.
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a user brings: a robot, logs, options of `identify`."""
+
+    robot: Robot
+    logs: tuple[Log, ...]
+    options: dict[str, Any]
+
+    def map(self, **changes: Callable[[Array], Array]) -> Setting:
+        """Change channels of all logs."""
+        logs = tuple(
+            _copy(log, **{key: None if (x := getattr(log, key)) is None else f(x) for key, f in changes.items()})
+            for log in self.logs
+        )
+        return replace(self, logs=logs)
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake: its kind, words, how it is made, and the options that undo it.
+
+    rank: mistakes are made in this order, so that their remedies are applied in the order of the tool (columns first,
+    then signs, then zeros).
+    """
+
+    kind: str
+    what: str
+    make: Callable[[Setting], Setting]
+    remedy: tuple[Option, ...]
+    rank: int = 9
+    group: str = ""
+    payload: int | None = None
+
+
+Draw = Callable[[System, np.random.Generator], Mistake | None]
+_ZERO, _SIGN, _ORDER, _GEAR, _UNITS = range(5)
+
+
+def _names(at: System) -> tuple[str, ...]:
+    return at.robot.joint_names
+
+
+def _joint(at: System, rng: np.random.Generator, among: Sequence[int] | None = None) -> int:
+    return int(rng.choice(list(range(at.robot.n)) if among is None else list(among)))
+
+
+def _scaled(j: int | slice, factor: float) -> Callable[[Array], Array]:
+    def scale(x: Array) -> Array:
+        x = x.copy()
+        x[:, j] *= factor
+        return x
+
+    return scale
+
+
+def _sign(channels: str) -> Draw:
+    def draw(at: System, rng: np.random.Generator) -> Mistake:
+        j = _joint(at, rng)
+        flip = _scaled(j, -1.0)
+        keys = [key for c in channels.split() for key in (("q", "v") if c == "q" else (c,))]
+        names = tuple(f"{c}.{_names(at)[j]}" for c in channels.split())
+        kind = "sign_both" if len(names) > 1 else f"sign_{channels}"
+        make = lambda s: s.map(**dict.fromkeys(keys, flip))  # noqa: E731
+        return Mistake(kind, f"sign of {' and '.join(names)}", make, (Option("sign", names),), _SIGN)
+
+    return draw
+
+
+def _all_torques(at: System, rng: np.random.Generator) -> Mistake:
+    names = tuple(f"tau.{name}" for name in _names(at))
+    return Mistake(
+        "sign_tau_all", "sign of all torques", lambda s: s.map(tau=np.negative), (Option("sign", names),), _SIGN
+    )
+
+
+def _exchanged(channels: str) -> Draw:
+    def draw(at: System, rng: np.random.Generator) -> Mistake:
+        i, j = sorted(int(x) for x in rng.choice(at.robot.n, 2, replace=False))
+        order = np.arange(at.robot.n)
+        order[[i, j]] = j, i
+        what = {"q": "positions", "tau": "torques", "q tau": "columns"}[channels]
+        kind = {"q": "swap_q", "tau": "swap_tau", "q tau": "swap_both"}[channels]
+        return _permuted(at, kind, f"{what} of {_names(at)[i]} and {_names(at)[j]} exchanged", channels, order)
+
+    return draw
+
+
+def _reversed_order(at: System, rng: np.random.Generator) -> Mistake:
+    return _permuted(at, "order_reversed", "columns in reverse order", "q tau", np.arange(at.robot.n)[::-1])
+
+
+def _permuted(at: System, kind: str, what: str, channels: str, order: NDArray[np.int64]) -> Mistake:
+    """File's column k is that of joint order[k]."""
+    keys = [key for c in channels.split() for key in (("q", "v") if c == "q" else (c,))]
+    names = [_names(at)[k] for k in order]
+    value = names if len(channels.split()) > 1 else {channels: names}
+    make = lambda s: s.map(**dict.fromkeys(keys, lambda x: x[:, order]))  # noqa: E731
+    return Mistake(kind, what, make, (Option("order", value),), _ORDER, "order")
+
+
+def _gravity(kind: str) -> Draw:
+    def draw(at: System, rng: np.random.Generator) -> Mistake:
+        g = np.array(at.robot.gravity)
+        size, up = np.linalg.norm(g), g / np.linalg.norm(g)
+        axis = np.cross(up, rng.standard_normal(3))
+        axis /= np.linalg.norm(axis)
+        if kind == "gravity_sideways":
+            side = np.eye(3)[np.argmin(np.abs(up) + 0.1 * rng.random(3))]
+            wrong = size * side * rng.choice([-1.0, 1.0])
+            what = "gravity sideways"
+        elif kind == "gravity_inverted":
+            wrong, what = -g, "gravity upside down"
+        else:
+            angle = math.radians(rng.uniform(15.0, 40.0))
+            wrong = g * math.cos(angle) + np.cross(axis, g) * math.sin(angle)
+            what = f"gravity tilted by {math.degrees(angle):.0f} deg"
+        make = lambda s: replace(s, robot=replace(s.robot, gravity=wrong))  # noqa: E731
+        return Mistake(kind, what, make, (Option("gravity", [float(x) for x in g]),), group="gravity")
+
+    return draw
+
+
+def _zero(kind: str) -> Draw:
+    def draw(at: System, rng: np.random.Generator) -> Mistake | None:
+        j = _joint(at, rng, at.turning)
+        angle = {
+            "zero_90": float(rng.choice([-90.0, 90.0])), "zero_180": 180.0,
+            "zero_any": float(rng.uniform(10.0, 60.0) * rng.choice([-1.0, 1.0])),
+        }[kind]  # fmt: skip
+        name, value = _names(at)[j], math.radians(angle)
+
+        def shift(q: Array) -> Array:
+            q = q.copy()
+            q[:, j] += value
+            return q
+
+        return Mistake(
+            kind, f"zero of {name} off by {angle:.0f} deg", lambda s: s.map(q=shift), (Option("zero", {name: -value}),),
+            _ZERO, f"zero {j}",
+        )  # fmt: skip
+
+    return draw
+
+
+def _degrees(single: bool) -> Draw:
+    def draw(at: System, rng: np.random.Generator) -> Mistake:
+        joints = [_joint(at, rng, at.turning)] if single else at.turning
+        factors = np.ones(at.robot.n)
+        factors[joints] = 180.0 / math.pi
+        units = {
+            "q": ["deg" if j in joints else "rad" if j in at.turning else "m" for j in range(at.robot.n)],
+            "v": ["deg/s" if j in joints else "rad/s" if j in at.turning else "m/s" for j in range(at.robot.n)],
+        }
+        if not at.has_velocity:
+            del units["v"]
+        scale = lambda x: x * factors  # noqa: E731
+        what = f"degrees for radians in {_names(at)[joints[0]] if single else 'all joints'}"
+        return Mistake(
+            "degrees_one" if single else "degrees_all", what, lambda s: s.map(q=scale, v=scale),
+            (Option("units", units),), _UNITS, "scale",
+        )  # fmt: skip
+
+    return draw
+
+
+def _gain(single: bool) -> Draw:
+    def draw(at: System, rng: np.random.Generator) -> Mistake:
+        j = _joint(at, rng)
+        factor = float(rng.choice([2.0, 0.5, 10.0, 0.01])) if single else float(rng.choice([0.1, 0.5, 2.0, 10.0]))
+        gains = np.ones(at.robot.n)
+        gains[j if single else slice(None)] = 1.0 / factor
+        what = f"{'torque of ' + _names(at)[j] if single else 'all torques'} times {factor:g}"
+        return Mistake(
+            "gain_one" if single else "gain_all", what, lambda s: s.map(tau=lambda x: x / gains),
+            (Option("gain", gains.tolist() if single else 1.0 / factor),), _GEAR, f"gain {j}",
+        )  # fmt: skip
+
+    return draw
+
+
+def _motor_side(kind: str) -> Draw:
+    def draw(at: System, rng: np.random.Generator) -> Mistake:
+        j = _joint(at, rng)
+        every = kind == "motor_side_all"
+        gear = np.ones(at.robot.n)
+        gear[slice(None) if every else slice(j, j + 1)] = rng.choice(GEARS, at.robot.n if every else 1)
+        options = [Option("gear", gear.tolist())]
+        changes: dict[str, Callable[[Array], Array]] = dict.fromkeys(("q", "v"), lambda x: x * gear)
+        if kind == "motor_positions":
+            options.append(Option("gain", (1.0 / gear).tolist()))
+        else:
+            changes["tau"] = lambda x: x / gear
+        what = f"{'positions' if kind == 'motor_positions' else 'signals'} of the motor for {_names(at)[j]}"
+        what = "signals of the motors for all joints" if every else f"{what} (gear {gear[j]:.0f})"
+        return Mistake(kind, what, lambda s: s.map(**changes), tuple(options), _GEAR, "scale")
+
+    return draw
+
+
+def _delayed(log: Log, key: str, seconds: float) -> Log:
+    """Return the log with a channel that comes later."""
+    x = getattr(log, key)
+    assert x is not None
+    t, places = np.unique(log.t, return_index=True)
+    late = CubicSpline(t, x[places])(np.clip(log.t - seconds, t[0], t[-1]))
+    return _copy(log, **{key: late})
+
+
+def _late_torques(at: System, rng: np.random.Generator) -> Mistake:
+    seconds = float(rng.choice([0.005, 0.02, 0.05]))
+    make = lambda s: replace(s, logs=tuple(_delayed(log, "tau", seconds) for log in s.logs))  # noqa: E731
+    what = f"torques {1e3 * seconds:.0f} ms late"
+    return Mistake("delay_tau", what, make, (Option("delay", seconds),), group="delay")
+
+
+def _late_velocities(at: System, rng: np.random.Generator) -> Mistake | None:
+    if not at.has_velocity:
+        return None
+    seconds = float(rng.choice([0.01, 0.02, 0.05]))
+    make = lambda s: replace(s, logs=tuple(_delayed(log, "v", seconds) for log in s.logs))  # noqa: E731
+    what = f"velocities {1e3 * seconds:.0f} ms late"
+    return Mistake("delay_v", what, make, (Option("columns", {"v": None}),), group="delay v")
+
+
+def _rotor_inertia(at: System, rng: np.random.Generator) -> Mistake:
+    """Rotors that are there left out, or asked for where torques are measured behind the gear."""
+    make = lambda s: replace(s, options=s.options | {"rotor_inertia": not at.rotor_inertia})  # noqa: E731
+    what = "rotor inertias left out" if at.rotor_inertia else "rotor inertias that the torques do not feel"
+    return Mistake("rotor_inertia", what, make, (Option("rotor_inertia", at.rotor_inertia),))
+
+
+def _spring(at: System, rng: np.random.Generator) -> Mistake:
+    j = _joint(at, rng)
+    q, tau = (np.concatenate([getattr(log, key)[:, j] for log in at.logs]) for key in ("q", "tau"))
+    stiffness = rng.uniform(0.3, 0.8) * tau.std() / q.std()
+    make = lambda s: replace(s, logs=tuple(_with_spring(log, j, stiffness, q.mean()) for log in s.logs))  # noqa: E731
+    what = f"a spring of {stiffness:.2g} N m/rad at {_names(at)[j]}"
+    return Mistake("spring", what, make, (Option("friction", (*STOPS, "spring")),), -1, "spring")
+
+
+def _with_spring(log: Log, j: int, stiffness: float, centre: float) -> Log:
+    assert log.tau is not None
+    tau = log.tau.copy()
+    tau[:, j] += stiffness * (log.q[:, j] - centre)
+    return _copy(log, tau=tau)
+
+
+def _payload(at: System, rng: np.random.Generator) -> Mistake:
+    """A body at the last link in the second of two logs."""
+    size = 0.03 * at.payload ** (1 / 3)
+    centre = np.array([0.02, -0.03, 0.06]) + 0.02 * rng.standard_normal(3)
+    body = from_body(Body(at.payload, centre, at.payload * size**2 * np.eye(3)))
+    make = lambda s: replace(s, logs=(*s.logs[:1], *(_with_payload(s.robot, x, body, at.cutoff) for x in s.logs[1:])))  # noqa: E731
+    what = f"{at.payload:.2g} kg in the second log that nobody declared"
+    return Mistake("payload", what, make, (), -1, "payload", payload=1)
+
+
+def _with_payload(robot: Robot, log: Log, body: Array, cutoff: float) -> Log:
+    """Add the torques of a body at the last link along the smoothed motion."""
+    t, places = np.unique(log.t, return_index=True)
+    rate = 1.0 / float(np.median(np.diff(t)))
+    grid = t[0] + np.arange(round((t[-1] - t[0]) * rate) + 1) / rate
+    sos = butter(4, cutoff / (0.5 * rate), output="sos")
+    q = np.column_stack([np.interp(grid, t, column) for column in log.q[places].T])
+    q = sosfiltfilt(sos, q, axis=0)
+    v = np.gradient(q, 1.0 / rate, axis=0)
+    a = np.gradient(v, 1.0 / rate, axis=0)
+    X = np.zeros(len(robot.parameter_names))
+    last = robot.links[robot.active_links[-1]].label
+    at = robot.parameter_names.index(f"XX{last}")
+    X[at : at + 10] = body
+    more = (dynid.regressor(robot, Motion(grid, q, v, a)).matrix @ X).reshape(len(grid), -1)
+    assert log.tau is not None
+    return _copy(log, tau=log.tau + np.column_stack([np.interp(log.t, grid, column) for column in more.T]))
+
+
+MISTAKES: dict[str, Draw] = {
+    "sign_tau": _sign("tau"),
+    "sign_q": _sign("q"),
+    "sign_both": _sign("q tau"),
+    "sign_tau_all": _all_torques,
+    "swap_tau": _exchanged("tau"),
+    "swap_q": _exchanged("q"),
+    "swap_both": _exchanged("q tau"),
+    "order_reversed": _reversed_order,
+    "gravity_inverted": _gravity("gravity_inverted"),
+    "gravity_sideways": _gravity("gravity_sideways"),
+    "gravity_tilted": _gravity("gravity_tilted"),
+    "zero_90": _zero("zero_90"),
+    "zero_180": _zero("zero_180"),
+    "zero_any": _zero("zero_any"),
+    "degrees_all": _degrees(single=False),
+    "degrees_one": _degrees(single=True),
+    "gain_one": _gain(single=True),
+    "gain_all": _gain(single=False),
+    "motor_side_one": _motor_side("motor_side_one"),
+    "motor_side_all": _motor_side("motor_side_all"),
+    "motor_positions": _motor_side("motor_positions"),
+    "delay_tau": _late_torques,
+    "delay_v": _late_velocities,
+    "rotor_inertia": _rotor_inertia,
+    "spring": _spring,
+    "payload": _payload,
+}  # fmt: skip
+UNSEEN = ("gain_all",)
+"""What torques cannot see, whatever the robot."""
+UNTOUCHED = "untouched"
+DOUBLES = 30
+
+
+# Cases.
+
+
+@dataclass(frozen=True)
+class Case:
+    """Right and wrong data of one robot, and what turns one into the other.
+
+    kind: of the mistake, two joined by "+", or "untouched"; remedy: options that undo it, applied as `apply_options`
+    does; mistakes: what was made; options: of `identify`, for the right data and the wrong ones.
+    """
+
+    name: str
+    kind: str
+    system: System
+    mistakes: tuple[Mistake, ...]
+    right: tuple[Log, ...]
+    wrong: tuple[Log, ...]
+    robot: Robot
+    robot_wrong: Robot
+    options: dict[str, Any]
+    options_wrong: dict[str, Any]
+
+    @property
+    def what(self) -> str:
+        """The mistakes in words."""
+        return "; ".join(mistake.what for mistake in self.mistakes)
+
+    @property
+    def remedy(self) -> tuple[Option, ...]:
+        """Options that undo the mistakes, the last first."""
+        return tuple(option for mistake in reversed(self.mistakes) for option in mistake.remedy)
+
+
+def make_case(name: str, kind: str, seed: int = 0, *, friction: str | tuple[str, ...] | None = None) -> Case | None:
+    """One case by names alone; None where the robot cannot have this mistake.
+
+    kind "double 7": the seventh pair. friction: by default the plain model, the recipe for every third case.
+    """
+    at = system(name)
+    rng = np.random.default_rng([seed, *name.encode(), *kind.encode()])
+    if kind.startswith("double"):
+        mistakes = _draw_pair(at, rng)
+    else:
+        drawn = [MISTAKES[kind](at, rng)] if kind != UNTOUCHED else []
+        mistakes = [mistake for mistake in drawn if mistake is not None]
+        if len(mistakes) < len(drawn):
+            return None
+    mistakes.sort(key=lambda mistake: mistake.rank)
+    if friction is None:
+        friction = "auto" if rng.random() < 1 / 3 else PLAIN
+    options = at.options | {"friction": friction}
+    setting = Setting(at.robot, at.logs, options)
+    for mistake in mistakes:
+        setting = mistake.make(setting)
+    kinds = "+".join(mistake.kind for mistake in mistakes) or UNTOUCHED
+    return Case(
+        f"{name}/{kind}/{seed}", kinds, at, tuple(mistakes), at.logs, setting.logs, at.robot, setting.robot, options,
+        setting.options,
+    )  # fmt: skip
+
+
+def _draw_pair(at: System, rng: np.random.Generator) -> list[Mistake]:
+    """Two mistakes that can be made together and that do not undo one another."""
+    kinds = [kind for kind in MISTAKES if kind not in UNSEEN]
+    while True:
+        first, second = (MISTAKES[str(rng.choice(kinds))](at, rng) for _ in range(2))
+        if first is None or second is None or first.what == second.what:
+            continue
+        if (first.group and first.group == second.group) or first.kind == second.kind == "rotor_inertia":
+            continue
+        if {first.kind, second.kind} <= {"sign_tau", "sign_both", "sign_q", "sign_tau_all"} and _same(first, second):
+            continue
+        return [first, second]
+
+
+def _same(first: Mistake, second: Mistake) -> bool:
+    """Whether two mistakes of signs concern the same channel."""
+    one, other = (set(mistake.remedy[0].value) for mistake in (first, second))
+    return bool(one & other)
+
+
+def kinds_of(mistakes: Iterable[str] | None, doubles: int = DOUBLES) -> list[str]:
+    """All kinds of cases by name, or those asked for: "double" stands for all pairs."""
+    pairs = [f"double {k}" for k in range(doubles)]
+    if mistakes is None:
+        return [UNTOUCHED, *MISTAKES, *pairs]
+    return [kind for name in mistakes for kind in (pairs if name == "double" else [name])]
+
+
+def cases(
+    robots: Iterable[str] | None = None,
+    mistakes: Iterable[str] | None = None,
+    seeds: Iterable[int] = (0,),
+    *,
+    friction: str | tuple[str, ...] | None = None,
+) -> Iterator[Case]:
+    """All cases of some robots and kinds of mistakes ("untouched", "double" and "double 7" among them)."""
+    kinds = kinds_of(mistakes)
+    for seed in seeds:
+        for name in systems() if robots is None else robots:
+            for kind in kinds:
+                case = make_case(name, kind, seed, friction=friction)
+                if case is not None:
+                    yield case
+
+
+# Options applied to data, by their definition.
+
+
+def apply_options(setting: Setting, options: Iterable[Option]) -> Setting:
+    """What a user gets who gives these options: of the log (units, gain, gear, order, sign, zero), robot and identify.
+
+    Raises KeyError for an option that is not known here.
+    """
+    given: dict[str, list[Any]] = {}
+    for option in options:
+        given.setdefault(option.keyword, []).append(option.value)
+    for keyword in ("units", "gain", "gear", "order", "sign", "zero"):
+        for value in given.pop(keyword, []):
+            setting = _APPLY[keyword](setting, value)
+    for keyword, values in given.items():
+        for value in values:
+            if keyword == "gravity":
+                setting = replace(setting, robot=replace(setting.robot, gravity=np.array(value, dtype=float)))
+            elif keyword == "columns" and isinstance(value, Mapping):
+                gone = [key for key, column in value.items() if column is None]
+                logs = tuple(_copy(log, **dict.fromkeys(gone)) for log in setting.logs)
+                setting = replace(setting, logs=logs)
+            elif keyword in inspect.signature(dynid.identify).parameters:
+                setting = replace(setting, options=setting.options | {keyword: value})
+            else:
+                raise KeyError(keyword)
+    return setting
+
+
+def _apply_units(setting: Setting, value: Mapping[str, Any]) -> Setting:
+    known = {"deg": math.pi / 180, "deg/s": math.pi / 180, "rpm": math.pi / 30, "mm": 1e-3, "mm/s": 1e-3, "mNm": 1e-3}
+    changes: dict[str, Callable[[Array], Array]] = {}
+    for channel, units in value.items():
+        key, _, joint = channel.partition(".")
+        factors = np.ones(setting.robot.n)
+        if joint:
+            factors[setting.robot.joint_names.index(joint)] = known.get(units, 1.0)
+        elif isinstance(units, Mapping):
+            for name, unit in units.items():
+                factors[setting.robot.joint_names.index(name)] = known.get(unit, 1.0)
+        elif isinstance(units, str):
+            turns = [setting.robot.links[k].kind == "revolute" for k in setting.robot.active_links]
+            angular = units.startswith(("deg", "rpm"))
+            factors = np.where(turns if angular else np.ones(len(turns), bool), known.get(units, 1.0), 1.0)
+        else:
+            factors = np.array([known.get(unit, 1.0) for unit in units])
+        before = changes.get(key, lambda x: x)
+        changes[key] = lambda x, factors=factors, before=before: before(x) * factors  # type: ignore[misc]
+    return setting.map(**changes)
+
+
+def _apply_order(setting: Setting, value: Any) -> Setting:
+    names = setting.robot.joint_names
+    wanted = value if isinstance(value, Mapping) else {"": value}
+    for channel, order in wanted.items():
+        order = order.split(",") if isinstance(order, str) else order
+        places = np.argsort([names.index(name) for name in order])
+        keys = {"": ("q", "v", "tau"), "q": ("q", "v")}.get(channel, (channel,))
+        setting = setting.map(**dict.fromkeys(keys, lambda x, places=places: x[:, places]))
+    return setting
+
+
+def _apply_sign(setting: Setting, value: Any) -> Setting:
+    for name in [value] if isinstance(value, str) else value:
+        channel, _, joint = name.partition(".")
+        flip = _scaled(setting.robot.joint_names.index(joint), -1.0)
+        setting = setting.map(**dict.fromkeys(("q", "v") if channel == "q" else (channel,), flip))
+    return setting
+
+
+def _apply_zero(setting: Setting, value: Mapping[str, float]) -> Setting:
+    shift = np.zeros(setting.robot.n)
+    for name, angle in value.items():
+        shift[setting.robot.joint_names.index(name)] = angle
+    return setting.map(q=lambda x: x + shift)
+
+
+def _apply_gear(setting: Setting, value: Any) -> Setting:
+    gear = np.asarray(value, dtype=float)
+    return setting.map(q=lambda x: x / gear, v=lambda x: x / gear, tau=lambda x: x * gear)
+
+
+def _apply_gain(setting: Setting, value: Any) -> Setting:
+    gain = np.asarray(value, dtype=float)
+    return setting.map(tau=lambda x: x * gain)
+
+
+_APPLY: dict[str, Callable[[Setting, Any], Setting]] = {
+    "units": _apply_units, "gain": _apply_gain, "gear": _apply_gear, "order": _apply_order, "sign": _apply_sign,
+    "zero": _apply_zero,
+}  # fmt: skip
+
+
+# Judgement.
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a fit says: held-out error, spread of the torques, signs of nature that are violated, level."""
+
+    error: float
+    rmse: Array
+    spread: Array
+    signs: frozenset[str]
+    level: str
+    seconds: float
+
+
+def fit(robot: Robot, logs: tuple[Log, ...], options: Mapping[str, Any], cutoff: float | None) -> Fitted:
+    """Identify and look at the held-out error; an error of 9 where identification refuses."""
+    start = time.perf_counter()
+    none = np.full(robot.n, np.nan)
+    try:
+        result = dynid.identify(robot, logs, **({"cutoff": cutoff} | dict(options)))
+    except dynid.DynidError as refusal:
+        return Fitted(9.0, none, none, frozenset({f"refused: {refusal}"}), "refused", time.perf_counter() - start)
+    held, seconds = result.validation, time.perf_counter() - start
+    error = held.mean if math.isfinite(held.mean) else 9.0
+    return Fitted(error, held.rmse, held.rmse / held.nrmse, _violated(result), result.verdict.level, seconds)
+
+
+def _violated(result: dynid.Identification) -> frozenset[str]:
+    """Physical signs that are violated: codes with joints or parameters."""
+    reasons = (reason for reason in result.verdict.reasons if reason.code in SIGNS)
+    return frozenset(
+        f"{reason.code} {name}"
+        for reason in reasons
+        for name in (reason.facts.get("joints") or reason.facts.get("parameters") or [""])
+    )
+
+
+_right: dict[tuple[str, str], Fitted] = {}
+
+
+def right_fit(case: Case, **more: Any) -> Fitted:
+    """The fit of the right data, made once per robot and friction."""
+    options = case.options | more
+    key = case.system.name, str(options)
+    if key not in _right:
+        _right[key] = fit(case.robot, case.right, options, case.system.cutoff)
+    return _right[key]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the tool names: its kind, the options that apply it; nothing where options is None."""
+
+    kind: str = ""
+    what: str = ""
+    options: tuple[Option, ...] | None = None
+    level: str = ""
+    seconds: float = math.nan
+    fast: str = ""
+    log: int | None = None
+    error: str = ""
+
+
+def no_answer(case: Case) -> Answer:
+    """Leave the question open: visibility alone."""
+    return Answer()
+
+
+def true_answer(case: Case) -> Answer:
+    """The true remedy: a check of the campaign itself."""
+    kind = "payload" if any(mistake.kind == "payload" for mistake in case.mistakes) else case.kind
+    return Answer() if case.kind == UNTOUCHED else Answer(kind, case.what, case.remedy)
+
+
+def tool_answer(case: Case) -> Answer:
+    """Identify and ask dynid what is wrong."""
+    diagnose: Callable[[Any], Any] = getattr(dynid, "diagnose")  # noqa: B009
+    try:
+        result = dynid.identify(case.robot_wrong, case.wrong, **case.options_wrong)
+        quick: Any = getattr(result.diagnostics, "diagnosis")  # noqa: B009
+        start = time.perf_counter()
+        best = diagnose(result).best
+        seconds = time.perf_counter() - start
+    except dynid.DynidError as error:
+        return Answer(error=str(error))
+    named = quick.best if quick is not None else None
+    fast = (
+        "" if named is None or not named.is_named else " ".join(str(option) for option in named.options) or named.kind
+    )
+    level = result.verdict.level
+    if best is None or not best.is_named:
+        return Answer(level=level, seconds=seconds, fast=fast)
+    return Answer(best.kind, str(best.what), tuple(best.options), level, seconds, fast)
+
+
+@dataclass
+class Outcome:
+    """A case with its answer: all that the table and the file of cases need."""
+
+    case: str
+    robot: str
+    kind: str
+    what: str
+    friction: str
+    right: float
+    wrong: float
+    ratio: float
+    signs: list[str]
+    visible: bool
+    level: str
+    remedy: list[str]
+    outcome: str = ""
+    answer: list[str] = field(default_factory=list)
+    words: str = ""
+    fast: str = ""
+    after: float = math.nan
+    excess: int = 0
+    seconds: float = math.nan
+    note: str = ""
+
+
+def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
+    """Whether a mistake is visible, and what the answer is worth."""
+    right = right_fit(case)
+    cutoff = case.system.cutoff
+    untouched = case.kind == UNTOUCHED
+    wrong = right if untouched else fit(case.robot_wrong, case.wrong, case.options_wrong, cutoff)
+    signs = sorted(wrong.signs - right.signs)
+    outcome = Outcome(
+        case.name, case.system.name, case.kind, case.what, str(case.options["friction"]), right.error, wrong.error,
+        wrong.error / right.error, signs, not untouched and (wrong.error >= VISIBLE * right.error or bool(signs)),
+        wrong.level, [str(option) for option in case.remedy],
+    )  # fmt: skip
+    answer = ask(case)
+    outcome.answer = [str(option) for option in answer.options or ()]
+    outcome.words, outcome.fast, outcome.seconds, outcome.note = answer.what, answer.fast, answer.seconds, answer.error
+    outcome.level = answer.level or outcome.level
+    if answer.options is None:
+        outcome.outcome = "not named" if outcome.visible else UNTOUCHED if untouched else "invisible"
+        return outcome
+    if untouched:
+        outcome.outcome = "false alarm"
+        return outcome
+    after = _after(case, answer, outcome)
+    if after is not None:  # blocks that are asked for are there on both sides: the same options for all
+        asked = {option.keyword: option.value for option in answer.options if option.keyword == "friction"}
+        right = right_fit(case, **asked)
+        error = after.error
+        if any(mistake.kind == "spring" for mistake in case.mistakes):  # whose torque is in the spread
+            error = min(error, float(np.mean(after.rmse / right.spread)))
+        outcome.after = error / right.error
+    restored = after is not None and outcome.after <= RESTORED and not (after.signs - right.signs)
+    outcome.excess = max(0, _count(answer.options) - _count(case.remedy))
+    if outcome.visible:
+        outcome.outcome = "right" if restored else "wrong"
+    else:
+        families = {FAMILY.get(option.keyword, (option.keyword,)) for option in answer.options}
+        families |= {FAMILY["payload"]} if answer.kind == "payload" else set()
+        same = all(any(mistake.kind.startswith(family) for mistake in case.mistakes) for family in families)
+        outcome.outcome = "invisible, named" if restored or same else "false alarm"
+    return outcome
+
+
+def _after(case: Case, answer: Answer, outcome: Outcome) -> Fitted | None:
+    """The fit of the wrong data with the answer's options; a payload that is named is taken off."""
+    mistakes = case.mistakes
+    if answer.kind == "payload" or "payload" in answer.what:
+        mistakes = tuple(mistake for mistake in mistakes if mistake.kind != "payload")
+    setting = Setting(case.robot, case.right, case.options)
+    for mistake in mistakes:
+        setting = mistake.make(setting)
+    try:
+        setting = apply_options(setting, answer.options or ())
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        outcome.note = f"cannot apply {error!r}"
+        return None
+    return fit(setting.robot, setting.logs, setting.options, case.system.cutoff)
+
+
+def _count(options: Sequence[Option]) -> int:
+    """Single corrections in options."""
+    return sum(
+        len(option.value) if option.keyword in ("sign", "zero") and not isinstance(option.value, str) else 1
+        for option in options
+    )
+
+
+# The table.
+
+COLUMNS = ("right", "wrong", "not named", "false alarm", "invisible", "invisible, named")
+
+
+def table(outcomes: Sequence[Outcome], key: Callable[[Outcome], str], title: str) -> str:
+    """Count outcomes by kind or robot."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        groups.setdefault(key(outcome), []).append(outcome)
+    lines = [f"{title:<18}{'visible':>8}" + "".join(f"{column:>17}" for column in COLUMNS) + f"{'ratio':>18}"]
+    for name, group in [*groups.items(), ("all", list(outcomes))]:
+        counts = Counter(outcome.outcome for outcome in group)
+        ratios = sorted(outcome.ratio for outcome in group)
+        lines.append(
+            f"{name:<18}{sum(o.visible for o in group):>8}"
+            + "".join(f"{counts.get(column, 0):>17}" for column in COLUMNS)
+            + f"{ratios[0]:>8.3g} {ratios[len(ratios) // 2]:>8.3g}"
+        )
+    return "\n".join(lines)
+
+
+def summary(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
+    """The figures that must be shown, and whether they hold."""
+    seen = [outcome for outcome in outcomes if outcome.visible]
+    right = sum(outcome.outcome == "right" for outcome in seen)
+    alarms = sum(outcome.outcome == "false alarm" for outcome in outcomes)
+    praised = [outcome.case for outcome in seen if outcome.level == "good"]
+    longer = sum(outcome.excess > 0 for outcome in seen if outcome.outcome == "right")
+    share = right / max(len(seen), 1)
+    words = (
+        f"visible {len(seen)} of {len(outcomes)}; right remedy {right} ({100 * share:.1f} %), {longer} of them longer "
+        f"than needed; false alarms {alarms}; called good although visible {len(praised)} {praised[:8]}"
+    )
+    return words, share >= 0.95 and not alarms and not praised
+
+
+ANSWERS = {"tool": tool_answer, "truth": true_answer, "none": no_answer}
+
+
+def _work(task: tuple[str, str, int, str]) -> Outcome | None:
+    name, kind, seed, ask = task
+    case = make_case(name, kind, seed)
+    return None if case is None else judge(case, ANSWERS[ask])
+
+
+def run(
+    robots: Sequence[str], kinds: Sequence[str], seeds: Sequence[int], *, ask: str = "tool", processes: int = 2
+) -> list[Outcome]:
+    """All outcomes, in order."""
+    for name in robots:
+        if name in ARMS:
+            simulated_logs(name)
+    tasks = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
+    found: list[Outcome] = []
+    with Pool(processes) as pool:
+        for outcome in pool.imap(_work, tasks, chunksize=max(1, len(kinds) // 2)):
+            if outcome is None:
+                continue
+            found.append(outcome)
+            if outcome.outcome in ("wrong", "not named", "false alarm") and ask != "none":
+                sys.stdout.write(
+                    f"{outcome.outcome}: {outcome.case}: {outcome.what} ({outcome.ratio:.3g}); "
+                    f"answer {' '.join(outcome.answer) or '-'} ({outcome.after:.3g}) {outcome.note}\n"
+                )
+                sys.stdout.flush()
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the campaign and print its tables."""
+    parser = argparse.ArgumentParser(prog="python -m campaign.mistakes", description=__doc__.split("\n")[0])
+    parser.add_argument("--robots", help="names, joined by commas; all: " + ",".join([*RECORDINGS, *ARMS]))
+    parser.add_argument(
+        "--mistakes", help="kinds, joined by commas; untouched, double, 'double 7', " + ",".join(MISTAKES)
+    )
+    parser.add_argument("--seeds", default="0", help="0,1,2 or 0:5")
+    parser.add_argument("--doubles", type=int, default=DOUBLES, help="pairs per robot")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument(
+        "--answer", choices=ANSWERS, default="tool", help="truth: the true remedies, a check of the campaign; none: "
+        "what is visible at which ratio",
+    )  # fmt: skip
+    parser.add_argument("--json", type=Path, help="all cases, to look at failures")
+    asked = parser.parse_args(arguments)
+    robots = asked.robots.split(",") if asked.robots else systems()
+    kinds = kinds_of(asked.mistakes.split(",") if asked.mistakes else None, asked.doubles)
+    first, _, last = asked.seeds.partition(":")
+    seeds = list(range(int(first), int(last))) if last else [int(seed) for seed in asked.seeds.split(",")]
+    outcomes = run(robots, kinds, seeds, ask=asked.answer, processes=asked.processes)
+    if asked.json:
+        asked.json.write_text(json.dumps([vars(outcome) for outcome in outcomes], indent=1))
+    short = lambda outcome: "double" if "/double" in outcome.case else outcome.kind  # noqa: E731
+    words, holds = summary(outcomes)
+    sys.stdout.write(table(outcomes, short, "mistake") + "\n\n" + table(outcomes, lambda o: o.robot, "robot") + "\n\n")
+    sys.stdout.write(words + "\n")
+    return 0 if holds or asked.answer == "none" else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
