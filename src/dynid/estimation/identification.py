@@ -166,7 +166,7 @@ class Diagnostics:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
     """
 
-    verdict: Annotated[Verdict, ROW]
+    verdict: Annotated[Verdict, Form(row=True, optional=("unproven",))]
     warnings: tuple[Message, ...]
     notes: tuple[Message, ...]
     unidentifiable: tuple[Annotated[Unidentifiable, ROW], ...]

@@ -26,7 +26,7 @@ from dynid.report.replay import Replay
 from dynid.robot.transform import Array
 from dynid.storage.files import InputFile
 
-MARKS = {"good": "good", "usable": "usable", "do not trust": "bad"}
+MARKS = {"good": "good", "usable": "usable", "weak": "weak", "do not trust": "bad"}
 
 
 @dataclass(frozen=True, slots=True)
