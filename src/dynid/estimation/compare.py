@@ -16,7 +16,7 @@ from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, drop_logs_in_state
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.verdict import USABLE_MEAN
+from dynid.estimation.diagnostics.verdict import WEAK_MEAN
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, split_logs
@@ -218,7 +218,7 @@ def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
 
 
 def _is_trustworthy(run: EstimatorRun) -> bool:
-    return run.found.verdict.level != "do not trust" and run.error <= USABLE_MEAN
+    return run.found.verdict.level != "do not trust" and run.error <= WEAK_MEAN
 
 
 def _is_wls_torque_run(run: EstimatorRun) -> bool:
@@ -267,6 +267,11 @@ def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
         remarks.append(Message(
             "residuals_coloured", "its residuals are coloured ({some}): " + what, channels=coloured,
             some=coloured[:8], jackknife=bool(result.groups),
+        ))  # fmt: skip
+    if result.verdict.level == "weak":
+        remarks.append(Message(
+            "chosen_run_is_weak", "its verdict is weak, do not control with it: {reason}",
+            reason=result.verdict.reasons[0],
         ))  # fmt: skip
     if best.estimator == "ridge":
         remarks.append(Message(

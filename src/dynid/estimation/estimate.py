@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -293,13 +293,21 @@ class SolvedState:
                 message if len(state.findings) == 1 else message.about(found.log)
                 for found in state.findings for message in found.bad_channels
             ],
+            kinds=_joint_kinds(equation), torque_kinds=_joint_kinds(equation, of_torques=True),
+            condition=self.solution.condition, unidentifiable_share=self._unidentifiable_share(), recipe=state.recipe,
+            has_bodies=equation.unknown is None, excitation=_excitation_options(state),
         )  # fmt: skip
+
+    def _unidentifiable_share(self) -> float:
+        """Of all parameters or of the base parameters, whichever is larger."""
+        names = [item.name for item in self.unidentifiable]
+        base = sum(name in self.state.equation.base.names for name in names)
+        return max(len(names) / (len(names) + len(self.kept)), base / max(base + len(self.base), 1))
 
     def _torque_joints(self) -> tuple[str, ...]:
         """Joints of the torques that were predicted beside what the model is about."""
         equation = self.state.equation
-        joints = equation.joints if equation.options.has_torques else range(equation.robot.n)
-        return tuple(equation.robot.joint_names[j] for j in joints)
+        return tuple(equation.robot.joint_names[j] for j in _torque_joint_indices(equation))
 
     def _shaken_joints(self) -> list[ShakenJoint]:
         """Joints whose friction is off by more than a standard deviation because encoder noise shakes them."""
@@ -370,6 +378,30 @@ class SolvedState:
                 of_log.append(ChannelFactor(columns, factor.count, factor.total))
             out.append(tuple(of_log))
         return tuple(out)
+
+
+def _torque_joint_indices(equation: Equation) -> Sequence[int]:
+    return equation.joints if equation.options.has_torques else range(equation.robot.n)
+
+
+def _joint_kinds(equation: Equation, *, of_torques: bool = False) -> list[str]:
+    """Kinds of joints of the channels, or of the torques beside them; what else a channel is about."""
+    links = [equation.robot.links[k] for k in equation.robot.active_links]
+    if of_torques:
+        return [links[j].kind for j in _torque_joint_indices(equation)]
+    pairs = zip(equation.channels, equation.kinds, strict=True)
+    return [links[channel.joint].kind if channel.joint >= 0 else kind for channel, kind in pairs]
+
+
+def _excitation_options(state: State) -> tuple[Option, ...]:
+    """Options of a motion to record next: the columns of this equation, and limits that the robot file lacks."""
+    equation, limits = state.equation, state.equation.robot.limits
+    options = [Option("rotor_inertia", True)] if equation.base.question.rotor_inertia else []
+    if not np.isfinite(limits.velocity).all() and state.kept:  # no faster than what was recorded, which was allowed
+        fastest = np.max([np.abs(rows.v).max(axis=0) for rows in state.kept if len(rows.v)], axis=0)
+        known = np.where(np.isfinite(limits.velocity), limits.velocity, np.maximum(fastest, 0.1))
+        options.append(Option("velocity", [float(f"{x:.2g}") for x in known]))
+    return tuple(options)
 
 
 # Ridge towards nominal values: further rows that pull every parameter, as strongly as held-out data like it.

@@ -169,7 +169,7 @@ class Diagnostics:
     joint_verdicts: how far to trust each joint, by its error and its channels.
     """
 
-    verdict: Annotated[Verdict, ROW]
+    verdict: Annotated[Verdict, Form(row=True, optional=("unproven",))]
     warnings: tuple[Message, ...]
     notes: tuple[Message, ...]
     unidentifiable: tuple[Annotated[Unidentifiable, ROW], ...]

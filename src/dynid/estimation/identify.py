@@ -15,7 +15,7 @@ from dynid.estimation.accumulate.state import State, drop_repeated_samples, merg
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
 from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
-from dynid.estimation.options import Options
+from dynid.estimation.options import Call, Options
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
@@ -82,6 +82,7 @@ def identify(
         joints=joints, known=known or {}, equal=equal, offsets_per_log=offsets_per_log,
         friction_per_log=friction_per_log, delay=delay, intervals=intervals,
     )  # fmt: skip
+    given = options.as_given()
     robot = _check_plate(robot, options)
     options = options.resolve(robot)
     used, others, name = split_logs(robot, logs, validate)
@@ -102,7 +103,8 @@ def identify(
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = estimate(state, options, checked, torques, used).replace(origin=origin)
-    result = result.replace(warnings=(*result.warnings, *trained))
+    verdict = result.verdict.after_call(Call(options=given))
+    result = result.replace(warnings=(*result.warnings, *trained), verdict=verdict)
     if outliers is None:
         return result
     if checked is None:

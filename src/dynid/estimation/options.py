@@ -8,9 +8,11 @@ differences of the functions h or dL/dqd of the kept columns are those of all co
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -210,6 +212,12 @@ class Options:
         window, quadrature = (self.window, self.quadrature) if model in INTEGRAL else (None, "smooth")
         return replace(self, model=model, window=window, quadrature=quadrature, sensor=None, partial=False)
 
+    def as_given(self) -> tuple[Option, ...]:
+        """Return the options that are not at their defaults."""
+        default = Options()
+        found = [(item.name, getattr(self, item.name)) for item in fields(self)]
+        return tuple(Option(name, value) for name, value in found if value != getattr(default, name))
+
     @property
     def blocks(self) -> tuple[str, ...] | None:
         """Friction blocks; None where cross validation chooses among those of the recipe."""
@@ -292,3 +300,88 @@ class Options:
                 "log_friction_without_block", "{option} goes with friction blocks, of which none is used here",
                 option=Option("friction_per_log", True),
             )  # fmt: skip
+
+
+# What to do after an identification, as a command that can be pasted.
+
+
+Action = Literal["identify", "diagnose", "excite", "gains", "report", "save", "physical", "joint_parameters"]
+"""What comes next; `identify`: the same once more with other options."""
+
+_IN_PYTHON = {
+    "diagnose": "diagnose(result)", "report": "write_report(result, 'report.html')",
+    "save": "result.save('result.json')", "physical": "physical_parameters(result)",
+    "joint_parameters": "joint_parameters(result)", "gains": "identify_gains(robot, loaded, logs, payload)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How a result was made, so that the next command can be named.
+
+    command: as typed, or to the same effect; empty where robot or logs are no files. robot, logs: their words in it;
+    saved: the file of the result; options: given from Python.
+    """
+
+    command: str = ""
+    robot: str = ""
+    logs: str = ""
+    saved: str = ""
+    options: tuple[Option, ...] = ()
+
+    def next_command(self, action: Action, options: tuple[Option, ...]) -> str:
+        """Return a command line, or a call from Python where this one has none."""
+        if not self.command:
+            return self._next_call(action, options)
+        words = " ".join(_shell_text(option) for option in options)
+        match action:
+            case "excite":
+                return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
+            case "gains":
+                return f"dynid gains {self.robot} --unloaded {self.logs} --loaded loaded.csv --mass 2.5 --com 0,0,0.1"
+            case "physical" | "joint_parameters" if self.saved:
+                return f"dynid physical {self.saved}"
+            case "save" if self.saved:
+                return f"dynid report {self.saved}"
+        more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words}
+        return f"{self.command} {more.get(action, '--out result.json')}".rstrip()
+
+    def _next_call(self, action: Action, options: tuple[Option, ...]) -> str:
+        """Return a call from Python with the variables `robot`, `logs` and `result`."""
+        if action in _IN_PYTHON:
+            return _IN_PYTHON[action]
+        if action == "excite":
+            limits = [Option("limits", {o.keyword: o.value}) if o.keyword == "velocity" else o for o in options]
+            return _call_text("design_excitation(robot", limits)
+        merged = _merge_options((*self.options, *options))
+        of_robot, of_logs = ([o for o in merged if o.keyword in some] for some in (_OF_ROBOTS, _OF_LOGS))
+        robot = _call_text("load_robot(path", of_robot) if of_robot else "robot"
+        logs = _call_text("read_log(path, robot", of_logs) if of_logs else "logs"
+        return _call_text(f"identify({robot}, {logs}", [o for o in merged if o.keyword not in (*_OF_ROBOTS, *_OF_LOGS)])
+
+
+_OF_ROBOTS, _OF_LOGS = ("gravity", "lock"), ("columns", "units", "gear", "gain", "topic", "sign", "zero", "order")
+"""Options of `load_robot` and `read_log`."""
+
+
+def _call_text(opened: str, options: Sequence[Option]) -> str:
+    return ", ".join([opened, *(option.render("python") for option in options)]) + ")"
+
+
+def _merge_options(options: Sequence[Option]) -> list[Option]:
+    """Each keyword once: mappings joined, signs listed, of others the last one."""
+    merged: dict[str, Option] = {}
+    for option in options:
+        value, before = option.value, merged.get(option.keyword)
+        if isinstance(value, Mapping) and before is not None:
+            value = {**before.value, **value}
+        elif option.keyword == "sign":
+            value = [*(before.value if before else ()), *([value] if isinstance(value, str) else value)]
+        merged[option.keyword] = Option(option.keyword, value)
+    return list(merged.values())
+
+
+def _shell_text(option: Option) -> str:
+    """Return an option as it is typed, its values quoted for the shell."""
+    parts = (part.partition(" ") for part in re.split(" (?=--)", option.render("command line")))
+    return " ".join(f"{name} {shlex.quote(value)}" if value else name for name, _, value in parts)

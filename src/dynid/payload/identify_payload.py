@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, USABLE_MEAN
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, WEAK_MEAN
 from dynid.estimation.identify import Logs
 from dynid.estimation.inference.jackknife import jackknife, sensitivity_shifts
 from dynid.estimation.options import Options
@@ -110,7 +110,7 @@ def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     """Reasons not to believe a result."""
     warnings = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
-    if len(finite) and finite.mean() > USABLE_MEAN:
+    if len(finite) and finite.mean() > WEAK_MEAN:
         warnings.append(Message(
             "torques_not_explained", "the residual is as large as {percent:.0f} % of the signal: is this the right "
             "robot, are units, signs and the order of joints right?", percent=100.0 * float(finite.mean()),

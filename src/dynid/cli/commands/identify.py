@@ -172,7 +172,7 @@ def identify(
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
             **options,
         )  # fmt: skip
-    result = report_output.record_command(result)
+    result = report_output.record_command(result, robot, lock or (), logs, out)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
     bodies.write_files(terminal.parse_locks(lock or []))

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import DynidError
+from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
 from dynid.estimation.joint_parameters import joint_parameters
@@ -72,8 +73,16 @@ def show_identification(result: Identification, screen: Console) -> None:
     print_line(screen, _errors_legend(result))
     for note in result.notes:
         show_note(note, screen)
-    print_line(screen, f"verdict: {result.verdict}", style="bold")
-    print_line(screen, f"next: {command_line_wording(result.verdict.next_step)}")
+    show_verdict(result.verdict, screen)
+
+
+def show_verdict(verdict: Verdict, screen: Console) -> None:
+    """Print the level with its reasons, and the next command on a line of its own, however long it is."""
+    print_line(screen, f"verdict: {verdict}", style="bold")
+    step = verdict.next_step
+    screen.print(f"next: {escape_markup(command_line_wording(step))}", highlight=False, soft_wrap=True)
+    if why := step.record("command line")["facts"].get("why"):
+        print_line(screen, f"why: {why}")
 
 
 def show_logs(result: Identification, screen: Console) -> None:
