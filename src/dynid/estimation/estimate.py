@@ -294,6 +294,7 @@ class SolvedState:
                 for found in state.findings for message in found.bad_channels
             ],
             kinds=_joint_kinds(equation), torque_kinds=_joint_kinds(equation, of_torques=True),
+            mistake=None if self.diagnosis is None else self.diagnosis.best, can_diagnose=self.tried is not None,
             condition=self.solution.condition, unidentifiable_share=self._unidentifiable_share(), recipe=state.recipe,
             has_bodies=equation.unknown is None, excitation=_excitation_options(state),
         )  # fmt: skip

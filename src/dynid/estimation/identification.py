@@ -415,6 +415,14 @@ class Identification:
             changes |= {part: replace(getattr(self, part), **own)} if own else {}
         return replace(self, **changes)
 
+    def with_diagnosis(self, diagnosis: Diagnosis) -> Identification:
+        """Return the same result after `diagnose`: a mistake that it names is the first reason of the verdict."""
+        if diagnosis.best is None:
+            return self.replace(diagnosis=diagnosis)
+        verdict = self.verdict.with_mistake(diagnosis.best)
+        warnings = tuple(dict.fromkeys((verdict.reasons[0], *self.warnings)))
+        return self.replace(diagnosis=diagnosis, verdict=verdict, warnings=warnings)
+
     def save(self, path: str | Path) -> None:
         """Write the result as versioned JSON; `Identification.load` gives it back exactly."""
         write_text(Path(path), json_text(dump(StoredIdentification, self)))

@@ -333,7 +333,7 @@ class Call:
         """Return a command line, or a call from Python where this one has none."""
         if not self.command:
             return self._next_call(action, options)
-        words = " ".join(_shell_text(option) for option in options)
+        words, command = " ".join(_shell_text(option) for option in options), _without_options(self.command, options)
         match action:
             case "excite":
                 return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
@@ -344,7 +344,7 @@ class Call:
             case "save" if self.saved:
                 return f"dynid report {self.saved}"
         more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words}
-        return f"{self.command} {more.get(action, '--out result.json')}".rstrip()
+        return f"{command} {more.get(action, '--out result.json')}".rstrip()
 
     def _next_call(self, action: Action, options: tuple[Option, ...]) -> str:
         """Return a call from Python with the variables `robot`, `logs` and `result`."""
@@ -379,6 +379,20 @@ def _merge_options(options: Sequence[Option]) -> list[Option]:
             value = [*(before.value if before else ()), *([value] if isinstance(value, str) else value)]
         merged[option.keyword] = Option(option.keyword, value)
     return list(merged.values())
+
+
+def _without_options(command: str, options: Sequence[Option]) -> str:
+    """A command without what it says of some options, which are given anew."""
+    names = {word for o in options for word in o.render("command line").split() if word.startswith("--")}
+    names |= {f"--no-{name[2:]}" for name in names} | {name.replace("--no-", "--", 1) for name in names}
+    kept, words = [], iter(shlex.split(command)) if names else iter(())
+    for word in words:
+        if word in names:
+            if not word.endswith("rotor-inertia"):
+                next(words, None)
+        elif word.partition("=")[0] not in names:
+            kept.append(word)
+    return shlex.join(kept) if names else command
 
 
 def _shell_text(option: Option) -> str:

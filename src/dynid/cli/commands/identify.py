@@ -108,6 +108,7 @@ def identify(
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
+    diagnose: Annotated[bool, typer.Option("--diagnose", help="try other signs, order, gravity, zeros, ...")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
     physical: Annotated[
@@ -125,6 +126,7 @@ def identify(
     from dynid.cli import log_options, terminal
     from dynid.cli.output import comparison, identification, inertial
     from dynid.cli.output import report as report_output
+    from dynid.estimation.identification import diagnose as diagnosed
     from dynid.estimation.identify import identify as identified
 
     comparison.check_comparison_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
@@ -140,6 +142,7 @@ def identify(
             "--unknown": unknown,
             "--partial": partial,
             "--sensor": sensor,
+            "--diagnose": diagnose,
         }
         terminal.refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
     if "reaction" not in model:
@@ -172,6 +175,8 @@ def identify(
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
             **options,
         )  # fmt: skip
+        if diagnose:
+            result = result.with_diagnosis(diagnosed(result, on_progress=tell))
     result = report_output.record_command(result, robot, lock or (), logs, out)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
@@ -186,6 +191,8 @@ def identify(
     outputs.write_json_file(json, lambda: identification.identification_json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     identification.show_identification(result, screen)
+    if diagnose and result.diagnosis is not None:
+        screen.print(identification.diagnosis_table(result.diagnosis))
     bodies.show_bodies(screen)
     outputs.show_written_files(screen, "nothing was written")
     if out is None:

@@ -59,6 +59,13 @@ class Verdict:
         level = "weak (do not control with it)" if self.level == "weak" else self.level
         return f"{level}: {'; '.join(reason.what for reason in self.reasons)}"
 
+    def with_mistake(self, found: Mistake) -> Verdict:
+        """Return the same with a mistake that was found later, as the first of its reasons."""
+        reason = mistake_reason(found)
+        level = max((self.level, reason.level), key=LEVELS.index)
+        others = [other for other in self.reasons if self.level != "good" and other.code != reason.said.code]
+        return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.step)
+
     def after_call(self, call: Call) -> Verdict:
         """Return the same with the next step as a command, now that the call is known; not for a verdict of a file."""
         facts = dict(self.next_step.facts)
@@ -93,6 +100,11 @@ class Mistake(Protocol):
     @property
     def error(self) -> float:
         """Mean NRMSE on held-out data after the repair."""
+        ...
+
+    @property
+    def before(self) -> float:
+        """The same without the repair."""
         ...
 
     @property
@@ -260,20 +272,23 @@ NEGATIVE = "the inertia about joint {some} is negative, which is physically impo
 def _mistake_reasons(evidence: Evidence) -> list[Reason]:
     """What was recorded or declared wrongly, by all that was tried."""
     found = evidence.mistake
-    if found is None or not found.is_named:
-        return []
-    before = evidence.figures[1].mean
+    return [] if found is None or not found.is_named else [mistake_reason(found)]
+
+
+def mistake_reason(found: Mistake) -> Reason:
+    """A named mistake as a reason, its repair as the next step."""
     said = Message(
-        "mistake_found", "{mistake}", "apply {options}: the error on data not used falls from {before:.3g} to "
-        "{error:.3g}", mistake=found.what, error=found.error, before=before, options=list(found.options),
+        "mistake_found", "{mistake}: physically possible fits predict {before:.3f} as recorded, {error:.3f} otherwise "
+        "(NRMSE on held-out data)", "apply {options}", mistake=found.what.what, error=found.error,
+        before=found.before, options=list(found.options), kind=found.what.code,
     )  # fmt: skip
-    level: Level = "do not trust" if found.error * MISTAKE <= before else "usable"
-    return [Reason(said, level, "identify", found.options)]
+    level: Level = "do not trust" if found.error * MISTAKE <= found.before else "usable"
+    return Reason(said, level, "identify" if found.options else "diagnose", found.options)
 
 
 def _reversal_reasons(evidence: Evidence) -> list[Reason]:
     """Signs that are reversed, as most inertias are negative."""
-    if not evidence.is_reversed:
+    if not evidence.is_reversed or evidence.mistake is not None:
         return []
     facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
     if evidence.is_plate:
