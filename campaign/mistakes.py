@@ -27,6 +27,7 @@ from functools import cache
 from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,9 @@ from scipy.signal import butter, sosfiltfilt
 import dynid
 from campaign.arms import ARMS, given_robot, simulated_logs
 from dynid import Log, Motion, Robot
+from dynid.estimation import estimate
+from dynid.estimation.diagnostics.hypotheses import find_mistakes
+from dynid.estimation.identification import diagnose
 from dynid.messages import Option
 from dynid.robot.inertia import Body, from_body
 from dynid.robot.transform import Array
@@ -151,8 +155,9 @@ class Setting:
 class Mistake:
     """One mistake: its kind, words, how it is made, and the options that undo it.
 
-    rank: mistakes are made in this order, so that their remedies are applied in the order of the tool (columns first,
-    then signs, then zeros).
+    rank: mistakes are made in this order, the reverse of that in which `read_log` corrects them (columns taken in
+    order, units, signs, gains, gears, zeros), so that all remedies speak of the robot's joints. group: of those that
+    exclude one another.
     """
 
     kind: str
@@ -165,7 +170,7 @@ class Mistake:
 
 
 Draw = Callable[[System, np.random.Generator], Mistake | None]
-_ZERO, _SIGN, _ORDER, _GEAR, _UNITS = range(5)
+_ZERO, _GEAR, _SIGN, _UNITS, _ORDER = range(5)
 
 
 def _names(at: System) -> tuple[str, ...]:
@@ -550,14 +555,14 @@ def cases(
 
 
 def apply_options(setting: Setting, options: Iterable[Option]) -> Setting:
-    """What a user gets who gives these options: of the log (units, gain, gear, order, sign, zero), robot and identify.
+    """What a user gets who gives these options: of the log (as `read_log` has it), robot, identify.
 
     Raises KeyError for an option that is not known here.
     """
     given: dict[str, list[Any]] = {}
     for option in options:
         given.setdefault(option.keyword, []).append(option.value)
-    for keyword in ("units", "gain", "gear", "order", "sign", "zero"):
+    for keyword in ("order", "units", "sign", "gain", "gear", "zero"):
         for value in given.pop(keyword, []):
             setting = _APPLY[keyword](setting, value)
     for keyword, values in given.items():
@@ -691,16 +696,19 @@ def right_fit(case: Case, **more: Any) -> Fitted:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the tool names: its kind, the options that apply it; nothing where options is None."""
+    """What the tool names: the options that apply it (None: nothing), whether a payload is in it, and its words.
 
-    kind: str = ""
-    what: str = ""
+    fast: what the part that every identification runs names; level: of the verdict; seconds: of the identification
+    without that part, of that part, and of `diagnose`.
+    """
+
     options: tuple[Option, ...] | None = None
-    level: str = ""
-    seconds: float = math.nan
+    payload: bool = False
+    what: str = ""
     fast: str = ""
-    log: int | None = None
-    error: str = ""
+    level: str = ""
+    seconds: tuple[float, ...] = ()
+    refusal: str = ""
 
 
 def no_answer(case: Case) -> Answer:
@@ -710,29 +718,39 @@ def no_answer(case: Case) -> Answer:
 
 def true_answer(case: Case) -> Answer:
     """The true remedy: a check of the campaign itself."""
-    kind = "payload" if any(mistake.kind == "payload" for mistake in case.mistakes) else case.kind
-    return Answer() if case.kind == UNTOUCHED else Answer(kind, case.what, case.remedy)
+    payload = any(mistake.kind == "payload" for mistake in case.mistakes)
+    return Answer() if case.kind == UNTOUCHED else Answer(case.remedy, payload, case.what)
 
 
 def tool_answer(case: Case) -> Answer:
     """Identify and ask dynid what is wrong."""
-    diagnose: Callable[[Any], Any] = getattr(dynid, "diagnose")  # noqa: B009
+    own: list[float] = []
+
+    def timed(*given: Any, **keywords: Any) -> Any:
+        began = time.perf_counter()
+        found = find_mistakes(*given, **keywords)
+        own.append(time.perf_counter() - began)
+        return found
+
+    start = time.perf_counter()
     try:
-        result = dynid.identify(case.robot_wrong, case.wrong, **case.options_wrong)
-        quick: Any = getattr(result.diagnostics, "diagnosis")  # noqa: B009
-        start = time.perf_counter()
-        best = diagnose(result).best
-        seconds = time.perf_counter() - start
-    except dynid.DynidError as error:
-        return Answer(error=str(error))
-    named = quick.best if quick is not None else None
-    fast = (
-        "" if named is None or not named.is_named else " ".join(str(option) for option in named.options) or named.kind
-    )
-    level = result.verdict.level
-    if best is None or not best.is_named:
-        return Answer(level=level, seconds=seconds, fast=fast)
-    return Answer(best.kind, str(best.what), tuple(best.options), level, seconds, fast)
+        with patch.object(estimate, "find_mistakes", timed):
+            result = dynid.identify(case.robot_wrong, case.wrong, **case.options_wrong)
+        middle = time.perf_counter()
+        found = diagnose(result)
+    except dynid.DynidError as refusal:
+        return Answer(refusal=str(refusal))
+    seconds = middle - start - sum(own), sum(own), time.perf_counter() - middle
+    quick, best = result.diagnostics.diagnosis, found.best
+    fast = "" if quick is None or quick.best is None else f"{quick.best.what.what}: {_text(quick.best.options)}"
+    if best is None:
+        return Answer(fast=fast, level=result.verdict.level, seconds=seconds)
+    payload = "payload" in best.what.facts["kinds"]
+    return Answer(best.options, payload, best.what.what, fast, result.verdict.level, seconds)
+
+
+def _text(options: Iterable[Option]) -> str:
+    return " ".join(option.render("command line") for option in options)
 
 
 @dataclass
@@ -757,7 +775,7 @@ class Outcome:
     fast: str = ""
     after: float = math.nan
     excess: int = 0
-    seconds: float = math.nan
+    seconds: tuple[float, ...] = ()
     note: str = ""
 
 
@@ -775,7 +793,12 @@ def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
     )  # fmt: skip
     answer = ask(case)
     outcome.answer = [str(option) for option in answer.options or ()]
-    outcome.words, outcome.fast, outcome.seconds, outcome.note = answer.what, answer.fast, answer.seconds, answer.error
+    outcome.words, outcome.fast, outcome.seconds, outcome.note = (
+        answer.what,
+        answer.fast,
+        answer.seconds,
+        answer.refusal,
+    )
     outcome.level = answer.level or outcome.level
     if answer.options is None:
         outcome.outcome = "not named" if outcome.visible else UNTOUCHED if untouched else "invisible"
@@ -797,7 +820,7 @@ def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
         outcome.outcome = "right" if restored else "wrong"
     else:
         families = {FAMILY.get(option.keyword, (option.keyword,)) for option in answer.options}
-        families |= {FAMILY["payload"]} if answer.kind == "payload" else set()
+        families |= {FAMILY["payload"]} if answer.payload else set()
         same = all(any(mistake.kind.startswith(family) for mistake in case.mistakes) for family in families)
         outcome.outcome = "invisible, named" if restored or same else "false alarm"
     return outcome
@@ -806,7 +829,7 @@ def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
 def _after(case: Case, answer: Answer, outcome: Outcome) -> Fitted | None:
     """The fit of the wrong data with the answer's options; a payload that is named is taken off."""
     mistakes = case.mistakes
-    if answer.kind == "payload" or "payload" in answer.what:
+    if answer.payload:
         mistakes = tuple(mistake for mistake in mistakes if mistake.kind != "payload")
     setting = Setting(case.robot, case.right, case.options)
     for mistake in mistakes:
@@ -857,9 +880,12 @@ def summary(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
     praised = [outcome.case for outcome in seen if outcome.level == "good"]
     longer = sum(outcome.excess > 0 for outcome in seen if outcome.outcome == "right")
     share = right / max(len(seen), 1)
+    timed = [outcome.seconds for outcome in outcomes if outcome.seconds]
+    own, fast, full = np.sum(timed, axis=0) if timed else (math.nan,) * 3
     words = (
         f"visible {len(seen)} of {len(outcomes)}; right remedy {right} ({100 * share:.1f} %), {longer} of them longer "
-        f"than needed; false alarms {alarms}; called good although visible {len(praised)} {praised[:8]}"
+        f"than needed; false alarms {alarms}; called good although visible {len(praised)} {praised[:8]}; "
+        f"the fast part takes {100 * fast / own:.0f} % of an identification, diagnose {full / own:.1f} times as long"
     )
     return words, share >= 0.95 and not alarms and not praised
 
