@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from math import pi
 from pathlib import Path
@@ -229,6 +230,18 @@ def test_parts_and_sources_of_any_kind_keep_their_wiring(tmp_path: Path) -> None
             assert_same(a, b)
         assert log.wiring.options(G3) == ()
     assert_same(memory, samples)  # the log itself stays as it is
+    assert memory.wiring.n == memory.between(0.1, 0.3).wiring.n == read_log(file, G3).wiring.n == 3
+    again = pickle.loads(pickle.dumps(one))
+    assert_same(again.apply(samples), one.apply(samples))
+
+
+@pytest.mark.parametrize("robot", ["sr400", "slider_crank", "panda"])
+def test_joints_are_those_whose_torques_are_recorded(robot: str, tmp_path: Path) -> None:
+    """Also of robots with loops and of locked joints."""
+    loaded = load_robot(robot, lock={"3": 0.5} if robot == "panda" else None)
+    samples, wiring = random_samples(loaded.n, rows=20), random_wiring(loaded.n, 3)
+    file = write_npz(tmp_path / "log.npz", samples)
+    assert_same(read_log(file, loaded, **keywords(wiring, loaded)), wiring.apply(samples))
 
 
 def test_content_of_a_corrected_log_is_that_of_the_right_one(tmp_path: Path) -> None:

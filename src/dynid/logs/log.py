@@ -381,7 +381,11 @@ class Log:
     @property
     def wiring(self) -> Wiring:
         """What was corrected of the wiring, by `read_log` or `rewired`."""
-        return getattr(self._whole_source, "wiring", UNCHANGED)
+        whole = self._whole_source
+        found: Wiring = getattr(whole, "wiring", UNCHANGED)
+        if isinstance(whole, ArraySource) and not found.n:
+            return Wiring(zero=np.zeros(whole.samples.q.shape[1]))
+        return found
 
     def rewired(self, wiring: Wiring) -> Log:
         """Return the log with mistakes of its wiring corrected, beyond what was corrected before.
