@@ -17,7 +17,7 @@ from dynid.concurrency import cached_property
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
-from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
+from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.inference.score import Score
@@ -164,6 +164,7 @@ class Diagnostics:
     unidentifiable: parameters that the data do not determine. trials: friction blocks that were tried. checks: of the
     residual, per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
+    joint_errors: in motion and at rest, beside trivial models.
     """
 
     verdict: Annotated[Verdict, Form(row=True, optional=("unproven",))]
@@ -175,6 +176,7 @@ class Diagnostics:
     findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
+    joint_errors: tuple[Annotated[JointError, ROW], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,6 +266,7 @@ class Identification:
     findings = FlatField(Diagnostics, lambda x: x.findings)
     found_delay = FlatField(Diagnostics, lambda x: x.found_delay)
     torques = FlatField(Diagnostics, lambda x: x.torques)
+    joint_errors = FlatField(Diagnostics, lambda x: x.joint_errors)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)

@@ -92,6 +92,9 @@ def identify(
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
+    details: Annotated[
+        bool, typer.Option("--details", help="errors in motion and at rest; what is not proven")
+    ] = False,
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
     physical: Annotated[
@@ -123,6 +126,7 @@ def identify(
             "--unknown": unknown,
             "--partial": partial,
             "--sensor": sensor,
+            "--details": details,
         }
         terminal.refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
     if "reaction" not in model:
@@ -166,7 +170,7 @@ def identify(
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
     outputs.write_json_file(json, lambda: identification.identification_json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
-    identification.show_identification(result, screen)
+    identification.show_identification(result, screen, details=details)
     bodies.show_bodies(screen)
     outputs.show_written_files(screen, "nothing was written")
     if out is None:
