@@ -15,19 +15,36 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.hypotheses import FULL, Diagnosis, Recorded, TriedData, find_mistakes
-from dynid.estimation.diagnostics.plausibility import find_plate_placement, find_torque_scales, mean_inertias
+from dynid.estimation.diagnostics.plausibility import (
+    find_plate_placement,
+    find_torque_scales,
+    find_unproven,
+    mean_inertias,
+)
 from dynid.estimation.diagnostics.refit import KeptSamples
-from dynid.estimation.diagnostics.residuals import Delay, Tremor, check_channels, estimate_delay, find_tremors
+from dynid.estimation.diagnostics.residuals import (
+    Delay,
+    JudgedRows,
+    Tremor,
+    check_channels,
+    estimate_delay,
+    find_tremors,
+    joint_errors,
+    rows_of_folds,
+    rows_of_other_logs,
+)
 from dynid.estimation.diagnostics.torque_check import TorqueCheck
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe_unidentifiable
 from dynid.estimation.diagnostics.verdict import (
     FEW_BLOCKS,
+    LEVELS,
     NOISY,
     Evidence,
     ShakenJoint,
+    Verdict,
     assess_evidence,
     assess_joints,
-    with_bad_channels,
+    propose_alternative,
 )
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
@@ -85,7 +102,8 @@ class SolvedState:
     """A solved state with all that was found on the way.
 
     sums: names of unknowns that stand for several; warnings: of the way of solving; deviations: None where the
-    textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by.
+    textbook ones are taken; shift (unknowns,): what noise of the motion may still pull the values by; judged: rows
+    of validation data; left_out: rotor inertias, where it is tried whether the data need them.
     """
 
     state: State
@@ -104,13 +122,18 @@ class SolvedState:
     warnings: tuple[Message, ...]
     torques: Score | None
     shift: Array
+    judged: tuple[JudgedRows, ...]
+    left_out: frozenset[Parameter]
     logs: tuple[Log, ...]
 
-    def identification(self) -> Identification:
-        """Assess it, and keep what a user needs."""
+    @cached_property
+    def verdict(self) -> Verdict:
+        """How far to trust it."""
+        return with_bad_channels(assess_evidence(self.evidence), self.evidence)
+
+    def identification(self, verdict: Verdict) -> Identification:
+        """Keep what a user needs."""
         equation, solution, state, kept = self.state.equation, self.solution, self.state, self.kept
-        evidence = self._evidence()
-        verdict = with_bad_channels(assess_evidence(evidence), evidence)
         reasons = verdict.reasons if verdict.level != "good" else ()
         warnings = (
             *equation.robot.warnings,
@@ -158,7 +181,8 @@ class SolvedState:
             found_delay=self.found_delay,
             torques=self.torques,
             diagnosis=self.diagnosis,
-            joint_verdicts=assess_joints(evidence),
+            joint_verdicts=assess_joints(self.evidence),
+            joint_errors=joint_errors(equation, self.unknowns, solution.noise, state.kept, self.judged),
         )
         model, estimator = equation.options.model, self.options.estimator
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
@@ -273,7 +297,8 @@ class SolvedState:
         """Names of some unknowns."""
         return tuple(self.unknowns.names[k] for k in some)
 
-    def _evidence(self) -> Evidence:
+    @cached_property
+    def evidence(self) -> Evidence:
         """The figures that the verdict rests on."""
         state, equation, unknowns, deviations = self.state, self.state.equation, self.unknowns, self.deviations
         return Evidence(
@@ -297,6 +322,7 @@ class SolvedState:
             mistake=None if self.diagnosis is None else self.diagnosis.best, can_diagnose=self.tried is not None,
             condition=self.solution.condition, unidentifiable_share=self._unidentifiable_share(), recipe=state.recipe,
             has_bodies=equation.unknown is None, excitation=_excitation_options(state),
+            unproven=find_unproven(equation),
         )  # fmt: skip
 
     def _unidentifiable_share(self) -> float:
@@ -348,7 +374,8 @@ class SolvedState:
     def _negative_inertias(self) -> list[str]:
         """Joints about which the inertia is certainly negative."""
         equation, kept = self.state.equation, self.kept
-        H = mean_inertias(equation, self._names_at(kept))
+        only_left_out = set(equation.base.names) - self.left_out <= {*self._names_at(kept)}
+        H = mean_inertias(equation, self._names_at(kept), roughly=bool(self.left_out) and only_left_out)
         if not len(H):
             return []
         variance = np.einsum("jk,kl,jl->j", H, self.covariance[np.ix_(kept, kept)], H)
@@ -457,14 +484,56 @@ def estimate(
 
     logs: those that the state was read from, where other readings of them are to be tried.
     """
-    equation = state.equation
     factors = total_factors(state.blocks)
-    friction, trials = _choose_friction(state, options, factors)
-    options.refuse_offsets_without_block(friction)
-    options.refuse_friction_per_log_without_block(friction)
+    friction = _choose_friction(state, options, factors)
+    options.refuse_offsets_without_block(friction[0])
+    options.refuse_friction_per_log_without_block(friction[0])
+    solved = _solve_state(state, options, factors, friction, (validation, torques), logs=logs)
+    return solved.identification(_try_without_rotors(solved, friction, (validation, torques)))
+
+
+Validation = tuple[tuple[State, str] | None, State | None]
+"""Other logs with what to call them, and their torques where the model is about something else."""
+
+AS_GOOD = 1.02
+"""Ratio of errors up to which a model with fewer parameters predicts as well."""
+
+
+def _try_without_rotors(
+    solved: SolvedState, friction: tuple[tuple[str, ...], tuple[Trial, ...]], others: Validation
+) -> Verdict:
+    """Return the verdict, which proposes to leave rotor inertias out where that gives a better one on the same data."""
+    verdict, evidence, options = solved.verdict, solved.evidence, solved.options
+    rotors = frozenset(name for name in solved.unknowns.names if name.kind == "rotor")
+    given = {*options.known, *(name for pair in options.equal for name in pair)}
+    is_free = rotors and not rotors & given and not _declared_rotors(solved.state.equation, options)
+    mistaken = evidence.is_reversed or (evidence.mistake is not None and evidence.mistake.is_named)
+    if verdict.level == evidence.level_of_errors or not is_free or mistaken or options.estimator == "recursive":
+        return verdict  # nothing to gain: errors decide, and fewer parameters do not lower them
+    other = _solve_state(solved.state, options, solved.factors, friction, others, left_out=rotors)
+    is_better = LEVELS.index(other.verdict.level) < LEVELS.index(verdict.level)
+    if not is_better or not other.validation.mean <= AS_GOOD * solved.validation.mean:
+        return verdict
+    option = Option("rotor_inertia", False)
+    return propose_alternative(verdict, evidence.figures[1], other.verdict, other.evidence.figures[1], option)
+
+
+def _solve_state(
+    state: State,
+    options: Options,
+    factors: Factors,
+    chosen: tuple[tuple[str, ...], tuple[Trial, ...]],
+    others: Validation,
+    *,
+    left_out: frozenset[Parameter] = frozenset(),
+    logs: tuple[Log, ...] = (),
+) -> SolvedState:
+    """Solve with the friction blocks that were chosen; left_out: unknowns to do without; logs: see `estimate`."""
+    equation, (friction, trials), (validation, torques) = state.equation, chosen, others
     unknowns = Unknowns.of(
         equation, friction, state.logs, per_log=options.per_log(friction), left_out=state.unseen_harmonics
     )
+    unknowns = unknowns.without([k for k, name in enumerate(unknowns.names) if name in left_out])
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
         _describe_collinear(unknowns, k, independent, joined[:, k])
@@ -522,7 +591,7 @@ def estimate(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
-    checked, predicted = _validation_errors(state, unknowns, solution, validation, levels, torques)
+    checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
     if levels is not None:
         note, warnings = _compare_with_batch(
@@ -537,8 +606,8 @@ def estimate(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
-        warnings=warnings, torques=predicted, shift=shift, logs=logs,
-    ).identification()  # fmt: skip
+        warnings=warnings, torques=predicted, shift=shift, judged=judged, left_out=left_out, logs=logs,
+    )  # fmt: skip
 
 
 def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:
@@ -704,8 +773,8 @@ def _validation_errors(
     validation: tuple[State, str] | None,
     levels: Levels | None,
     torques: State | None = None,
-) -> tuple[Score, Score | None]:
-    """Errors of what the model is about, and of the joint torques where it is about something else."""
+) -> tuple[Score, Score | None, tuple[JudgedRows, ...]]:
+    """Errors of what the model is about, of the joint torques where it is about something else, and rows to look at."""
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
         folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
@@ -714,15 +783,16 @@ def _validation_errors(
         else:
             fits = solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
         own = held_out_score(folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
-        return own, check.held_out_errors(groups, fits, own.source)
+        return own, check.held_out_errors(groups, fits, own.source), rows_of_folds(state.kept, groups, fits)
     others, name = validation
     own = score(
         unknowns, solution.values, total_factors(others.blocks), others.settling,
         cutoff=state.cutoff, source=name, fitted=False, kinds=state.equation.kinds,
     )  # fmt: skip
-    return own, None if torques is None else check.errors_on_logs(
-        torques.blocks, torques.settling, solution.values, name
-    )
+    of_torques = None
+    if torques is not None:
+        of_torques = check.errors_on_logs(torques.blocks, torques.settling, solution.values, name)
+    return own, of_torques, rows_of_other_logs(others.kept, solution.values)
 
 
 def _mean_posture(state: State) -> Array:

@@ -19,7 +19,7 @@ from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_mistakes
-from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
+from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
 from dynid.estimation.inference.score import Score
@@ -167,6 +167,7 @@ class Diagnostics:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
     diagnosis: other readings of the logs that were tried; None where there was nothing to try them on.
     joint_verdicts: how far to trust each joint, by its error and its channels.
+    joint_errors: in motion and at rest, beside trivial models.
     """
 
     verdict: Annotated[Verdict, Form(row=True, optional=("unproven",))]
@@ -180,6 +181,7 @@ class Diagnostics:
     torques: Score | None = None
     diagnosis: Annotated[Diagnosis, ROW] | None = None
     joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
+    joint_errors: tuple[Annotated[JointError, ROW], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -273,6 +275,7 @@ class Identification:
     torques = FlatField(Diagnostics, lambda x: x.torques)
     diagnosis = FlatField(Diagnostics, lambda x: x.diagnosis)
     joint_verdicts = FlatField(Diagnostics, lambda x: x.joint_verdicts)
+    joint_errors = FlatField(Diagnostics, lambda x: x.joint_errors)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)

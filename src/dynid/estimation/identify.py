@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dynid.deprecated import accept_old_names
 from dynid.dynamics.kernels.threads import one_blas_thread
-from dynid.errors import IdentificationError
+from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, collect_torques_like, drop_logs_in_state
 from dynid.estimation.accumulate.state import State, drop_repeated_samples, merge_states
 from dynid.estimation.estimate import estimate
-from dynid.estimation.identification import Identification, find_origin
+from dynid.estimation.identification import Identification, find_origin, log_files
+from dynid.estimation.inference.score import describe_same_motion
 from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
-from dynid.estimation.options import Call, Options
+from dynid.estimation.options import Call, Options, shell_text
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
-from dynid.logs.log import Log
+from dynid.logs.log import ArraySource, Log
 from dynid.logs.read import read_log
-from dynid.messages import Message
+from dynid.messages import Message, Option
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import with_sensor_from_file
 from dynid.robot.joint_column import JointColumn
+from dynid.robot.load import load_robot
 from dynid.robot.robot import Robot
 
 Logs = Log | str | Path | Sequence[Log | str | Path]
@@ -82,7 +87,7 @@ def identify(
         joints=joints, known=known or {}, equal=equal, offsets_per_log=offsets_per_log,
         friction_per_log=friction_per_log, delay=delay, intervals=intervals,
     )  # fmt: skip
-    given = options.as_given()
+    asked, loaded = options, robot
     robot = _check_plate(robot, options)
     options = options.resolve(robot)
     used, others, name = split_logs(robot, logs, validate)
@@ -103,8 +108,11 @@ def identify(
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = estimate(state, options, checked, torques, used).replace(origin=origin)
-    verdict = result.verdict.after_call(Call(options=given))
-    result = result.replace(warnings=(*result.warnings, *trained), verdict=verdict)
+    verdict = result.verdict.after_call(_describe_call(loaded, asked, used, others, validate))
+    notes = result.notes
+    if checked is None or _shares_recording(used, others):
+        notes = (*notes, describe_same_motion(result.validation))
+    result = result.replace(warnings=(*result.warnings, *trained), verdict=verdict, notes=notes)
     if outliers is None:
         return result
     if checked is None:
@@ -183,7 +191,85 @@ def identify_states(
         several[0].equation.options, estimator=estimator, known=known or {}, equal=equal,
         offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, intervals=intervals,
     )  # fmt: skip
-    return estimate(merge_states(several), options, None).replace(origin=find_origin(()))
+    result = estimate(merge_states(several), options, None).replace(origin=find_origin(()))
+    return result.replace(notes=(*result.notes, describe_same_motion(result.validation)))
+
+
+# The call as a command, so that the next one can be named: where robot and logs are files that read alike.
+
+
+def _describe_call(
+    robot: Robot, options: Options, used: Sequence[Log], others: Sequence[Log], validate: Logs | float | None
+) -> Call:
+    """Return the call from Python, with the command to the same effect where there is one."""
+    share = validate if isinstance(validate, float | int) else None
+    given = (*options.as_given(), *(() if share is None else (Option("validate", share),)))
+    typed, place = options.as_typed(), _robot_words(robot)
+    if typed is None or not place:
+        return Call(options=given)
+    ends = used if share is None else others  # with a share, what was held out is the rest of every log
+    logs = [_log_word(log, end, robot) for log, end in zip(used, ends, strict=True)]
+    checks = [_log_word(log, log, robot) for log in others] if share is None else [f"{100.0 * share:g}%"]
+    if not all((*logs, *checks)):
+        return Call(options=given)
+    words = [*place, *logs, *(word for name in checks for word in ("--validate", name))]
+    command = " ".join(["dynid identify", shlex.join(words), *map(shell_text, typed)])
+    return Call(command, shlex.quote(place[0]), " --unloaded ".join(map(shlex.quote, logs)), options=given)
+
+
+def _robot_words(robot: Robot) -> list[str]:
+    """Words that load the robot on the command line, nothing where it is no file or was changed since."""
+    if len(robot.files) != 1:
+        return []
+    name = robot.files[0].name.removesuffix(".toml (bundled)")
+    try:
+        again = load_robot(name)
+    except DynidError:
+        return []
+    alike = again.joint_names == robot.joint_names and (again.sensor is None) == (robot.sensor is None)
+    alike = alike and np.array_equal(again.parameters, robot.parameters, equal_nan=True)
+    for link, other in zip(robot.links, again.links, strict=False):
+        alike = alike and link.kind == other.kind and np.allclose(link.placement.rotation, other.placement.rotation)
+        alike = alike and np.allclose(link.placement.translation, other.placement.translation)
+    if not alike:
+        return []
+    changed = not np.array_equal(again.gravity, robot.gravity)
+    return [name, "--gravity", ",".join(f"{x:.9g}" for x in robot.gravity)] if changed else [name]
+
+
+def _log_word(log: Log, end: Log, robot: Robot) -> str:
+    """FILE or FILE@START:STOP of a log that the command line reads alike, up to the end of another; else nothing."""
+    files = log_files(log)
+    whole = getattr(log.source, "whole", log.source)
+    if not files or isinstance(whole, ArraySource):
+        return ""
+    try:
+        pair = [next(source.chunks(FIRST)) for source in (whole, read_log(whole.name, robot).source)]
+    except DynidError:
+        return ""
+    for name in ("t", "q", "v", "a", "tau", "reaction"):
+        one, other = (getattr(samples, name) for samples in pair)
+        if (one is None) != (other is None) or (one is not None and not np.array_equal(one, other, equal_nan=True)):
+            return ""
+    origin = getattr(log.source, "origin", None)
+    if origin is None:
+        return str(whole.name)
+    begin, finish = log.interval[0], end.interval[1]
+    goes_on = any((samples.t >= finish).any() for samples in end.surroundings())
+    start = f"{begin - origin:.9g}" if begin > origin else ""
+    stop = f"{np.ceil(1e6 * (finish - origin)) / 1e6:.9g}" if goes_on else ""
+    return f"{whole.name}@{start}:{stop}" if start or stop else str(whole.name)
+
+
+FIRST = 64
+"""Samples by which it is seen whether a log is read alike."""
+
+
+def _shares_recording(used: Sequence[Log], others: Sequence[Log]) -> bool:
+    """Whether some of the validation logs are parts of recordings that were used."""
+    whole, rest = ({id(getattr(log.source, "whole", log.source)) for log in some} for some in (used, others))
+    names, more = ({str(file.resolve()) for log in some for file in log_files(log)} for some in (used, others))
+    return bool(whole & rest or names & more)
 
 
 def _check_plate(robot: Robot, options: Options) -> Robot:

@@ -218,6 +218,23 @@ class Options:
         found = [(item.name, getattr(self, item.name)) for item in fields(self)]
         return tuple(Option(name, value) for name, value in found if value != getattr(default, name))
 
+    def as_typed(self) -> list[Option] | None:
+        """Return the same for the command line, where all of them can be given there."""
+        typed = list[Option]()
+        for option in self.as_given():
+            match option.keyword:
+                case "columns" | "quadrature" | "intervals":
+                    return None
+                case "sensor" if isinstance(option.value, ForceSensor):
+                    return None
+                case "known":
+                    typed += [Option("known", {name: value}) for name, value in option.value.items()]
+                case "equal":
+                    typed += [Option("equal", {first: second}) for first, second in option.value]
+                case _:
+                    typed.append(option)
+        return typed
+
     @property
     def blocks(self) -> tuple[str, ...] | None:
         """Friction blocks; None where cross validation chooses among those of the recipe."""
@@ -333,7 +350,7 @@ class Call:
         """Return a command line, or a call from Python where this one has none."""
         if not self.command:
             return self._next_call(action, options)
-        words, command = " ".join(_shell_text(option) for option in options), _without_options(self.command, options)
+        words, command = " ".join(shell_text(option) for option in options), _without_options(self.command, options)
         match action:
             case "excite":
                 return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
@@ -395,7 +412,7 @@ def _without_options(command: str, options: Sequence[Option]) -> str:
     return shlex.join(kept) if names else command
 
 
-def _shell_text(option: Option) -> str:
+def shell_text(option: Option) -> str:
     """Return an option as it is typed, its values quoted for the shell."""
     parts = (part.partition(" ") for part in re.split(" (?=--)", option.render("command line")))
     return " ".join(f"{name} {shlex.quote(value)}" if value else name for name, _, value in parts)

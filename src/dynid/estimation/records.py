@@ -118,6 +118,8 @@ def write_layout(x: Identification, data: Data) -> Data:
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
     parameters = dump(tuple[ParameterRow, ...], tuple(ParameterRow(*row) for row in rows))
+    if not x.joint_errors:
+        del data["joint_errors"]  # as in files of dynid before there were any
     return {
         "dynid": data.pop("version"), **move_robot_beside_equation(data), "parameters": parameters,
         "lost": [item[:3] for item in lost],

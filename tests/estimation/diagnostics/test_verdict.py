@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import dynid
+from dynid.estimation.diagnostics.verdict import Evidence, assess_evidence
 from dynid.estimation.identification import Identification
+from dynid.estimation.inference.score import Score
+from dynid.estimation.options import Call
+from dynid.messages import Message, Option
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -163,3 +170,127 @@ def test_reversed_torques_are_told(name: str) -> None:
     assert result.verdict.reasons[0].code == "torques_reversed"
     signs = [f"tau.{joint}" for joint in robot.joint_names]
     assert str(result.verdict.next_step) == f"identify(robot, read_log(path, robot, sign={signs!r}), friction=())"
+
+
+def evidence(nrmse: list[float], spread: list[float], kinds: list[str], **more: object) -> Evidence:
+    """Figures of a result without any fault but its errors."""
+    error, size = np.array(nrmse), np.array(spread)
+    found = Score(error * size, error, error, 0.0, None, "others", 100)
+    return Evidence(
+        channels=[str(k + 1) for k in range(len(error))], fit=found, validation=found, unidentifiable=(),
+        base_condition=50.0, groups=20, essential_groups=0, delay=None, weak=(), impossible=(), kinds=kinds,
+        joints=len(error), torque_joints=[str(k + 1) for k in range(len(error))], **more,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """A mistake that was found."""
+
+    error: float
+    is_named: bool = True
+    what: Message = field(default_factory=lambda: Message("torque_reversed", "the torque of joint 2 is reversed"))
+    options: tuple[Option, ...] = (Option("sign", "tau.2"),)
+
+
+R, P = "revolute", "prismatic"
+LEVELS = [
+    ([0.05, 0.25, 0.29], [1.0, 1.0, 1.0], [R, R, R], {}, "usable"),  # the mean is above 0.1
+    ([0.05, 0.05, 0.29, 0.01], [1.0] * 4, [R] * 4, {}, "good"),
+    ([0.05, 0.02, 0.31, 0.01], [1.0] * 4, [R] * 4, {}, "usable"),
+    ([0.05, 0.02, 0.31, 0.01], [20.0, 1.0, 1.9, 1.0], [R] * 4, {}, "good"),  # joint 3 does not matter
+    ([0.05, 0.02, 0.31, 0.01], [20.0, 1.0, 1.9, 1.0], [R, R, P, R], {}, "usable"),  # N are not N m: it does
+    ([0.05, 0.02, 0.51, 0.01], [1.0] * 4, [R] * 4, {}, "weak"),
+    ([0.19, 0.19], [1.0, 1.0], [R, R], {}, "usable"),
+    ([0.21, 0.21], [1.0, 1.0], [R, R], {}, "weak"),
+    ([0.49, 0.49], [1.0, 1.0], [R, R], {}, "weak"),
+    ([0.52, 0.49], [1.0, 1.0], [R, R], {}, "do not trust"),
+    ([np.nan, np.nan], [1.0, 1.0], [R, R], {}, "do not trust"),
+    ([0.05, 0.05], [1.0, 1.0], [R, R], {"condition": 2e6}, "weak"),
+    ([0.05, 0.05], [1.0, 1.0], [R, R], {"condition": 9e5}, "good"),
+    ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.024)}, "do not trust"),
+    ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.04)}, "usable"),
+    ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.024, is_named=False)}, "good"),
+    ([0.3, 0.3], [1.0, 1.0], [R, R], {"mistake": Found(0.2)}, "weak"),
+]
+
+
+@pytest.mark.parametrize(("nrmse", "spread", "kinds", "more", "level"), LEVELS)
+def test_levels_follow_their_limits(
+    nrmse: list[float], spread: list[float], kinds: list[str], more: dict[str, object], level: str
+) -> None:
+    verdict = assess_evidence(evidence(nrmse, spread, kinds, **more))
+    assert verdict.level == level
+    if isinstance(found := more.get("mistake"), Found) and found.is_named:  # wiring comes first
+        assert verdict.reasons[0].code == "mistake_found"
+        called = verdict.after_call(Call("dynid identify arm.urdf 'my log.csv'", "arm.urdf")).next_step
+        assert str(called) == "dynid identify arm.urdf 'my log.csv' --sign tau.2"
+
+
+@pytest.mark.parametrize("bad", [{"impossible": ("Ia1",)}, {"negative": ("1",)}, {"weak": ("ZZ1",)}])
+def test_nothing_impossible_is_good(bad: dict[str, Any]) -> None:
+    verdict = assess_evidence(replace(evidence([0.01] * 3, [1.0] * 3, [R] * 3), **bad))
+    assert verdict.level == "usable"
+
+
+@pytest.mark.parametrize("name", ["gautier3", "scara"])
+def test_degrees_taken_for_radians_are_never_good(name: str) -> None:
+    """Robots without position limits, for which degrees are not obvious; without gravity, inertias are impossible."""
+    robot = dynid.load_robot(name)
+    motion = fourier_motion(robot, duration=20.0, rate=50.0, size=0.05)
+    tau = torque(robot, motion)
+    result = dynid.identify(robot, dynid.Log(motion.t, np.degrees(motion.q), tau=tau))
+    assert result.verdict.level in (("usable", "weak", "do not trust") if name == "scara" else ("weak", "do not trust"))
+    assert name != "scara" or "impossible_parameters" in [reason.code for reason in result.verdict.reasons]
+
+
+def test_errors_are_those_of_predict_in_motion_and_at_rest() -> None:
+    """A joint that pauses: its errors at rest and in motion, counted by hand, beside trivial models fitted by hand."""
+    robot = with_friction(dynid.load_robot("gautier3"))
+
+    def recorded(seed: int) -> tuple[Motion, dynid.Log]:
+        motion = fourier_motion(robot, duration=12.0, rate=100.0, seed=seed)
+        still = (motion.t > 4.0) & (motion.t < 7.0)
+        q, v, a = motion.q.copy(), motion.v.copy(), motion.a.copy()
+        q[still, 1], v[still, 1], a[still, 1] = q[still, 1][0], 0.0, 0.0
+        motion = Motion(motion.t, q, v, a)
+        noise = np.where(still, 3.0, 0.3)[:, None] * np.random.default_rng(seed).standard_normal(q.shape)
+        return motion, log_of(motion, torque(robot, motion) + noise)
+
+    (_, used), (motion, log) = recorded(0), recorded(3)
+    result = dynid.identify(robot, used, friction=PLAIN, validate=log)
+    assert result.cutoff is None
+    assert log.tau is not None
+    assert used.tau is not None
+    left, still = log.tau - result.predict(motion), np.abs(motion.v[:, 1]) < 1e-3
+    found = result.joint_errors[1]
+    assert found.joint == "2"
+    assert found.standing == pytest.approx(still.mean())
+    assert found.moving_rmse == pytest.approx(np.sqrt((left[~still, 1] ** 2).mean()))
+    assert found.standing_rmse == pytest.approx(np.sqrt((left[still, 1] ** 2).mean()))
+    off = log.tau[:, 1] - used.tau[:, 1].mean()
+    assert found.mean_moving_rmse == pytest.approx(np.sqrt((off[~still] ** 2).mean()))
+    assert found.mean_standing_rmse == pytest.approx(np.sqrt((off[still] ** 2).mean()))
+    assert found.moving_rmse < found.gravity_moving_rmse < found.mean_moving_rmse
+    standing = result.joint_errors[0]
+    assert np.isnan(standing.standing_rmse) or standing.standing < 0.01
+    inside = dynid.identify(robot, used, friction=PLAIN)  # held-out stretches: together the whole error
+    for error, rmse in zip(inside.joint_errors, inside.validation.rmse, strict=True):
+        squares = [error.moving_rmse**2, np.nan_to_num(error.standing_rmse) ** 2]
+        assert np.sqrt(np.dot(squares, [1.0 - error.standing, error.standing])) == pytest.approx(rmse)
+    assert "validation_same_motion" not in [note.code for note in result.notes]
+
+
+def test_what_torques_cannot_show_is_said() -> None:
+    robot, motion, tau = data("puma560")
+    result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN)
+    codes = {text.code: text.facts for text in result.verdict.unproven}
+    assert codes.keys() == {"common_factor_unproven", "lengths_unproven", "zero_unproven"}
+    assert codes["zero_unproven"]["joints"] == ["1", "6"]
+    # it is so: a common factor changes nothing but the parameters, a zero of the first joint nothing at all
+    for other in (log_of(motion, 1.3 * tau), log_of(replace(motion, q=motion.q + np.eye(6)[0]), tau)):
+        again = dynid.identify(robot, other, friction=PLAIN)
+        np.testing.assert_allclose(again.validation.nrmse, result.validation.nrmse, rtol=1e-6)
+    (note,) = [note for note in result.notes if note.code == "validation_same_motion"]
+    assert note.facts["low"] == pytest.approx(1.1 * result.validation.mean)
+    assert note.facts["high"] == pytest.approx(1.2 * result.validation.mean)

@@ -109,6 +109,9 @@ def identify(
     lock: LockOption = None,
     snap: SnapOption = True,
     diagnose: Annotated[bool, typer.Option("--diagnose", help="try other signs, order, gravity, zeros, ...")] = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="errors in motion and at rest; what is not proven")
+    ] = False,
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
     physical: Annotated[
@@ -143,6 +146,7 @@ def identify(
             "--partial": partial,
             "--sensor": sensor,
             "--diagnose": diagnose,
+            "--details": details,
         }
         terminal.refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
     if "reaction" not in model:
@@ -190,7 +194,7 @@ def identify(
     warnings = list(dict.fromkeys((*result.warnings, *bodies.warnings, *found)))
     outputs.write_json_file(json, lambda: identification.identification_json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
-    identification.show_identification(result, screen)
+    identification.show_identification(result, screen, details=details)
     if diagnose and result.diagnosis is not None:
         screen.print(identification.diagnosis_table(result.diagnosis))
     bodies.show_bodies(screen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,8 +55,11 @@ def show_progress(screen: Console, first: str = "looking at the logs") -> Iterat
         yield lambda text, done: bar.update(task, completed=done, description=escape_markup(text))
 
 
-def show_identification(result: Identification, screen: Console) -> None:
-    """Print what was found in the logs and done to them, the parameters, the errors and the verdict."""
+def show_identification(result: Identification, screen: Console, *, details: bool = False) -> None:
+    """Print what was found in the logs and done to them, the parameters, the errors and the verdict.
+
+    details: also errors in motion and at rest beside trivial models, and what the verdict does not prove.
+    """
     show_logs(result, screen)
     show_friction(result, screen)
     screen.print(parameters_table(result))
@@ -72,9 +76,14 @@ def show_identification(result: Identification, screen: Console) -> None:
             screen.print(joint_parameters_table(result, same))
     screen.print(joints_table(result))
     print_line(screen, _errors_legend(result))
+    if details and result.joint_errors:
+        screen.print(motion_table(result))
+        print_line(screen, MOTION_LEGEND)
     for note in result.notes:
         show_note(note, screen)
     show_verdict(result.verdict, screen)
+    for text in result.verdict.unproven if details else ():
+        print_line(screen, f"not proven: {command_line_wording(text)}")
 
 
 def show_verdict(verdict: Verdict, screen: Console) -> None:
@@ -291,6 +300,30 @@ def diagnosis_table(diagnosis: Diagnosis) -> Table:
     return table
 
 
+MOTION_LEGEND = (
+    "RMSE on validation data in N m (N for prismatic joints), of the samples in which the joint moves and stands (|v| "
+    "below 1e-3 rad/s or its like): of this model, of the mean, and of gravity with Coulomb friction and an offset"
+)
+
+
+def motion_table(result: Identification) -> Table:
+    """Errors per joint in motion and at rest, beside those of trivial models."""
+    from rich.table import Table
+
+    table = Table("joint", box=None)
+    titles = ("stands", *(f"{what}\n{name}" for what in ("moving", "stands") for name in ("model", "mean", "gravity")))
+    for title in titles:
+        table.add_column(title, justify="right")
+    for e in result.joint_errors:
+        figures = (
+            e.moving_rmse, e.mean_moving_rmse, e.gravity_moving_rmse,
+            e.standing_rmse, e.mean_standing_rmse, e.gravity_standing_rmse,
+        )  # fmt: skip
+        cells = ("-" if math.isnan(x) else f"{x:.3g}" for x in figures)
+        table.add_row(escape_markup(e.joint), f"{100.0 * e.standing:.0f} %", *cells)
+    return table
+
+
 def describe_residual(colour: float, velocity: float, position: float) -> str:
     """What a residual still knows, in words, where it matters."""
     told = [
@@ -375,7 +408,12 @@ def identification_json_data(result: Identification) -> dict[str, object]:
                 joint: {"level": found.level, "nrmse": found.nrmse, "reasons": list(found.reasons)}
                 for joint, found in result.joint_verdicts.items()
             },
+            "unproven": list(result.verdict.unproven),
         },
+        "joint_errors": [
+            {key: None if value != value else value for key, value in asdict(error).items()}
+            for error in result.joint_errors
+        ],
         "notes": list(result.notes),
         "warnings": list(result.warnings),
     }

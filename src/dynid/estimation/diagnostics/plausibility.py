@@ -18,8 +18,10 @@ from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Factors, Solution
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.identifiability.samples import random_samples
+from dynid.messages import Message, Option
 from dynid.robot.force_sensor import CHANNELS
 from dynid.robot.motion import Motion
+from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
 
 POSTURES = 24
@@ -134,6 +136,61 @@ def _nominal_base_values(equation: Equation) -> Array | None:
     if np.isnan(X).any() or not np.any(X):
         return None
     return np.asarray(equation.base.values(X))
+
+
+# What no torques can show, whatever the fit.
+
+
+def find_unproven(equation: Equation) -> tuple[Message, ...]:
+    """Name what cannot be seen in data of this kind, so that no verdict proves it."""
+    found = []
+    if not equation.options.has_reactions:
+        far = FAR if _nominal_base_values(equation) is not None else None
+        beyond = "; nominal masses exclude only factors beyond {factor:g}" if far else ""
+        found.append(Message(
+            "common_factor_unproven", "a common factor of all torques, which scales all parameters alike" + beyond,
+            "weigh a link, lift a known payload, or use a force plate", factor=far,
+        ))  # fmt: skip
+    if equation.unknown is None:
+        found.append(Message(
+            "lengths_unproven", "many lengths of the robot file, whose errors other parameters absorb",
+            "measure them, or identify with {unknown}", unknown=Option("unknown"),
+        ))  # fmt: skip
+    joints = _joints_without_visible_zero(equation)
+    if joints:
+        found.append(Message(
+            "zero_unproven", "the zero of joint {some}, by which parameters turn or shift alike", joints=joints,
+            some=joints,
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def _joints_without_visible_zero(equation: Equation) -> list[str]:
+    """First joints that gravity does not see (about the vertical, or sliding) and last joints of an open tree."""
+    robot = equation.robot
+    if robot.couplings or robot.closures:
+        return []
+    joints = []
+    carriers = {k for other in robot.active_links for k in _links_before(robot, other)}
+    for k in robot.active_links:
+        link, before = robot.links[k], _links_before(robot, k)
+        R = np.eye(3)
+        for other in (*reversed(before), k):
+            R = R @ robot.links[other].placement.rotation
+        across = np.linalg.norm(np.cross(R @ link.axis, robot.gravity)) > 1e-6 * np.linalg.norm(robot.gravity)
+        first = not any(robot.links[other].moves for other in before) and not equation.options.has_reactions
+        if (first and (link.kind == "prismatic" or not across)) or k not in carriers:
+            joints.append(link.joint)
+    return joints
+
+
+def _links_before(robot: Robot, link: int) -> list[int]:
+    """Links that carry one, from the nearest to the base."""
+    before, parent = list[int](), robot.links[link].parent
+    while parent >= 0:
+        before.append(parent)
+        parent = robot.links[parent].parent
+    return before
 
 
 # Whether a force plate sits where it was declared: small shifts and turns as further unknowns.

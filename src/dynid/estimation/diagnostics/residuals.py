@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.dynamics.friction import STOP
-from dynid.estimation.accumulate.factor import ChannelFactor, merge_factors
+from dynid.estimation.accumulate.factor import Block, ChannelFactor, merge_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.regression.equation import Equation
-from dynid.estimation.regression.rows import Rows
+from dynid.estimation.regression.rows import STILL, Rows
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import Solution
+from dynid.robot.motion import Motion
 from dynid.robot.transform import Array
+from dynid.storage.records import Null
 
 BINS = 12
 ROUNDS = 6
@@ -260,3 +265,125 @@ def _explained_share(x: Array, residual: Array, samples_per_one: float) -> float
     share = float((count * (mean - centre) ** 2).sum() / len(x) / variance)
     chance = len(edges) * samples_per_one / len(x)
     return max(0.0, share - chance)
+
+
+# Errors of a joint in motion and at rest, beside those of models that anybody could guess.
+
+
+MOST_ROWS = 3000
+"""Rows on which joints are looked at."""
+
+Known = Annotated[float, Null(np.nan)]
+
+
+@dataclass(frozen=True, slots=True)
+class JointError:
+    """RMSE (N m or N) of one joint's torque on validation data, in motion and at rest (|v| < 1e-3 rad/s or its like).
+
+    standing: share of the rows at rest; mean_: of the constant mean; gravity_: of gravity, Coulomb friction and an
+    offset, fitted to the data used. NaN where there are no such rows.
+    """
+
+    joint: str
+    standing: float
+    moving_rmse: Known
+    standing_rmse: Known
+    mean_moving_rmse: Known
+    mean_standing_rmse: Known
+    gravity_moving_rmse: Known
+    gravity_standing_rmse: Known
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgedRows:
+    """Rows to look at with the values (folds, unknowns) that predict them; fold (K,): whose, for every row."""
+
+    rows: Rows
+    values: Array
+    fold: NDArray[np.int64]
+
+
+def rows_of_folds(kept: Sequence[Rows], groups: Sequence[tuple[Block, ...]], fits: Array) -> tuple[JudgedRows, ...]:
+    """Rows with the values that were found without the stretch of time that they belong to."""
+    judged = []
+    for rows in kept:
+        blocks = sorted((b.start, f) for f, group in enumerate(groups) for b in group if b.log == rows.log)
+        if blocks:
+            starts, folds = np.array([start for start, _ in blocks]), np.array([f for _, f in blocks])
+            place = np.searchsorted(starts, rows.t + 1e-9, side="right") - 1
+            judged.append(JudgedRows(rows, fits, folds[np.maximum(place, 0)]))
+    return tuple(judged)
+
+
+def rows_of_other_logs(kept: Sequence[Rows], values: Array) -> tuple[JudgedRows, ...]:
+    """Rows of logs that were not used, which have the first one's offsets."""
+    return tuple(JudgedRows(replace(rows, log=0), values[None], np.zeros(len(rows.t), dtype=np.int64)) for rows in kept)
+
+
+def joint_errors(
+    equation: Equation, unknowns: Unknowns, noise: Array, kept: Sequence[Rows], judged: Sequence[JudgedRows]
+) -> tuple[JointError, ...]:
+    """Errors of every joint on judged rows; kept: of the data used, to which the trivial models are fitted."""
+    if not kept or not judged or equation.options.model not in ("torque", "torque+reaction"):
+        return ()
+    used = _trivial_rows(equation, kept)
+    shown = used if judged[0].rows is kept[0] else _trivial_rows(equation, [item.rows for item in judged])
+    weights = [1.0 / noise[c] for c in range(len(equation.torque_channels))]
+    A = np.concatenate([w * rows for w, (rows, _) in zip(weights, used, strict=True)])
+    y = np.concatenate([w * torque for w, (_, torque) in zip(weights, used, strict=True)])
+    scale = np.sqrt((A**2).sum(axis=0))
+    some = scale > 1e-9 * max(scale.max(), 1e-300)
+    gram = (A[:, some] / scale[some]).T @ (A[:, some] / scale[some])
+    pull = (A[:, some] / scale[some]).T @ y
+    x = np.linalg.lstsq(gram, pull, rcond=1e-10)[0] / scale[some]
+    step = _row_step([item.rows for item in judged])
+    errors = []
+    for c, channel in enumerate(equation.torque_channels):
+        j = channel.joint
+        left = np.concatenate([_held_out_residual(equation, unknowns, item, c)[::step] for item in judged])
+        v, good = (np.concatenate([part[::step, j] for part in parts])
+                   for parts in ([item.rows.v for item in judged], [item.rows.good for item in judged]))  # fmt: skip
+        still = np.abs(v) < STILL * equation.shapes.scale[j]
+        rows, torque = shown[c]
+        pair = (good & ~still, good & still)
+        figures = [
+            float(np.sqrt((e[where] ** 2).mean())) if where.any() else np.nan
+            for e in (left, torque - used[c][1].mean(), torque - rows[:, some] @ x)
+            for where in pair
+        ]
+        share = float(pair[1].sum() / max(good.sum(), 1))
+        errors.append(JointError(equation.robot.joint_names[j], share, *figures))
+    return tuple(errors)
+
+
+def _row_step(kept: Sequence[Rows]) -> int:
+    """Every how many rows one is looked at."""
+    return max(1, -(-sum(len(rows.t) for rows in kept) // MOST_ROWS))
+
+
+def _held_out_residual(equation: Equation, unknowns: Unknowns, item: JudgedRows, c: int) -> Array:
+    """Residual (K,) of one channel, every row predicted by the values of its fold."""
+    own = equation.channels[c].row(item.rows.wide)
+    values = np.array([unknowns.of_channel(item.rows.log, c, one) for one in item.values])
+    predicted = own[:, :-1] @ values.T
+    return np.asarray(own[:, -1] - predicted[np.arange(len(own)), item.fold])
+
+
+def _trivial_rows(equation: Equation, kept: Sequence[Rows]) -> list[tuple[Array, Array]]:
+    """Rows (K, columns) of gravity, Coulomb friction and offsets, and torques (K,), of every joint."""
+    step, n = _row_step(kept), len(equation.torque_channels)
+    pieces: list[list[tuple[Array, Array]]] = [[] for _ in range(n)]
+    for rows in kept:
+        q, v = rows.q[::step], rows.v[::step]
+        still = Motion(np.arange(float(len(q))), q, np.zeros_like(q), np.zeros_like(q))
+        wide = equation.rigid_rows(still)
+        for c, channel in enumerate(equation.torque_channels):
+            W = np.zeros((len(q), equation.base_count + 2 * n))
+            W[:, channel.columns[: channel.base]] = channel.row(wide)[:, : channel.base]
+            speed = v[:, channel.joint]
+            W[:, equation.base_count + c] = np.where(
+                np.abs(speed) < STILL * equation.shapes.scale[channel.joint], 0.0, np.sign(speed)
+            )
+            W[:, equation.base_count + n + c] = 1.0
+            pieces[c].append((W, channel.row(rows.wide)[::step, -1]))
+    return [(np.concatenate([W for W, _ in own]), np.concatenate([y for _, y in own])) for own in pieces]

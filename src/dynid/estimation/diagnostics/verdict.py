@@ -259,6 +259,15 @@ def assess_evidence(evidence: Evidence) -> Verdict:
     return Verdict("good", (said,), _next_step(code, action, (), why), tuple(evidence.unproven))
 
 
+def propose_alternative(verdict: Verdict, found: Score, other: Verdict, tried: Score, option: Option) -> Verdict:
+    """Return the verdict with an option as its next step that was tried on the same data and gives a better one."""
+    why = Message(
+        "alternative_tried", "tried on these data with {option}: verdict {level}, validation NRMSE {error:.3f} (now "
+        "{before:.3f})", option=option, level=other.level, error=tried.mean, before=found.mean,
+    )  # fmt: skip
+    return replace(verdict, next_step=_next_step(why.code, "identify", (option,), why))
+
+
 def _torques_text(evidence: Evidence) -> str:
     """Words that say whose error it is, where joint torques decide."""
     return "of the joint torques " if evidence.torques_decide else ""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.inference.cross_validation import Folds
 from dynid.estimation.regression.unknowns import Unknowns
+from dynid.messages import Message, Option
 from dynid.robot.transform import Array
 from dynid.storage.records import Numbers
 
@@ -48,8 +49,9 @@ class Score:
 
     @property
     def mean(self) -> float:
-        """Mean NRMSE over the channels that are not quiet."""
-        return float(np.nanmean(self.counted))
+        """Mean NRMSE over the channels that are not quiet, NaN where there are none."""
+        counted = self.counted[~np.isnan(self.counted)]
+        return float(counted.mean()) if len(counted) else np.nan
 
 
 QUIET = 0.05
@@ -110,6 +112,21 @@ def score(
     settled = np.sqrt(squares[0] / np.maximum(counts[0], 1.0))
     unsettled = float(counts[1].sum() / every.sum())
     return Score(rmse, rmse / spread, settled / spread, unsettled, cutoff, source, int(every.max()), quiet)
+
+
+OPTIMISM = (1.1, 1.2, 1.6)
+"""Error on other motions over that on held-out stretches of the same: usually between the first two, at most the third.
+"""
+
+
+def describe_same_motion(found: Score) -> Message:
+    """Say how large the error may be on other motions, where only parts of the same motion validate."""
+    low, high, most = (ratio * found.mean for ratio in OPTIMISM)
+    return Message(
+        "validation_same_motion", "validated on the motion that was used, NRMSE {nrmse:.3f}: expect {low:.3f} to "
+        "{high:.3f} on other motions, {most:.3f} at worst", "validate on a log of another motion with {option}",
+        nrmse=found.mean, low=low, high=high, most=most, option=Option("validate"),
+    )  # fmt: skip
 
 
 def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None, kinds: Sequence[str]) -> Score:

@@ -40,10 +40,14 @@ class VerdictSection:
         """Level, reasons, cards."""
         result = subject.result
         kind = "base" if result.equation.unknown is None else "model"
+        same = [note for note in result.notes if note.code == "validation_same_motion"]
+        expected = (
+            f"; {same[0].facts['low']:.1%} to {same[0].facts['high']:.1%} expected on other motions" if same else ""
+        )
         others = len(result.names) - result.base_rank
         cards = [
             (str(result.base_rank), f"{kind} parameters, and {others} others"),
-            (percent_text(result.validation.mean), "mean error in validation"),
+            (percent_text(result.validation.mean), f"mean error in validation{expected}"),
             (percent_text(result.fit.mean), "mean error on the data used"),
             (number_text(result.base_condition, 3), f"condition of the {kind} columns"),
             (str(len(result.essential)), f"of {len(result.names)} parameters are essential"),
@@ -54,9 +58,28 @@ class VerdictSection:
             "mark": MARKS[result.verdict.level],
             "reasons": result.verdict.reasons,
             "next_step": result.verdict.next_step,
+            "why": result.verdict.next_step.facts.get("why", ""),
+            "unproven": result.verdict.unproven,
+            "motion": _motion_table(result) if result.joint_errors else None,
             "cards": cards,
             "joints": {joint: found for joint, found in result.joint_verdicts.items() if found.level != "good"},
         }
+
+
+def _motion_table(result: Identification) -> Table:
+    """Errors of the joints in motion and at rest, beside those of trivial models."""
+    names = ("model", "mean", "gravity")
+    head = ("joint", "stands", *(f"moving: {name}" for name in names), *(f"standing: {name}" for name in names))
+    rows = []
+    for e in result.joint_errors:
+        figures = (
+            e.moving_rmse, e.mean_moving_rmse, e.gravity_moving_rmse,
+            e.standing_rmse, e.mean_standing_rmse, e.gravity_standing_rmse,
+        )  # fmt: skip
+        cells = [number_cell(x, "none" if x != x else number_text(x, 3)) for x in figures]
+        rows.append([Cell(e.joint), number_cell(e.standing, percent_text(e.standing)), *cells])
+    title = "Validation error (RMSE, N m or N) in motion and at rest, beside the mean and gravity with Coulomb friction"
+    return Table(title, head, rows, 1)
 
 
 # Everything that was warned about.
