@@ -48,8 +48,7 @@ class Findings:
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
     positions of every joint in the rows that were used. missing: rows without a value; strays: those without a time;
     content: what tells the recording from others. interval: instants between which rows count, where a log is a part
-    of a recording and the rest is read for the sake of its filters. bad_channels: those of the notes that speak against
-    single joints.
+    of a recording and the rest is read for the sake of its filters.
     """
 
     log: str
@@ -79,9 +78,13 @@ class Findings:
     notes: list[Message] = field(default_factory=list)
     content: Content | None = None
     interval: tuple[float, float] = (-np.inf, np.inf)
-    bad_channels: list[Message] = field(default_factory=list)
     limited: RowsLeftOut = field(default_factory=RowsLeftOut)
     limited_joints: list[str] = field(default_factory=list)
+
+    @property
+    def bad_channels(self) -> tuple[Message, ...]:
+        """Those of the notes that speak against single joints."""
+        return tuple(m for m in self.notes if m.code.startswith(BAD) and "affected" in m.facts)
 
     def is_in_interval(self, t: Array) -> NDArray[np.bool_]:
         """Which instants (N,) lie in the interval of the part that counts; NaN does."""
@@ -199,6 +202,9 @@ COARSE = 0.25
 FEW_LEVELS = 400
 """Levels of a position below which derived velocities and accelerations are coarse."""
 
+BAD = ("dead_", "missing_", "frozen_", "coarse_")
+"""How codes of findings begin that speak against a channel."""
+
 QUANTITIES = {"q": "position", "v": "velocity", "a": "acceleration", "tau": "torque", "reaction": "force"}
 
 
@@ -262,15 +268,16 @@ class ChannelScale:
 
 
 def _usual_steps(x: Array) -> Array:
-    """Change (n,) from row to row in the fastest of 64 stretches: nine of ten changes there are smaller."""
-    size = max(20, len(x) // 64)
-    count = (len(x) - 1) // size
+    """Change (n,) from row to row in the fastest of 64 stretches: four of five changes there are smaller."""
+    size = min(max(100, len(x) // 64), len(x) - 1)
+    count = (len(x) - 1) // size if size > 0 else 0
     if count < 1:
         return np.full(x.shape[1], np.inf)
     steps = np.sort(np.abs(np.diff(x[: count * size + 1], axis=0)).reshape(count, size, -1), axis=1)
     zeros = (steps == 0.0).sum(axis=1)
-    place = np.minimum(zeros + (0.9 * (size - zeros)).astype(np.int64), size - 1)
-    fast = np.sort(np.take_along_axis(steps, place[:, None], axis=1)[:, 0], axis=0)
+    place = np.minimum(zeros + (0.8 * (size - zeros)).astype(np.int64), size - 1)
+    few = size - zeros < 5  # changes: a frozen stretch and the jump after it
+    fast = np.sort(np.where(few, 0.0, np.take_along_axis(steps, place[:, None], axis=1)[:, 0]), axis=0)
     fastest = fast[-1]
     for other in fast[::-1][1:4]:  # stretches full of rubbish
         fastest = np.where((other > 0.0) & (fastest > 1e4 * other), other, fastest)
@@ -635,7 +642,6 @@ class ChannelWatch:
         found.limited.first, found.limited.lines = ([place[k] for place in places[:SHOWN]] for k in (0, 1))
         found.limited.text = next((rows.text for rows in limited.values() if len(limited) == 1), "")
         found.notes.extend([*wrong, *notes])
-        found.bad_channels.extend(wrong)
 
     def _name(self, name: str, j: int) -> str:
         """A joint, or the number of a channel of the base."""
