@@ -660,13 +660,13 @@ class ChannelWatch:
             return {"remedy": "leave the torque out with {option}", "option": Option("joints", others)}
         return {"remedy": "record it again"}
 
-    def _message(self, code: str, what: str, channel: str, affected: Sequence[str], **facts: Any) -> Message:
-        """A message about a channel of some joints."""
+    def _message(self, kind: str, what: str, channel: str, affected: Sequence[str], **facts: Any) -> Message:
+        """A message about a channel of some joints, with a code such as dead_torque."""
         facts = self._without(channel, affected) | facts
+        code, remedy = "_".join((kind, QUANTITIES[channel])), facts.pop("remedy")
         return Message(
-            f"{code}_{QUANTITIES[channel]}", what, facts.pop("remedy"), channel=channel, affected=list(affected),
-            quantity=QUANTITIES[channel], **facts,
-        )  # fmt: skip
+            code, what, remedy, channel=channel, affected=list(affected), quantity=QUANTITIES[channel], **facts
+        )
 
     def _dead_channels(self) -> Iterator[Message]:
         """Channels with the same value in most rows."""
