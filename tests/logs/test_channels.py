@@ -144,13 +144,15 @@ def test_a_dead_torque_is_named_with_the_joints_that_remain(rows: int) -> None:
 @pytest.mark.parametrize("rows", ROWS)
 def test_frozen_stretches_are_named_with_their_places(rows: int) -> None:
     x = samples()
-    found, _ = found_in(change(x, tau=hold_last(1500, 1700, 2)), rows)
+    found, used = found_in(change(x, tau=hold_last(1500, 1700, 2)), rows)
+    assert sum(map(len, used)) == len(x) - 200
     message = found.pop("frozen_torque")
     assert (message.facts["affected"], message.facts["first"], message.facts["count"]) == (["j2"], [1499], 201)
     assert found == {}
     freeze = hold_last(2000, 2100, slice(None))
-    found, _ = found_in(change(x, q=freeze, v=freeze, tau=freeze), rows)
+    found, used = found_in(change(x, q=freeze, v=freeze, tau=freeze), rows)
     assert list(found) == ["frozen_position"]
+    assert abs(sum(map(len, used)) - (len(x) - 100)) <= 1
     assert abs(found["frozen_position"].facts["first"][0] - 1999) <= 1
     assert len(found["frozen_position"].facts["affected"]) >= 2
     found, _ = found_in(replace(change(x, q=freeze, tau=freeze), v=None), rows)

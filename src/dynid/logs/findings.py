@@ -84,7 +84,8 @@ class Findings:
     @property
     def bad_channels(self) -> tuple[Message, ...]:
         """Those of the notes that speak against single joints."""
-        return tuple(m for m in self.notes if m.code.startswith(BAD) and "affected" in m.facts)
+        bad = (m for m in self.notes if m.code.startswith(BAD) and "affected" in m.facts)
+        return tuple(m for m in bad if not m.facts.get("left_out"))
 
     def is_in_interval(self, t: Array) -> NDArray[np.bool_]:
         """Which instants (N,) lie in the interval of the part that counts; NaN does."""
@@ -192,6 +193,9 @@ SHORT = 3
 
 MOST_HELD = 64
 """Rows that wait for the next ones, at most."""
+
+MOST_STRETCHES, SMALL_SHARE = 1000, 0.2
+"""Frozen stretches of a channel that are left out at most, and their share of all rows."""
 
 FROZEN = 10
 """Rows for which a value must stay the same, at least, to be frozen."""
@@ -402,13 +406,14 @@ class StrayValues:
 
 @dataclass(slots=True)
 class _Run:
-    """A stretch in which one value repeats: its first row and time, how many rows, sums of position and velocity.
+    """A stretch in which one value repeats: its first row, its times, how many rows, sums of position and velocity.
 
     before: steps of the position just before it.
     """
 
     row: int
     t: float
+    end: float
     value: float
     first: float
     last: float
@@ -443,13 +448,13 @@ class _Run:
 
 @dataclass(slots=True)
 class _Places:
-    """Stretches of one kind: rows in all, the first row and time of some, the longest (rows)."""
+    """Stretches of one kind: rows in all, the first row and the times of some, the longest (rows)."""
 
     rows: RowsLeftOut = field(default_factory=RowsLeftOut)
     total: int = 0
     stretches: int = 0
     longest: int = 0
-    times: list[float] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
     value: float = np.nan
 
     def add(self, run: _Run) -> None:
@@ -460,7 +465,7 @@ class _Places:
             max(self.longest, run.rows),
         )
         self.rows.add(np.array([run.row]))
-        self.times = [*self.times, run.t][:SHOWN]
+        self.times = [*self.times, (run.t, run.end)][:MOST_STRETCHES]
         self.value = run.value
 
 
@@ -474,10 +479,11 @@ class ChannelWatch:
 
     def __init__(
         self, names: Sequence[str], rate: float, scales: Mapping[str, ChannelScale], turning: NDArray[np.bool_],
-        joints: Sequence[int],
+        joints: Sequence[int], frozen_times: Array | None = None,
     ) -> None:  # fmt: skip
         self.names, self.rate, self.scales, self.turning = tuple(names), rate, scales, turning
         self.joints = tuple(joints)  # whose torques count
+        self.frozen_times = np.zeros((0, 2)) if frozen_times is None else frozen_times  # known before, to be left out
         self.stray = StrayValues(scales, turning)
         self.rows = 0
         self.rubbish: dict[tuple[str, int], RowsLeftOut] = {}
@@ -583,12 +589,14 @@ class ChannelWatch:
         sums = np.array([stop - start, u.sum(), u @ u, v @ v])
         if earlier is not None:
             return _Run(
-                earlier.row, earlier.t, earlier.value, earlier.first, float(u[-1]), earlier.before, earlier.sums + sums
-            )
+                earlier.row, earlier.t, float(samples.t[stop - 1]), earlier.value, earlier.first, float(u[-1]),
+                earlier.before, earlier.sums + sums,
+            )  # fmt: skip
         before = float(steps[start : start + 3, j].mean())  # two rows more at the front: up to the step to this value
         return _Run(
-            int(rows[start]), float(samples.t[start]), float(x[start, j]), float(u[0]), float(u[-1]), before, sums
-        )
+            int(rows[start]), float(samples.t[start]), float(samples.t[stop - 1]), float(x[start, j]), float(u[0]),
+            float(u[-1]), before, sums,
+        )  # fmt: skip
 
     def _judge_run(self, name: str, j: int, run: _Run, following: float) -> None:
         """Decide whether a stretch in which a value repeats is frozen; following: the value after it, else NaN."""
@@ -606,6 +614,22 @@ class ChannelWatch:
             frozen = returns or (stops and np.isnan(following)) or run.velocity > least_velocity(self.scales)
         if frozen:
             self.frozen.setdefault((name, j), _Places()).add(run)
+
+    def find_frozen_times(self) -> Array:
+        """Return intervals of time (k, 2) in which a channel is frozen, its first value left out, if these are few."""
+        few = [
+            places.times for (name, j), places in self.frozen.items()
+            if self._is_used(name, j) and places.total <= SMALL_SHARE * self.rows
+            and not (name != "q" and self.scales[name].is_coarse[j])
+        ]  # fmt: skip
+        return np.array(sorted({interval for times in few for interval in times})).reshape(-1, 2)
+
+    def are_frozen(self, t: Array) -> NDArray[np.bool_]:
+        """Which instants (N,) lie in those intervals."""
+        frozen = np.zeros(len(t), dtype=np.bool_)
+        for start, end in self.frozen_times:
+            frozen |= (t > start) & (t <= end)
+        return frozen
 
     def finish(self) -> None:
         """Close the log."""
@@ -718,20 +742,24 @@ class ChannelWatch:
         cut = Wording("log.between(start, stop)", "LOG@START:STOP")
         for (name, count, first), joints in together.items():
             places = self.frozen[name, joints[0]]
-            remedy = {"remedy": "cut these times out with {cut}", "cut": cut}
+            remedy: dict[str, Any] = {"remedy": "cut these times out with {cut}", "cut": cut}
             if name == "tau":
                 remedy = {
                     "remedy": "cut these times out with {cut}, or use {option}", "cut": cut,
                     "option": Option("estimator", "huber"),
                 }  # fmt: skip
+            known = set(map(tuple, self.frozen_times.tolist()))
+            left_out = places.stretches <= MOST_STRETCHES and known.issuperset(places.times)
             times = f"{places.stretches} times" if places.stretches > 1 else "once"
+            what = "the {quantity} of joint {joints} stays at its last value {times} while the robot moves, {rows}, "
+            what += "{longest:.3g} s at most{where}" + (": left out" if left_out else "")
+            remedy = {"remedy": ""} if left_out else {} if name == "v" else remedy
             yield self._message(
-                "frozen", "the {quantity} of joint {joints} stays at its last value {times} while the robot moves, "
-                "{rows}, {longest:.3g} s at most{where}", name, [self.names[j] for j in joints],
+                "frozen", what, name, [self.names[j] for j in joints], left_out=left_out,
                 joints=[self.names[j] for j in joints], times=times, rows=_count_facts(count)["rows"], count=count,
                 stretches=places.stretches, share=count / max(self.rows, 1), longest=places.longest / self.rate,
-                where=_where_text(places.rows), lines=places.rows.lines, first=list(first), at=places.times,
-                **({} if name == "v" else remedy),
+                where=_where_text(places.rows), lines=places.rows.lines, first=list(first),
+                at=[start for start, _ in places.times[:SHOWN]], **remedy,
             )  # fmt: skip
 
     def _is_coarse(self, name: str, j: int) -> bool:
