@@ -116,6 +116,8 @@ class ParameterRow:
 def write_layout(x: Identification, data: Data) -> Data:
     """Data of a file from those of the fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
+    if not x.joint_verdicts:  # of an older file
+        del data["joint_verdicts"]
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
     parameters = dump(tuple[ParameterRow, ...], tuple(ParameterRow(*row) for row in rows))
     if not x.joint_errors:

@@ -48,8 +48,7 @@ class Findings:
     rate in Hz; jitter is the largest deviation of a step from the usual one, in s; times in s. lowest, highest, mean:
     positions of every joint in the rows that were used. missing: rows without a value; strays: those without a time;
     content: what tells the recording from others. interval: instants between which rows count, where a log is a part
-    of a recording and the rest is read for the sake of its filters. bad_channels: those of the notes that speak against
-    single joints.
+    of a recording and the rest is read for the sake of its filters.
     """
 
     log: str
@@ -79,9 +78,14 @@ class Findings:
     notes: list[Message] = field(default_factory=list)
     content: Content | None = None
     interval: tuple[float, float] = (-np.inf, np.inf)
-    bad_channels: list[Message] = field(default_factory=list)
     limited: RowsLeftOut = field(default_factory=RowsLeftOut)
     limited_joints: list[str] = field(default_factory=list)
+
+    @property
+    def bad_channels(self) -> tuple[Message, ...]:
+        """Those of the notes that speak against single joints."""
+        bad = (m for m in self.notes if m.code.startswith(BAD) and "affected" in m.facts)
+        return tuple(m for m in bad if not m.facts.get("left_out"))
 
     def is_in_interval(self, t: Array) -> NDArray[np.bool_]:
         """Which instants (N,) lie in the interval of the part that counts; NaN does."""
@@ -190,6 +194,9 @@ SHORT = 3
 MOST_HELD = 64
 """Rows that wait for the next ones, at most."""
 
+MOST_STRETCHES, SMALL_SHARE = 1000, 0.2
+"""Frozen stretches of a channel that are left out at most, and their share of all rows."""
+
 FROZEN = 10
 """Rows for which a value must stay the same, at least, to be frozen."""
 
@@ -198,6 +205,9 @@ COARSE = 0.25
 
 FEW_LEVELS = 400
 """Levels of a position below which derived velocities and accelerations are coarse."""
+
+BAD = ("dead_", "missing_", "frozen_", "coarse_")
+"""How codes of findings begin that speak against a channel."""
 
 QUANTITIES = {"q": "position", "v": "velocity", "a": "acceleration", "tau": "torque", "reaction": "force"}
 
@@ -262,15 +272,16 @@ class ChannelScale:
 
 
 def _usual_steps(x: Array) -> Array:
-    """Change (n,) from row to row in the fastest of 64 stretches: nine of ten changes there are smaller."""
-    size = max(20, len(x) // 64)
-    count = (len(x) - 1) // size
+    """Change (n,) from row to row in the fastest of 64 stretches: four of five changes there are smaller."""
+    size = min(max(100, len(x) // 64), len(x) - 1)
+    count = (len(x) - 1) // size if size > 0 else 0
     if count < 1:
         return np.full(x.shape[1], np.inf)
     steps = np.sort(np.abs(np.diff(x[: count * size + 1], axis=0)).reshape(count, size, -1), axis=1)
     zeros = (steps == 0.0).sum(axis=1)
-    place = np.minimum(zeros + (0.9 * (size - zeros)).astype(np.int64), size - 1)
-    fast = np.sort(np.take_along_axis(steps, place[:, None], axis=1)[:, 0], axis=0)
+    place = np.minimum(zeros + (0.8 * (size - zeros)).astype(np.int64), size - 1)
+    few = size - zeros < 5  # changes: a frozen stretch and the jump after it
+    fast = np.sort(np.where(few, 0.0, np.take_along_axis(steps, place[:, None], axis=1)[:, 0]), axis=0)
     fastest = fast[-1]
     for other in fast[::-1][1:4]:  # stretches full of rubbish
         fastest = np.where((other > 0.0) & (fastest > 1e4 * other), other, fastest)
@@ -395,13 +406,14 @@ class StrayValues:
 
 @dataclass(slots=True)
 class _Run:
-    """A stretch in which one value repeats: its first row and time, how many rows, sums of position and velocity.
+    """A stretch in which one value repeats: its first row, its times, how many rows, sums of position and velocity.
 
     before: steps of the position just before it.
     """
 
     row: int
     t: float
+    end: float
     value: float
     first: float
     last: float
@@ -436,13 +448,13 @@ class _Run:
 
 @dataclass(slots=True)
 class _Places:
-    """Stretches of one kind: rows in all, the first row and time of some, the longest (rows)."""
+    """Stretches of one kind: rows in all, the first row and the times of some, the longest (rows)."""
 
     rows: RowsLeftOut = field(default_factory=RowsLeftOut)
     total: int = 0
     stretches: int = 0
     longest: int = 0
-    times: list[float] = field(default_factory=list)
+    times: list[tuple[float, float]] = field(default_factory=list)
     value: float = np.nan
 
     def add(self, run: _Run) -> None:
@@ -453,7 +465,7 @@ class _Places:
             max(self.longest, run.rows),
         )
         self.rows.add(np.array([run.row]))
-        self.times = [*self.times, run.t][:SHOWN]
+        self.times = [*self.times, (run.t, run.end)][:MOST_STRETCHES]
         self.value = run.value
 
 
@@ -467,10 +479,11 @@ class ChannelWatch:
 
     def __init__(
         self, names: Sequence[str], rate: float, scales: Mapping[str, ChannelScale], turning: NDArray[np.bool_],
-        joints: Sequence[int],
+        joints: Sequence[int], frozen_times: Array | None = None,
     ) -> None:  # fmt: skip
         self.names, self.rate, self.scales, self.turning = tuple(names), rate, scales, turning
         self.joints = tuple(joints)  # whose torques count
+        self.frozen_times = np.zeros((0, 2)) if frozen_times is None else frozen_times  # known before, to be left out
         self.stray = StrayValues(scales, turning)
         self.rows = 0
         self.rubbish: dict[tuple[str, int], RowsLeftOut] = {}
@@ -576,12 +589,14 @@ class ChannelWatch:
         sums = np.array([stop - start, u.sum(), u @ u, v @ v])
         if earlier is not None:
             return _Run(
-                earlier.row, earlier.t, earlier.value, earlier.first, float(u[-1]), earlier.before, earlier.sums + sums
-            )
+                earlier.row, earlier.t, float(samples.t[stop - 1]), earlier.value, earlier.first, float(u[-1]),
+                earlier.before, earlier.sums + sums,
+            )  # fmt: skip
         before = float(steps[start : start + 3, j].mean())  # two rows more at the front: up to the step to this value
         return _Run(
-            int(rows[start]), float(samples.t[start]), float(x[start, j]), float(u[0]), float(u[-1]), before, sums
-        )
+            int(rows[start]), float(samples.t[start]), float(samples.t[stop - 1]), float(x[start, j]), float(u[0]),
+            float(u[-1]), before, sums,
+        )  # fmt: skip
 
     def _judge_run(self, name: str, j: int, run: _Run, following: float) -> None:
         """Decide whether a stretch in which a value repeats is frozen; following: the value after it, else NaN."""
@@ -599,6 +614,22 @@ class ChannelWatch:
             frozen = returns or (stops and np.isnan(following)) or run.velocity > least_velocity(self.scales)
         if frozen:
             self.frozen.setdefault((name, j), _Places()).add(run)
+
+    def find_frozen_times(self) -> Array:
+        """Return intervals of time (k, 2) in which a channel is frozen, its first value left out, if these are few."""
+        few = [
+            places.times for (name, j), places in self.frozen.items()
+            if self._is_used(name, j) and places.total <= SMALL_SHARE * self.rows
+            and not (name != "q" and self.scales[name].is_coarse[j])
+        ]  # fmt: skip
+        return np.array(sorted({interval for times in few for interval in times})).reshape(-1, 2)
+
+    def are_frozen(self, t: Array) -> NDArray[np.bool_]:
+        """Which instants (N,) lie in those intervals."""
+        frozen = np.zeros(len(t), dtype=np.bool_)
+        for start, end in self.frozen_times:
+            frozen |= (t > start) & (t <= end)
+        return frozen
 
     def finish(self) -> None:
         """Close the log."""
@@ -635,7 +666,6 @@ class ChannelWatch:
         found.limited.first, found.limited.lines = ([place[k] for place in places[:SHOWN]] for k in (0, 1))
         found.limited.text = next((rows.text for rows in limited.values() if len(limited) == 1), "")
         found.notes.extend([*wrong, *notes])
-        found.bad_channels.extend(wrong)
 
     def _name(self, name: str, j: int) -> str:
         """A joint, or the number of a channel of the base."""
@@ -654,13 +684,13 @@ class ChannelWatch:
             return {"remedy": "leave the torque out with {option}", "option": Option("joints", others)}
         return {"remedy": "record it again"}
 
-    def _message(self, code: str, what: str, channel: str, affected: Sequence[str], **facts: Any) -> Message:
-        """A message about a channel of some joints."""
+    def _message(self, kind: str, what: str, channel: str, affected: Sequence[str], **facts: Any) -> Message:
+        """A message about a channel of some joints, with a code such as dead_torque."""
         facts = self._without(channel, affected) | facts
+        code, remedy = "_".join((kind, QUANTITIES[channel])), facts.pop("remedy")
         return Message(
-            f"{code}_{QUANTITIES[channel]}", what, facts.pop("remedy"), channel=channel, affected=list(affected),
-            quantity=QUANTITIES[channel], **facts,
-        )  # fmt: skip
+            code, what, remedy, channel=channel, affected=list(affected), quantity=QUANTITIES[channel], **facts
+        )
 
     def _dead_channels(self) -> Iterator[Message]:
         """Channels with the same value in most rows."""
@@ -712,20 +742,24 @@ class ChannelWatch:
         cut = Wording("log.between(start, stop)", "LOG@START:STOP")
         for (name, count, first), joints in together.items():
             places = self.frozen[name, joints[0]]
-            remedy = {"remedy": "cut these times out with {cut}", "cut": cut}
+            remedy: dict[str, Any] = {"remedy": "cut these times out with {cut}", "cut": cut}
             if name == "tau":
                 remedy = {
                     "remedy": "cut these times out with {cut}, or use {option}", "cut": cut,
                     "option": Option("estimator", "huber"),
                 }  # fmt: skip
+            known = set(map(tuple, self.frozen_times.tolist()))
+            left_out = places.stretches <= MOST_STRETCHES and known.issuperset(places.times)
             times = f"{places.stretches} times" if places.stretches > 1 else "once"
+            what = "the {quantity} of joint {joints} stays at its last value {times} while the robot moves, {rows}, "
+            what += "{longest:.3g} s at most{where}" + (": left out" if left_out else "")
+            remedy = {"remedy": ""} if left_out else {} if name == "v" else remedy
             yield self._message(
-                "frozen", "the {quantity} of joint {joints} stays at its last value {times} while the robot moves, "
-                "{rows}, {longest:.3g} s at most{where}", name, [self.names[j] for j in joints],
+                "frozen", what, name, [self.names[j] for j in joints], left_out=left_out,
                 joints=[self.names[j] for j in joints], times=times, rows=_count_facts(count)["rows"], count=count,
                 stretches=places.stretches, share=count / max(self.rows, 1), longest=places.longest / self.rate,
-                where=_where_text(places.rows), lines=places.rows.lines, first=list(first), at=places.times,
-                **({} if name == "v" else remedy),
+                where=_where_text(places.rows), lines=places.rows.lines, first=list(first),
+                at=[start for start, _ in places.times[:SHOWN]], **remedy,
             )  # fmt: skip
 
     def _is_coarse(self, name: str, j: int) -> bool:

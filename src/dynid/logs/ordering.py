@@ -119,7 +119,8 @@ def _drop_rubbish(
             watch.add(samples, rows)
         else:
             watch.add(samples.take(np.flatnonzero(inside)), rows[inside])
-        return samples, rows
+        moving = ~watch.are_frozen(samples.t) if len(watch.frozen_times) else inside[:0]
+        return (samples.take(np.flatnonzero(moving)), rows[moving]) if len(moving) else (samples, rows)
 
     for samples, rows in pieces:
         if rest is not None:

@@ -62,7 +62,9 @@ def windows(log: Log, seen: Survey, cut: Splitting, found: Findings) -> Iterator
     """
     found.notes.extend(seen.notes)
     found.interval = log.interval
-    watch = ChannelWatch(seen.names, seen.rate, seen.scales, seen.turning, seen.joints) if seen.scales else None
+    watch = None
+    if seen.scales:
+        watch = ChannelWatch(seen.names, seen.rate, seen.scales, seen.turning, seen.joints, seen.frozen_times)
     for segment, pieces in enumerate(_segments(log, seen, cut, found, watch)):
         yield from _cut_segment_into_windows(segment, pieces, cut, found)
     found.notes.extend(log.left_out)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import LogError
-from dynid.logs.findings import ChannelScale, Findings, StrayValues, least_velocity
+from dynid.logs.findings import ChannelScale, ChannelWatch, Findings, StrayValues, least_velocity
 from dynid.logs.log import Log, Samples, Wiring
 from dynid.logs.ordering import (
     Unwrapper,
@@ -200,7 +200,8 @@ class Survey:
 
     saturation (n,): level at which a joint's torque is cut off, infinite where it is not. turning (n,): which joints
     are revolute, whose positions may have been recorded modulo a turn. notes: what a person should know. names: of the
-    joints; scales: what is usual in each channel; joints: those whose torque counts.
+    joints; scales: what is usual in each channel; joints: those whose torque counts. frozen_times (k, 2): intervals in
+    which the recorder repeats a value.
     """
 
     rate: float
@@ -212,6 +213,7 @@ class Survey:
     names: tuple[str, ...] = ()
     scales: Mapping[str, ChannelScale] = field(default_factory=dict)
     joints: tuple[int, ...] = ()
+    frozen_times: Array = field(default_factory=lambda: np.zeros((0, 2)))
 
     def standing_joints(self, scale: Array) -> NDArray[np.bool_]:
         """Joints (n,) that stand still in the whole log, as far as it was seen to its end.
@@ -261,8 +263,15 @@ def survey(
     if scales:
         _find_limits(samples, saturation, scales)
     rate = _sampling_rate(samples.t)
+    frozen_times = np.zeros((0, 2))
+    if scales:
+        watch = ChannelWatch(robot.joint_names, rate, scales, turning, used)
+        watch.add(samples, np.arange(len(samples)))
+        watch.finish()
+        watch.frozen_times = frozen_times = watch.find_frozen_times()
+        samples = samples.take(np.flatnonzero(~watch.are_frozen(samples.t))) if len(frozen_times) else samples
     samples = replace(samples, q=Unwrapper(turning, rate).unwrap(samples.q))
-    return Survey(rate, samples, saturation, turning, notes, complete, robot.joint_names, scales, used)
+    return Survey(rate, samples, saturation, turning, notes, complete, robot.joint_names, scales, used, frozen_times)
 
 
 def _channel_scales(first: Samples, complete: bool, used: tuple[int, ...]) -> dict[str, ChannelScale]:

@@ -233,13 +233,12 @@ class FindingsRecord:
     highest: tuple[float, ...]
     mean: tuple[float, ...]
     content: StoredContent | None = None
-    bad_channels: tuple[Message, ...] = ()
 
 
 def _rebuild_findings(f: FindingsRecord) -> Findings:
     return Findings(
         f.log, f.rate, samples=f.samples, notes=list(f.sentences), lowest=f.lowest, highest=f.highest, mean=f.mean,
-        content=f.content, bad_channels=list(f.bad_channels),
+        content=f.content,
     )  # fmt: skip
 
 

@@ -632,11 +632,12 @@ def with_bad_channels(verdict: Verdict, evidence: Evidence) -> Verdict:
     severe = [message for message in bad if message.code.startswith(UNUSABLE)]
     least: Level = "weak" if severe else "usable"
     level = max(verdict.level, least, key=get_args(Level).index)
-    affected = list(dict.fromkeys(joint for message in bad for joint in message.facts["affected"]))
+    named = {joint for message in bad for joint in message.facts["affected"]}
+    affected = [joint for joint in evidence.torque_joints if joint in named]
     others = [joint for joint in evidence.torque_joints if joint not in affected]
     scope = [Message(
-        "some_joints_affected", "only joint {some} is affected, not {rest}", some=_shorten_names(affected),
-        rest=_shorten_names(others), joints=affected, others=others,
+        "some_joints_affected", "only joint {some} is affected, the channels of {rest} are sound",
+        some=_shorten_names(affected), rest=_shorten_names(others), joints=affected, others=others,
     )] if others else []  # fmt: skip
     step = verdict.next_step
     if severe or verdict.level == "good":
