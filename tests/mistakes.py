@@ -98,7 +98,7 @@ MISTAKES = (
         "Currents in place of torques",
         "The controller calls `effort` what is a current in A. Nothing in the file says so, but the masses in the URDF "
         "ask for other sizes.",
-        "identify arm.urdf currents.csv", ("currents", "masses of the robot file", "--gain"), 1,
+        "identify arm.urdf currents.csv", ("currents", "masses of the robot file", "arm.urdf currents.csv --gain 9"), 1,
     ),
     Mistake(
         "A gripper that is not in the log", "The URDF has two fingers, the log has the arm alone.",
@@ -107,7 +107,8 @@ MISTAKES = (
     ),
     Mistake(
         "A log of two seconds", "Too short to tell the parameters apart.",
-        "identify arm.urdf short.csv", ("do not trust", "too short", "record 20 s or more", "dynid excite"), 1,
+        "identify arm.urdf short.csv",
+        ("do not trust", "too short", "record 20 s or more", "next: dynid excite arm.urdf"), 1,
     ),
     Mistake(
         "A robot that stands still", "The recording began after the motion had ended.",
@@ -147,7 +148,7 @@ def answer(mistake: Mistake, out: str, err: str) -> str:
     """What the page shows: the error, or verdict and next step, the verdict's first two reasons at most."""
     if mistake.code == 2:
         return err.strip()
-    lines = [line for line in out.splitlines() if line.startswith(("verdict:", "next:"))]
+    lines = [line for line in out.splitlines() if line.startswith(("verdict:", "next:", "why:"))]
     return "\n".join("; ".join(line.split("; ")[:2]) for line in lines)
 
 
@@ -164,7 +165,7 @@ HEAD = """# Ten mistakes, and what dynid says
 
 Everybody makes them. Each was really made, with a small arm of three joints (`turn`, `lift`, `bend`); this page is what
 the commands printed, written by `python tests/mistakes.py` and compared with them by the tests. Where a command ran to
-its end, verdict and next step are shown.
+its end, the verdict is shown, the next step, which is a command, and why.
 """
 
 

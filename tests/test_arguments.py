@@ -516,11 +516,12 @@ changes("identify", fit, validate=second)
 changes("identify", fit, known={"Ia3": 0.1})
 changes("identify", fit, equal=[("Fv1", "Fv2")])
 changes("identify", fit, intervals="white")
-changes(
-    "identify",
-    lambda **k: dynid.identify(robot(), [recorded(), recorded(5)], friction=PLAIN, **k),
-    offsets_per_log=True,
-)
+for own in ("offsets_per_log", "friction_per_log"):
+    changes(
+        "identify", lambda **k: dynid.identify(robot(), [recorded(), recorded(5)], friction=PLAIN, **k), **{own: True}
+    )
+refused("identify", "goes with friction blocks", lambda **k: fit(friction=(), **k), friction_per_log=True)
+refused("identify", "goes with friction blocks", on_plate, friction_per_log=True)
 refused("identify", "friction block 'offset'", lambda **k: fit(friction=("viscous",), **k), offsets_per_log=True)
 refused("identify", "friction block 'offset'", on_plate, offsets_per_log=True)
 changes("identify", on_plate, sensor=ForceSensor(position=np.array([0.1, 0.0, 0.0])))
@@ -547,6 +548,7 @@ refused("identify_states", "reads logs twice", states, estimator="huber")
 changes("identify_states", states, known={"Ia3": 0.1})
 changes("identify_states", states, equal=[("Fv1", "Fv2")])
 changes("identify_states", states, offsets_per_log=True)
+changes("identify_states", states, friction_per_log=True)
 changes("identify_states", states, intervals="white")
 
 
@@ -567,6 +569,7 @@ changes("compare_estimators", runs, joints=["1", "3"])
 changes("compare_estimators", runs, known={"Ia3": 0.1})
 changes("compare_estimators", runs, equal=[("Fv1", "Fv2")])
 changes("compare_estimators", runs, offsets_per_log=True)
+changes("compare_estimators", runs, friction_per_log=True)
 changes("compare_estimators", runs, delay=0.01)
 called("compare_estimators", runs)
 CASES["Comparison.run.estimator"] = [
@@ -601,7 +604,8 @@ for key, run in {"identify_payload": carried, "identify_gains": gains}.items():
     changes(key, run, friction=("viscous", "offset"))
     changes(key, run, rotor_inertia=False)
     changes(key, run, cutoff=5.0)
-    changes(key, run, offsets_per_log=True)
+    changes(key, lambda run=run, **k: run(**{"friction_per_log": False, **k}), offsets_per_log=True)
+    changes(key, run, friction_per_log=key == "identify_gains")
     refused(key, "friction block 'offset'", lambda run=run, **k: run(friction=("viscous",), **k), offsets_per_log=True)
     changes(key, run, delay=0.01)
     called(key, run)

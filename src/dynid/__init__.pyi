@@ -10,11 +10,14 @@ from .estimation.accumulate.state import State as State
 from .estimation.compare import Comparison as Comparison
 from .estimation.compare import EstimatorRun as EstimatorRun
 from .estimation.compare import compare_estimators as compare_estimators
+from .estimation.diagnostics.hypotheses import Alternative as Alternative
+from .estimation.diagnostics.hypotheses import Diagnosis as Diagnosis
 from .estimation.diagnostics.residuals import ChannelCheck as ChannelCheck
 from .estimation.diagnostics.residuals import Delay as Delay
 from .estimation.diagnostics.unidentifiable import Unidentifiable as Unidentifiable
 from .estimation.diagnostics.verdict import Verdict as Verdict
 from .estimation.identification import Identification as Identification
+from .estimation.identification import diagnose as diagnose
 from .estimation.identify import collect_state as collect_state
 from .estimation.identify import identify as identify
 from .estimation.identify import identify_states as identify_states

@@ -92,7 +92,7 @@ def test_a_report_reads_its_logs_with_them(dynid: CommandLine, logs: Path, tmp_p
 
 
 def test_the_viewer_shows_a_log_with_them(logs: Path) -> None:
-    from dynid.cli.output.excitation import read_joint_path
+    from dynid.cli.output.motions import read_joint_path
 
     robot = library.load_robot("gautier3")
     paths = [

@@ -34,7 +34,7 @@ def test_friction_that_looks_smoother_is_named(noise: float) -> None:
         places = [result.names.index(name) for name in names]
         assert (error[places] < 0.0).all()
         assert (np.abs(error[places]) < result.quantile * result.sigma[places]).all()
-        assert "pass through zero velocity faster" in result.verdict.next_step
+        assert "pass through zero velocity faster" in str(result.verdict.next_step.facts["why"])
 
 
 @pytest.mark.parametrize("options", [{"model": "momentum"}, {"estimator": "huber"}, {"estimator": "recursive"},

@@ -189,9 +189,13 @@ def test_own_offsets_of_every_log() -> None:
     loaded, unloaded = two_logs(robot, LOAD)
     assert loaded.tau is not None
     drifted = dynid.Log(loaded.t, loaded.q, v=loaded.v, a=loaded.a, tau=loaded.tau + 3.0)
-    found = dynid.identify_payload(robot, drifted, unloaded, friction=PLAIN, offsets_per_log=True)
-    assert_allclose(found.values, LOAD, rtol=1e-8, atol=1e-9)
-    assert np.abs(dynid.identify_payload(robot, drifted, unloaded, friction=PLAIN).values - LOAD).max() > 1e-3
+    for own in (True, False):
+        found = dynid.identify_payload(
+            robot, drifted, unloaded, friction=PLAIN, offsets_per_log=own, friction_per_log=not own
+        )
+        assert_allclose(found.values, LOAD, rtol=1e-8, atol=1e-9)
+    shared = dynid.identify_payload(robot, drifted, unloaded, friction=PLAIN, friction_per_log=False)
+    assert np.abs(shared.values - LOAD).max() > 1e-3
 
 
 def test_several_logs_of_each_kind() -> None:

@@ -117,7 +117,7 @@ def _simulate_tracking(mujoco: Any, model: Any, path: Motion, order: Array) -> t
     return q, tau
 
 
-TRUST = {"good": " (trust it)", "usable": " (trust it with care)", "do not trust": ""}
+TRUST = {"good": " (trust it)", "usable": " (trust it with care)", "weak": "", "do not trust": ""}
 
 
 class MainJob:

@@ -16,7 +16,7 @@ from dynid.errors import DynidError, IdentificationError
 from dynid.estimation.accumulate.logs import collect_logs, collect_logs_like, drop_logs_in_state
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.verdict import USABLE_MEAN
+from dynid.estimation.diagnostics.verdict import WEAK_MEAN
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import Logs, split_logs
@@ -218,7 +218,7 @@ def choose_run(finished: Sequence[EstimatorRun]) -> EstimatorRun | None:
 
 
 def _is_trustworthy(run: EstimatorRun) -> bool:
-    return run.found.verdict.level != "do not trust" and run.error <= USABLE_MEAN
+    return run.found.verdict.level != "do not trust" and run.error <= WEAK_MEAN
 
 
 def _is_wls_torque_run(run: EstimatorRun) -> bool:
@@ -267,6 +267,11 @@ def _describe_chosen_run(best: EstimatorRun) -> list[Message]:
         remarks.append(Message(
             "residuals_coloured", "its residuals are coloured ({some}): " + what, channels=coloured,
             some=coloured[:8], jackknife=bool(result.groups),
+        ))  # fmt: skip
+    if result.verdict.level == "weak":
+        remarks.append(Message(
+            "chosen_run_is_weak", "its verdict is weak, do not control with it: {reason}",
+            reason=result.verdict.reasons[0],
         ))  # fmt: skip
     if best.estimator == "ridge":
         remarks.append(Message(
@@ -377,6 +382,7 @@ def compare_estimators(
     known: Mapping[str, float] | None = None,
     equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
+    friction_per_log: bool = False,
     delay: float = 0.0,
 ) -> Comparison:
     """Identify with every model and estimator, and say which to trust; the options are those of `identify`.
@@ -391,7 +397,7 @@ def compare_estimators(
     options = Options(  # the runs share the base parameters of the nominal geometry
         model="momentum", window=window, quadrature=quadrature, unknown=(), friction=friction,
         rotor_inertia=rotor_inertia, cutoff=cutoff, columns=columns, joints=joints, known=known or {}, equal=equal,
-        offsets_per_log=offsets_per_log, delay=delay,
+        offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay,
     )  # fmt: skip
     options.with_model("torque").resolve(robot)  # what is wrong with the options is wrong for all runs
     job = _ComparisonJob(robot, used, others, source, is_share, options)
@@ -478,11 +484,7 @@ class _ComparisonJob:
         options = replace(self._options_for_model(state.equation.options.model), estimator=estimator)
         if estimator != "huber":
             return estimate(state, options, None), state
-        if options.offsets_per_log and len(self.used) > 1:
-            raise IdentificationError(
-                "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log",
-                "identify the logs one by one",
-            )  # fmt: skip
+        options.refuse_own_friction_with_outliers(len(self.used))
         state = collect_logs(self.robot, self.used, options, on_progress=on_progress)
         result = estimate(state, options, None)
         assert state.outliers is not None
@@ -504,8 +506,8 @@ class _ComparisonJob:
     def _score_torques(self, state: State, result: Identification, held_out: State) -> Score:
         """Errors of the torques on the held-out data, with friction as the run has it."""
         equation = state.equation.as_torque_equation()
-        offsets = self.options.offsets_per_log
-        unknowns = Unknowns.of(equation, equation.friction, len(self.used), offsets_per_log=offsets)
+        per_log = self.options.per_log(equation.friction)
+        unknowns = Unknowns.of(equation, equation.friction, len(self.used), per_log=per_log)
         values = dict(zip(result.names, result.values, strict=True))
         return score(
             unknowns, np.array([values.get(name, 0.0) for name in unknowns.names]), total_factors(held_out.blocks),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -293,13 +293,22 @@ class SolvedState:
                 message if len(state.findings) == 1 else message.about(found.log)
                 for found in state.findings for message in found.bad_channels
             ],
+            kinds=_joint_kinds(equation), torque_kinds=_joint_kinds(equation, of_torques=True),
+            mistake=None if self.diagnosis is None else self.diagnosis.best, can_diagnose=self.tried is not None,
+            condition=self.solution.condition, unidentifiable_share=self._unidentifiable_share(), recipe=state.recipe,
+            has_bodies=equation.unknown is None, excitation=_excitation_options(state),
         )  # fmt: skip
+
+    def _unidentifiable_share(self) -> float:
+        """Of all parameters or of the base parameters, whichever is larger."""
+        names = [item.name for item in self.unidentifiable]
+        base = sum(name in self.state.equation.base.names for name in names)
+        return max(len(names) / (len(names) + len(self.kept)), base / max(base + len(self.base), 1))
 
     def _torque_joints(self) -> tuple[str, ...]:
         """Joints of the torques that were predicted beside what the model is about."""
         equation = self.state.equation
-        joints = equation.joints if equation.options.has_torques else range(equation.robot.n)
-        return tuple(equation.robot.joint_names[j] for j in joints)
+        return tuple(equation.robot.joint_names[j] for j in _torque_joint_indices(equation))
 
     def _shaken_joints(self) -> list[ShakenJoint]:
         """Joints whose friction is off by more than a standard deviation because encoder noise shakes them."""
@@ -372,6 +381,30 @@ class SolvedState:
         return tuple(out)
 
 
+def _torque_joint_indices(equation: Equation) -> Sequence[int]:
+    return equation.joints if equation.options.has_torques else range(equation.robot.n)
+
+
+def _joint_kinds(equation: Equation, *, of_torques: bool = False) -> list[str]:
+    """Kinds of joints of the channels, or of the torques beside them; what else a channel is about."""
+    links = [equation.robot.links[k] for k in equation.robot.active_links]
+    if of_torques:
+        return [links[j].kind for j in _torque_joint_indices(equation)]
+    pairs = zip(equation.channels, equation.kinds, strict=True)
+    return [links[channel.joint].kind if channel.joint >= 0 else kind for channel, kind in pairs]
+
+
+def _excitation_options(state: State) -> tuple[Option, ...]:
+    """Options of a motion to record next: the columns of this equation, and limits that the robot file lacks."""
+    equation, limits = state.equation, state.equation.robot.limits
+    options = [Option("rotor_inertia", True)] if equation.base.question.rotor_inertia else []
+    if not np.isfinite(limits.velocity).all() and state.kept:  # no faster than what was recorded, which was allowed
+        fastest = np.max([np.abs(rows.v).max(axis=0) for rows in state.kept if len(rows.v)], axis=0)
+        known = np.where(np.isfinite(limits.velocity), limits.velocity, np.maximum(fastest, 0.1))
+        options.append(Option("velocity", [float(f"{x:.2g}") for x in known]))
+    return tuple(options)
+
+
 # Ridge towards nominal values: further rows that pull every parameter, as strongly as held-out data like it.
 
 
@@ -428,8 +461,9 @@ def estimate(
     factors = total_factors(state.blocks)
     friction, trials = _choose_friction(state, options, factors)
     options.refuse_offsets_without_block(friction)
+    options.refuse_friction_per_log_without_block(friction)
     unknowns = Unknowns.of(
-        equation, friction, state.logs, offsets_per_log=options.offsets_per_log, left_out=state.unseen_harmonics
+        equation, friction, state.logs, per_log=options.per_log(friction), left_out=state.unseen_harmonics
     )
     independent, joined = structural_columns(equation, unknowns)
     same = tuple(
@@ -520,11 +554,12 @@ def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...],
 def _choose_friction(state: State, options: Options, factors: Factors) -> tuple[tuple[str, ...], tuple[Trial, ...]]:
     if not state.recipe:
         return state.equation.friction, ()
-    first = Unknowns.of(state.equation, DEFAULT, state.logs, offsets_per_log=options.offsets_per_log)
+    per_log = options.per_log((*DEFAULT, *OPTIONAL))
+    first = Unknowns.of(state.equation, DEFAULT, state.logs, per_log=per_log)
     noise = solve(first, factors).noise
     return choose_friction_blocks(
-        state.equation, state.blocks, noise, logs=state.logs, offsets_per_log=options.offsets_per_log,
-        left_out=state.unseen_harmonics, optional=OPTIONAL,
+        state.equation, state.blocks, noise, logs=state.logs, per_log=per_log, left_out=state.unseen_harmonics,
+        optional=OPTIONAL,
     )  # fmt: skip
 
 

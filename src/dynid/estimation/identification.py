@@ -169,7 +169,7 @@ class Diagnostics:
     joint_verdicts: how far to trust each joint, by its error and its channels.
     """
 
-    verdict: Annotated[Verdict, ROW]
+    verdict: Annotated[Verdict, Form(row=True, optional=("unproven",))]
     warnings: tuple[Message, ...]
     notes: tuple[Message, ...]
     unidentifiable: tuple[Annotated[Unidentifiable, ROW], ...]
@@ -414,6 +414,14 @@ class Identification:
             own = {item.name: changes.pop(item.name) for item in fields(getattr(self, part)) if item.name in changes}
             changes |= {part: replace(getattr(self, part), **own)} if own else {}
         return replace(self, **changes)
+
+    def with_diagnosis(self, diagnosis: Diagnosis) -> Identification:
+        """Return the same result after `diagnose`: a mistake that it names is the first reason of the verdict."""
+        if diagnosis.best is None:
+            return self.replace(diagnosis=diagnosis)
+        verdict = self.verdict.with_mistake(diagnosis.best)
+        warnings = tuple(dict.fromkeys((verdict.reasons[0], *self.warnings)))
+        return self.replace(diagnosis=diagnosis, verdict=verdict, warnings=warnings)
 
     def save(self, path: str | Path) -> None:
         """Write the result as versioned JSON; `Identification.load` gives it back exactly."""

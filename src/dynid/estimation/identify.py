@@ -15,7 +15,7 @@ from dynid.estimation.accumulate.state import State, drop_repeated_samples, merg
 from dynid.estimation.estimate import estimate
 from dynid.estimation.identification import Identification, find_origin
 from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unidentifiable
-from dynid.estimation.options import Options
+from dynid.estimation.options import Call, Options
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
 from dynid.logs.log import Log
@@ -52,6 +52,7 @@ def identify(
     known: Mapping[str, float] | None = None,
     equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
+    friction_per_log: bool = False,
     delay: float = 0.0,
     intervals: str = "jackknife",
 ) -> Identification:
@@ -67,6 +68,8 @@ def identify(
     (serial robots, joint by joint from the last). cutoff in Hz, chosen from the data where missing. validate: other
     logs, or the share of every log to hold out at its end; where missing, held-out stretches of time. columns: further
     torques of known shape. joints: whose torques to use. known: values of parameters; equal: pairs that are equal.
+    offsets_per_log: every log has torque offsets of its own; friction_per_log: all of its friction (as temperature
+    changes it), but not torques of a position (spring, sine); predictions take the mean over the logs.
     delay (s): how much later torques were recorded than positions. intervals: "jackknife", or "white" for the
     textbook ones. sensor: the force plate of the models "reaction" (forces on the base, no friction) and
     "torque+reaction", or a file that describes it, where the robot does not say; partial: go on although its channels
@@ -76,17 +79,15 @@ def identify(
     options = Options(
         model=model, window=window, quadrature=quadrature, sensor=sensor, partial=partial, unknown=unknown,
         friction=friction, rotor_inertia=rotor_inertia, estimator=estimator, cutoff=cutoff, columns=columns,
-        joints=joints, known=known or {}, equal=equal, offsets_per_log=offsets_per_log, delay=delay,
-        intervals=intervals,
+        joints=joints, known=known or {}, equal=equal, offsets_per_log=offsets_per_log,
+        friction_per_log=friction_per_log, delay=delay, intervals=intervals,
     )  # fmt: skip
+    given = options.as_given()
     robot = _check_plate(robot, options)
     options = options.resolve(robot)
     used, others, name = split_logs(robot, logs, validate)
     origin = find_origin((*used, *others))
-    if options.is_robust and offsets_per_log and len(used) > 1:
-        raise IdentificationError(
-            "huber_with_log_offsets", "estimator 'huber' takes no own offsets per log", "identify the logs one by one",
-        )  # fmt: skip
+    options.refuse_own_friction_with_outliers(len(used))
     state = collect_logs(robot, used, options, on_progress=on_progress)
     outliers, checked, torques = state.outliers, None, None
     trained: tuple[Message, ...] = ()
@@ -102,7 +103,8 @@ def identify(
     if on_progress is not None:
         on_progress("solving", 1.0)
     result = estimate(state, options, checked, torques, used).replace(origin=origin)
-    result = result.replace(warnings=(*result.warnings, *trained))
+    verdict = result.verdict.after_call(Call(options=given))
+    result = result.replace(warnings=(*result.warnings, *trained), verdict=verdict)
     if outliers is None:
         return result
     if checked is None:
@@ -166,6 +168,7 @@ def identify_states(
     known: Mapping[str, float] | None = None,
     equal: Sequence[tuple[str, str]] = (),
     offsets_per_log: bool = False,
+    friction_per_log: bool = False,
     intervals: str = "jackknife",
 ) -> Identification:
     """Solve one or several states together: the same result as if their logs had been read at once."""
@@ -178,7 +181,7 @@ def identify_states(
         )  # fmt: skip
     options = replace(
         several[0].equation.options, estimator=estimator, known=known or {}, equal=equal,
-        offsets_per_log=offsets_per_log, intervals=intervals,
+        offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, intervals=intervals,
     )  # fmt: skip
     return estimate(merge_states(several), options, None).replace(origin=find_origin(()))
 

@@ -7,9 +7,12 @@ differences of the functions h or dL/dqd of the kept columns are those of all co
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -29,6 +32,9 @@ INTERVALS = ("jackknife", "white")
 
 PERIODS = 0.25
 """Default window in periods of the upper end of the motion's band."""
+
+POSITION = re.compile(r"spring|sine\d*")
+"""Friction blocks that look at the position alone, and do not change with temperature as friction does."""
 
 STRIDES = 8
 """Rows per window: neighbouring windows overlap."""
@@ -60,6 +66,7 @@ class Options:
     known: Mapping[str, float] = field(default_factory=dict)
     equal: Sequence[tuple[str, str]] = ()
     offsets_per_log: bool = False
+    friction_per_log: bool = False
     delay: float = 0.0
     intervals: str = "jackknife"
 
@@ -205,6 +212,12 @@ class Options:
         window, quadrature = (self.window, self.quadrature) if model in INTEGRAL else (None, "smooth")
         return replace(self, model=model, window=window, quadrature=quadrature, sensor=None, partial=False)
 
+    def as_given(self) -> tuple[Option, ...]:
+        """Return the options that are not at their defaults."""
+        default = Options()
+        found = [(item.name, getattr(self, item.name)) for item in fields(self)]
+        return tuple(Option(name, value) for name, value in found if value != getattr(default, name))
+
     @property
     def blocks(self) -> tuple[str, ...] | None:
         """Friction blocks; None where cross validation chooses among those of the recipe."""
@@ -258,6 +271,20 @@ class Options:
         """Instants of the thinned rate from row to row, at least."""
         return max(1, 2 * self.half_window(treatment) // STRIDES)
 
+    def per_log(self, blocks: Sequence[str]) -> tuple[str, ...]:
+        """Friction blocks of which every log has its own parameters: torques of a position stay those of the robot."""
+        if self.friction_per_log:
+            return tuple(name for name in blocks if not POSITION.fullmatch(name))
+        return ("offset",) if self.offsets_per_log else ()
+
+    def refuse_own_friction_with_outliers(self, logs: int) -> None:
+        """Raise where friction or offsets of several logs are asked for and outliers are to be detected."""
+        if self.is_robust and logs > 1 and (self.offsets_per_log or self.friction_per_log):
+            raise IdentificationError(
+                "huber_with_log_offsets", "estimator 'huber' takes no own offsets or friction per log",
+                "identify the logs one by one",
+            )  # fmt: skip
+
     def refuse_offsets_without_block(self, friction: tuple[str, ...]) -> None:
         """Raise where offsets per log are asked for without the friction block 'offset'."""
         if self.offsets_per_log and "offset" not in friction:
@@ -265,3 +292,110 @@ class Options:
                 "log_offsets_without_offset", "{option} goes with the friction block 'offset', which is not used here",
                 option=Option("offsets_per_log", True),
             )  # fmt: skip
+
+    def refuse_friction_per_log_without_block(self, friction: tuple[str, ...]) -> None:
+        """Raise where friction per log is asked for without friction."""
+        if self.friction_per_log and not self.per_log(friction):
+            raise IdentificationError(
+                "log_friction_without_block", "{option} goes with friction blocks, of which none is used here",
+                option=Option("friction_per_log", True),
+            )  # fmt: skip
+
+
+# What to do after an identification, as a command that can be pasted.
+
+
+Action = Literal["identify", "diagnose", "excite", "gains", "report", "save", "physical", "joint_parameters"]
+"""What comes next; `identify`: the same once more with other options."""
+
+_IN_PYTHON = {
+    "diagnose": "diagnose(result)", "report": "write_report(result, 'report.html')",
+    "save": "result.save('result.json')", "physical": "physical_parameters(result)",
+    "joint_parameters": "joint_parameters(result)", "gains": "identify_gains(robot, loaded, logs, payload)",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """How a result was made, so that the next command can be named.
+
+    command: as typed, or to the same effect; empty where robot or logs are no files. robot, logs: their words in it;
+    saved: the file of the result; options: given from Python.
+    """
+
+    command: str = ""
+    robot: str = ""
+    logs: str = ""
+    saved: str = ""
+    options: tuple[Option, ...] = ()
+
+    def next_command(self, action: Action, options: tuple[Option, ...]) -> str:
+        """Return a command line, or a call from Python where this one has none."""
+        if not self.command:
+            return self._next_call(action, options)
+        words, command = " ".join(_shell_text(option) for option in options), _without_options(self.command, options)
+        match action:
+            case "excite":
+                return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
+            case "gains":
+                return f"dynid gains {self.robot} --unloaded {self.logs} --loaded loaded.csv --mass 2.5 --com 0,0,0.1"
+            case "physical" | "joint_parameters" if self.saved:
+                return f"dynid physical {self.saved}"
+            case "save" if self.saved:
+                return f"dynid report {self.saved}"
+        more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words}
+        return f"{command} {more.get(action, '--out result.json')}".rstrip()
+
+    def _next_call(self, action: Action, options: tuple[Option, ...]) -> str:
+        """Return a call from Python with the variables `robot`, `logs` and `result`."""
+        if action in _IN_PYTHON:
+            return _IN_PYTHON[action]
+        if action == "excite":
+            limits = [Option("limits", {o.keyword: o.value}) if o.keyword == "velocity" else o for o in options]
+            return _call_text("design_excitation(robot", limits)
+        merged = _merge_options((*self.options, *options))
+        of_robot, of_logs = ([o for o in merged if o.keyword in some] for some in (_OF_ROBOTS, _OF_LOGS))
+        robot = _call_text("load_robot(path", of_robot) if of_robot else "robot"
+        logs = _call_text("read_log(path, robot", of_logs) if of_logs else "logs"
+        return _call_text(f"identify({robot}, {logs}", [o for o in merged if o.keyword not in (*_OF_ROBOTS, *_OF_LOGS)])
+
+
+_OF_ROBOTS, _OF_LOGS = ("gravity", "lock"), ("columns", "units", "gear", "gain", "topic", "sign", "zero", "order")
+"""Options of `load_robot` and `read_log`."""
+
+
+def _call_text(opened: str, options: Sequence[Option]) -> str:
+    return ", ".join([opened, *(option.render("python") for option in options)]) + ")"
+
+
+def _merge_options(options: Sequence[Option]) -> list[Option]:
+    """Each keyword once: mappings joined, signs listed, of others the last one."""
+    merged: dict[str, Option] = {}
+    for option in options:
+        value, before = option.value, merged.get(option.keyword)
+        if isinstance(value, Mapping) and before is not None:
+            value = {**before.value, **value}
+        elif option.keyword == "sign":
+            value = [*(before.value if before else ()), *([value] if isinstance(value, str) else value)]
+        merged[option.keyword] = Option(option.keyword, value)
+    return list(merged.values())
+
+
+def _without_options(command: str, options: Sequence[Option]) -> str:
+    """A command without what it says of some options, which are given anew."""
+    names = {word for o in options for word in o.render("command line").split() if word.startswith("--")}
+    names |= {f"--no-{name[2:]}" for name in names} | {name.replace("--no-", "--", 1) for name in names}
+    kept, words = [], iter(shlex.split(command)) if names else iter(())
+    for word in words:
+        if word in names:
+            if not word.endswith("rotor-inertia"):
+                next(words, None)
+        elif word.partition("=")[0] not in names:
+            kept.append(word)
+    return shlex.join(kept) if names else command
+
+
+def _shell_text(option: Option) -> str:
+    """Return an option as it is typed, its values quoted for the shell."""
+    parts = (part.partition(" ") for part in re.split(" (?=--)", option.render("command line")))
+    return " ".join(f"{name} {shlex.quote(value)}" if value else name for name, _, value in parts)

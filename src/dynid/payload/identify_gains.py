@@ -50,20 +50,23 @@ def identify_gains(
     cutoff: float | None = None,
     on_progress: Callable[[str, float], None] | None = None,
     offsets_per_log: bool = False,
+    friction_per_log: bool = False,
     delay: float = 0.0,
 ) -> Gains:
     """Estimate the gains of all drives: true torque = gain * measured signal (a current, or a torque in wrong units).
 
     payload: ten standard parameters of the known load in the frame of the link that carries it (the last where link is
     missing), as `payload_parameters(mass, com, inertia)` gives them. Friction is identified in measured units and given
-    in true ones. The other arguments are those of `identify`.
+    in true ones; with friction_per_log every log has its own, offsets included. The other arguments are those of
+    `identify`.
     """
     p = check_payload_parameters(payload)
     if robot.sensor is not None:  # the spin of declared rotors is known in N m, not in the drives' units
         robot = robot.with_sensor(replace(robot.sensor, rotors=()))
     options = Options(
-        friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, offsets_per_log=offsets_per_log, delay=delay
-    )
+        friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, offsets_per_log=offsets_per_log,
+        friction_per_log=friction_per_log, delay=delay,
+    )  # fmt: skip
     runs = collect_two_runs(robot, loaded, unloaded, link, options, on_progress)
     if not runs.state.equation.is_direct:
         raise IdentificationError(
@@ -74,25 +77,23 @@ def identify_gains(
     options.refuse_offsets_without_block(DEFAULT if runs.state.recipe else runs.state.equation.friction)
     factors = total_factors(runs.blocks)
     if not runs.state.recipe:
-        return gains_from_solution(
-            p, _solve_with_friction(runs, p, factors, runs.state.equation.friction, offsets_per_log)
-        )
+        return gains_from_solution(p, _solve_with_friction(runs, p, factors, runs.state.equation.friction, options))
     chosen: tuple[str, ...] = DEFAULT
     for _ in range(ROUNDS):  # the gate needs torques in true units, hence the gains, which need friction
-        solved = _solve_with_friction(runs, p, factors, chosen, offsets_per_log)
-        before, chosen = chosen, runs.choose_friction(1.0 / solved.found.k, offsets_per_log=offsets_per_log)
+        solved = _solve_with_friction(runs, p, factors, chosen, options)
+        before, chosen = chosen, runs.choose_friction(options, 1.0 / solved.found.k)
         if set(chosen) == set(before):
             break
     else:
-        solved = _solve_with_friction(runs, p, factors, chosen, offsets_per_log)
+        solved = _solve_with_friction(runs, p, factors, chosen, options)
     return gains_from_solution(p, solved)
 
 
 def _solve_with_friction(
-    runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], offsets_per_log: bool
+    runs: TwoRuns, p: Array, factors: Factors, friction: tuple[str, ...], options: Options
 ) -> GainSolution:
     """Start, rank on any motion, and Gauss-Newton, with some blocks of friction."""
-    problem = _build_bilinear_problem(runs, p, friction, offsets_per_log)
+    problem = _build_bilinear_problem(runs, p, friction, options)
     k = initial_drive_factors(problem, factors)
     start = solve_robot_with_factors(problem, factors, k)
     place = problem.unknowns.place[0, : len(problem.load)]
@@ -109,12 +110,12 @@ def _solve_with_friction(
     return GainSolution(problem, found, reduced, fixed, hidden)
 
 
-def _build_bilinear_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], offsets_per_log: bool) -> Bilinear:
+def _build_bilinear_problem(runs: TwoRuns, p: Array, friction: tuple[str, ...], options: Options) -> Bilinear:
     equation = runs.state.equation
     load = np.zeros(equation.rigid_count)
     load[: equation.base_count] = runs.K @ p
     unknowns = Unknowns.of(
-        equation, friction, runs.state.logs, offsets_per_log=offsets_per_log, left_out=runs.state.unseen_harmonics
+        equation, friction, runs.state.logs, per_log=options.per_log(friction), left_out=runs.state.unseen_harmonics
     )
     return Bilinear(runs, load, unknowns, friction)
 

@@ -1,4 +1,4 @@
-"""The payload of a link from logs with and without it: they share the robot's parameters and its friction."""
+"""The payload of a link from logs with and without it: they share the robot's parameters, not its friction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.dynamics.kernels.threads import one_blas_thread
 from dynid.estimation.accumulate.one_pass import total_factors
-from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, USABLE_MEAN
+from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, WEAK_MEAN
 from dynid.estimation.identify import Logs
 from dynid.estimation.inference.jackknife import jackknife, sensitivity_shifts
 from dynid.estimation.options import Options
@@ -38,24 +38,27 @@ def identify_payload(
     on_progress: Callable[[str, float], None] | None = None,
     joints: Sequence[str] | None = None,
     offsets_per_log: bool = False,
+    friction_per_log: bool = True,
     delay: float = 0.0,
 ) -> Payload:
     """Estimate what a link carries, from logs with it (`loaded`) and without it, on any motions.
 
-    All logs share base parameters x and friction; those with the payload see x + K p, p being its ten parameters in
-    the link's frame. link: which one carries, the last where missing. The other arguments are those of `identify`;
-    offsets_per_log: every log has its own torque offsets. Deviations come from the delete-block jackknife.
+    All logs share base parameters x; those with the payload see x + K p, p being its ten parameters in the link's
+    frame. link: which one carries, the last where missing. The other arguments are those of `identify`;
+    friction_per_log: every log has its own friction, offsets included, because friction that changes with temperature
+    between the runs would read as a payload; without it only offsets are free, with offsets_per_log. Deviations come
+    from the delete-block jackknife.
     """
     options = Options(
         model=model, friction=friction, rotor_inertia=rotor_inertia, cutoff=cutoff, joints=joints,
-        offsets_per_log=offsets_per_log, delay=delay,
+        offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay,
     )  # fmt: skip
     runs = collect_two_runs(robot, loaded, unloaded, link, options, on_progress)
     if on_progress is not None:
         on_progress("solving", 1.0)
-    blocks_of_friction = runs.choose_friction(offsets_per_log=offsets_per_log)
+    blocks_of_friction = runs.choose_friction(options)
     options.refuse_offsets_without_block(blocks_of_friction)
-    unknowns = _unknowns_with_payload(runs, blocks_of_friction, offsets_per_log)
+    unknowns = _unknowns_with_payload(runs, blocks_of_friction, options.per_log(blocks_of_friction))
     constraints = runs.zero_constraints(unknowns)
     blocks = rewrite_blocks(runs.blocks, lambda log, c, R: _payload_columns(runs, log, c, R))
     factors = total_factors(blocks)
@@ -107,7 +110,7 @@ def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     """Reasons not to believe a result."""
     warnings = [] if jackknifed else [FEW_BLOCKS]
     finite = nrmse[np.isfinite(nrmse)]
-    if len(finite) and finite.mean() > USABLE_MEAN:
+    if len(finite) and finite.mean() > WEAK_MEAN:
         warnings.append(Message(
             "torques_not_explained", "the residual is as large as {percent:.0f} % of the signal: is this the right "
             "robot, are units, signs and the order of joints right?", percent=100.0 * float(finite.mean()),
@@ -115,12 +118,10 @@ def poor_fit_warnings(nrmse: Array, *, jackknifed: bool) -> tuple[Message, ...]:
     return tuple(warnings)
 
 
-def _unknowns_with_payload(runs: TwoRuns, friction: tuple[str, ...], offsets_per_log: bool) -> Unknowns:
+def _unknowns_with_payload(runs: TwoRuns, friction: tuple[str, ...], per_log: tuple[str, ...]) -> Unknowns:
     """Unknowns of the robot, then the payload's ten, which only loaded logs have."""
     state = runs.state
-    unknowns = Unknowns.of(
-        state.equation, friction, state.logs, offsets_per_log=offsets_per_log, left_out=state.unseen_harmonics
-    )
+    unknowns = Unknowns.of(state.equation, friction, state.logs, per_log=per_log, left_out=state.unseen_harmonics)
     place = np.full((state.logs, 10), -1, dtype=np.int64)
     place[runs.unloaded :] = np.arange(10)
     names = payload_names(state.equation.robot.links[runs.carrier])

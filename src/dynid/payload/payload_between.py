@@ -84,9 +84,10 @@ def payload_between(loaded: Identification, unloaded: Identification, *, link: s
             "record longer",
         ))  # fmt: skip
     for which, result in (("with", loaded), ("without", unloaded)):
-        if result.verdict.level == "do not trust":
+        if result.verdict.level in ("weak", "do not trust"):
+            level = "weak" if result.verdict.level == "weak" else "not to be trusted"
             told.append(Message(
-                "untrusted_result", "the result {which} the payload is not to be trusted: {reason}", which=which,
+                "untrusted_result", "the result {which} the payload is {level}: {reason}", which=which, level=level,
                 reason=result.verdict.reasons[0],
             ))  # fmt: skip
     fit = Fit(

@@ -143,7 +143,7 @@ class TwoRuns:
                 ))  # fmt: skip
         return tuple(notes)
 
-    def choose_friction(self, scale: Array | None = None, *, offsets_per_log: bool = False) -> tuple[str, ...]:
+    def choose_friction(self, options: Options, scale: Array | None = None) -> tuple[str, ...]:
         """Blocks that the gate admits on the logs without payload; scale (channels,): of the measured torques."""
         equation = self.state.equation
         if not self.state.recipe:
@@ -151,12 +151,13 @@ class TwoRuns:
         blocks = tuple(block for block in self.state.blocks if not self.is_loaded(block.log))
         if scale is not None:
             blocks = tuple(replace(block, factors=_rescale_factors(block.factors, scale)) for block in blocks)
-        first = Unknowns.of(equation, DEFAULT, self.unloaded, offsets_per_log=offsets_per_log)
+        per_log = options.per_log((*DEFAULT, *OPTIONAL))
+        first = Unknowns.of(equation, DEFAULT, self.unloaded, per_log=per_log)
         noise = solve(first, total_factors(blocks)).noise
         optional = tuple(name for name in OPTIONAL if name != REFUSED)
         return choose_friction_blocks(
-            equation, blocks, noise, logs=self.unloaded, offsets_per_log=offsets_per_log,
-            left_out=self.state.unseen_harmonics, optional=optional,
+            equation, blocks, noise, logs=self.unloaded, per_log=per_log, left_out=self.state.unseen_harmonics,
+            optional=optional,
         )[0]  # fmt: skip
 
     def random_rows(self, unknowns: Unknowns) -> list[tuple[int, int, Array]] | None:

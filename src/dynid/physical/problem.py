@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg
 
-from dynid.dynamics.friction import PLAIN
+from dynid.dynamics.friction import PLAIN, find_block
 from dynid.errors import PhysicalError
 from dynid.estimation.identification import Identification
 from dynid.estimation.regression.structure import structural_columns
@@ -81,8 +81,9 @@ def _unidentified_columns(result: Identification, base: set[Parameter]) -> dict[
     """Columns of no link that are in the sums of others: lost in these data, or the same on every motion."""
     found = {name: dict(shares) for name, shares in result.joined.items() if name not in base and shares}
     logs, equation = len(result.factors), result.equation
-    per_log = any(name.log is not None and name.kind == "friction" for name in result.names)
-    unknowns = Unknowns.of(equation, result.friction, logs, offsets_per_log=per_log)
+    own = {name.symbol for name in result.names if name.log is not None and name.kind == "friction"}
+    per_log = [block for block in result.friction if own & set(find_block(block).symbols)]
+    unknowns = Unknowns.of(equation, result.friction, logs, per_log=per_log)
     missing = set(unknowns.names) - set(result.names) - {item.name for item in result.unidentifiable}
     if not missing:
         return found

@@ -139,7 +139,7 @@ class OverviewSection:
         """A table, and the reasons."""
         rows = []
         for name, r in zip(subject.names, subject.results, strict=True):
-            mark = {"usable": "fair"}.get(r.verdict.level, MARKS[r.verdict.level])
+            mark = {"usable": "fair", "weak": "poor"}.get(r.verdict.level, MARKS[r.verdict.level])
             rows.append([
                 Cell(name), Cell(r.verdict.level, mark=mark), Cell(r.robot.name), Cell(r.model), Cell(r.estimator),
                 Cell(", ".join(r.friction) or "none"),

@@ -144,7 +144,7 @@ class Form:
     fields whose own fields stand in their place; drop: fields that are not written; names: of fields that have another
     name in files; read, write: what else to do to the data after reading and before writing; check: what the value that
     was built must satisfy, or another in its place; optional: fields that a file may lack, by default those that have a
-    default.
+    default; of a row the last ones, which are not written either where they are empty.
     """
 
     file: tuple[str, int] | None = None
@@ -161,14 +161,15 @@ class Form:
         from pydantic_core import core_schema as s
 
         names = [field.name for field in fields(source) if field.name not in self.drop]
+        fewest = len(names) - (len(self.optional or ()) if self.row else 0)
         types = get_type_hints(source) if self.flat else {}
         _parts.update(self.flat)
         groups = {name: [field.name for field in fields(types[name])] for name in self.flat}
 
         def read(data: Any) -> Any:
             """Fields of the class from data as laid out in the file."""
-            if self.row and isinstance(data, list) and len(data) == len(names):
-                return dict(zip(names, data, strict=True))
+            if self.row and isinstance(data, list) and fewest <= len(data) <= len(names):
+                return dict(zip(names, data, strict=False))
             if not isinstance(data, dict) or self.row:
                 return data
             if strangers := data.keys() & {*self.drop, *self.flat}:
@@ -193,7 +194,8 @@ class Form:
             """Data as laid out in the file from the fields of the class."""
             data = serialise(value)
             if self.row:
-                return [data[name] for name in names]
+                last = max([fewest, *(k + 1 for k, name in enumerate(names) if data[name])])
+                return [data[name] for name in names[:last]]
             flat = [{key: item} if key not in groups else item for key, item in data.items() if key not in self.drop]
             data = {dict(self.names).get(key, key): item for part in flat for key, item in part.items()}
             data = data if self.write is None else self.write(value, data)

@@ -73,7 +73,7 @@ def test_torques_that_contradict_the_plate_are_named() -> None:
     assert "joint torques" in str(result.verdict)
     assert result.verdict.reasons[1].code == "channels_predicted_poorly"
     assert result.verdict.reasons[1].facts["nrmse"] == pytest.approx({"2": 0.58}, abs=0.005)
-    assert "gains of the torques" in result.verdict.next_step
+    assert "gains of the torques" in str(result.verdict.next_step.facts["why"])
 
 
 def test_what_was_judged_is_said_where_there_are_no_torques(tmp_path: Path) -> None:

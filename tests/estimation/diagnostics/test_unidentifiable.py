@@ -70,7 +70,10 @@ def test_lost_combinations_are_real_and_the_rest_is_exact(case: str) -> None:
     tau = torque(robot, motion)
     result = dynid.identify(robot, log_of(motion, tau), friction=PLAIN)
     assert result.unidentifiable
-    assert result.verdict.level == "usable"
+    lost = [item.name for item in result.unidentifiable]
+    base = sum(name in result.equation.base.names for name in lost)
+    share = max(len(lost) / (len(lost) + len(result.names)), base / (base + result.base_rank))
+    assert result.verdict.level == ("weak" if share >= 0.2 else "usable")
     assert all(str(item) in result.warnings for item in result.unidentifiable)
     assert_allclose(result.predict(motion), tau, rtol=1e-9, atol=1e-8)
     scale = np.abs(tau).max()

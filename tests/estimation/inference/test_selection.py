@@ -49,8 +49,8 @@ def test_held_out_errors_are_those_of_refits() -> None:
         assert_allclose(folds.rmse(folds.errors(chosen)), np.sqrt(squares / len(tau)), rtol=1e-6)
         assert_allclose(folds.nrmse(folds.errors(chosen)), np.sqrt(squares / len(tau)) / tau.std(axis=0), rtol=1e-6)
     blocks, trials = choose_friction_blocks(
-        state.equation, state.blocks, noise, logs=1, offsets_per_log=False,
-        left_out=state.unseen_harmonics, always=("viscous", "offset"), optional=("coulomb",),
+        state.equation, state.blocks, noise, logs=1, per_log=(), left_out=state.unseen_harmonics,
+        always=("viscous", "offset"), optional=("coulomb",),
     )  # fmt: skip
     assert blocks == ("viscous", "offset", "coulomb")
     (trial,) = trials

@@ -91,6 +91,9 @@ def identify(
     known: Annotated[list[str] | None, typer.Option(help="a parameter that is known: NAME=VALUE, repeatable")] = None,
     equal: Annotated[list[str] | None, typer.Option(help="two parameters that are equal: A=B, repeatable")] = None,
     offsets_per_log: Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")] = False,
+    friction_per_log: Annotated[
+        bool, typer.Option("--friction-per-log", help="every log has its own friction, offsets included")
+    ] = False,
     delay: Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")] = 0.0,
     column: Annotated[
         list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...]: where t, q, v, a, tau, q3 are; v= leaves v out")
@@ -105,6 +108,7 @@ def identify(
     gravity: GravityOption = None,
     lock: LockOption = None,
     snap: SnapOption = True,
+    diagnose: Annotated[bool, typer.Option("--diagnose", help="try other signs, order, gravity, zeros, ...")] = False,
     compare: Annotated[bool, typer.Option("--compare", help="all models and estimators side by side")] = False,
     every: Annotated[bool, typer.Option("--all", help="with --compare: show every parameter")] = False,
     physical: Annotated[
@@ -122,6 +126,7 @@ def identify(
     from dynid.cli import log_options, terminal
     from dynid.cli.output import comparison, identification, inertial
     from dynid.cli.output import report as report_output
+    from dynid.estimation.identification import diagnose as diagnosed
     from dynid.estimation.identify import identify as identified
 
     comparison.check_comparison_options(compare=compare, every=every, model=model, estimator=estimator, out=out)
@@ -137,6 +142,7 @@ def identify(
             "--unknown": unknown,
             "--partial": partial,
             "--sensor": sensor,
+            "--diagnose": diagnose,
         }
         terminal.refuse_unused_options(beside, "goes with a single result; leave it out with --compare")
     if "reaction" not in model:
@@ -155,6 +161,7 @@ def identify(
     options: dict[str, Any] = {
         "window": window, "friction": log_options.parse_friction(friction), "rotor_inertia": rotor_inertia,
         "cutoff": cutoff, "delay": delay, "offsets_per_log": offsets_per_log,
+        "friction_per_log": friction_per_log,
         "joints": None if joints is None else [name for name in joints.split(",") if name],
         "known": log_options.parse_known(known or []), "equal": log_options.parse_equal(equal or []),
     }  # fmt: skip
@@ -168,7 +175,9 @@ def identify(
             unknown=None if unknown is None else [word.strip() for word in unknown.split(",") if word.strip()],
             **options,
         )  # fmt: skip
-    result = report_output.record_command(result)
+        if diagnose:
+            result = result.with_diagnosis(diagnosed(result, on_progress=tell))
+    result = report_output.record_command(result, robot, lock or (), logs, out)
     outputs.write_file(out, result.save)
     bodies = inertial.PhysicalOutputs(result, outputs, physical, urdf)
     bodies.write_files(terminal.parse_locks(lock or []))
@@ -182,6 +191,8 @@ def identify(
     outputs.write_json_file(json, lambda: identification.identification_json_data(result) | {"warnings": warnings})
     terminal.show_notes(loaded, screen)
     identification.show_identification(result, screen)
+    if diagnose and result.diagnosis is not None:
+        screen.print(identification.diagnosis_table(result.diagnosis))
     bodies.show_bodies(screen)
     outputs.show_written_files(screen, "nothing was written")
     if out is None:

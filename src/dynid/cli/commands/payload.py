@@ -36,6 +36,7 @@ RotorOption = Annotated[bool, typer.Option(help="identify the rotors' inertias I
 CutoffOption = Annotated[float | None, typer.Option(help="cut-off frequency, Hz (default: automatic)")]
 DelayOption = Annotated[float, typer.Option(help="seconds by which torques were recorded after positions")]
 OffsetsOption = Annotated[bool, typer.Option("--offsets-per-log", help="every log has its own offsets")]
+FrictionPerLogOption = Annotated[bool, typer.Option(help="every log has its own friction, offsets included")]
 ColumnOption = Annotated[list[str] | None, typer.Option(help="CHANNEL=NAME[,NAME...], as in dynid identify")]
 UnitsOption = Annotated[list[str] | None, typer.Option(help="other units than SI: q=deg,tau=Nmm")]
 GearOption = Annotated[str | None, typer.Option(help="motor per joint: a ratio, one per joint, or a matrix FILE")]
@@ -53,6 +54,7 @@ def payload(
     cutoff: CutoffOption = None,
     joints: Annotated[str | None, typer.Option(help="joints whose torques to use: NAME,NAME,...")] = None,
     offsets_per_log: OffsetsOption = False,
+    friction_per_log: FrictionPerLogOption = True,
     delay: DelayOption = 0.0,
     column: ColumnOption = None,
     units: UnitsOption = None,
@@ -84,9 +86,9 @@ def payload(
     if _are_result_files(loaded, unloaded):
         reading = {
             "--friction": friction != "auto", "--no-rotor-inertia": not rotor_inertia, "--cutoff": cutoff,
-            "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log, "--column": column,
-            "--units": units, "--gear": gear, "--gain": gain, "--topic": topic, "--sign": sign, "--zero": zero,
-            "--order": order,
+            "--delay": delay != 0.0, "--joints": joints, "--offsets-per-log": offsets_per_log,
+            "--no-friction-per-log": not friction_per_log, "--column": column, "--units": units, "--gear": gear,
+            "--gain": gain, "--topic": topic, "--sign": sign, "--zero": zero, "--order": order,
         }  # fmt: skip
         terminal.refuse_unused_options(reading, "is about logs; the results were made with settings of their own")
         found = payload_between(
@@ -102,7 +104,7 @@ def payload(
                 [reader.read_log(word) for word in unloaded], link=link,
                 friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
                 joints=None if joints is None else [name for name in joints.split(",") if name],
-                offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+                offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay, on_progress=tell,
             )  # fmt: skip
     outputs = terminal.Outputs()
     outputs.write_json_file(json, found.facts)
@@ -126,6 +128,7 @@ def gains(
     rotor_inertia: RotorOption = True,
     cutoff: CutoffOption = None,
     offsets_per_log: OffsetsOption = False,
+    friction_per_log: FrictionPerLogOption = False,
     delay: DelayOption = 0.0,
     column: ColumnOption = None,
     units: UnitsOption = None,
@@ -162,7 +165,7 @@ def gains(
         found = identify_gains(
             known, [reader.read_log(word) for word in loaded], [reader.read_log(word) for word in unloaded], parameters,
             link=link, friction=log_options.parse_friction(friction), rotor_inertia=rotor_inertia, cutoff=cutoff,
-            offsets_per_log=offsets_per_log, delay=delay, on_progress=tell,
+            offsets_per_log=offsets_per_log, friction_per_log=friction_per_log, delay=delay, on_progress=tell,
         )  # fmt: skip
     outputs = terminal.Outputs()
     outputs.write_json_file(json, found.facts)

@@ -11,6 +11,8 @@ import numpy as np
 
 from dynid.cli.terminal import escape_markup, print_line, show_note
 from dynid.errors import DynidError
+from dynid.estimation.diagnostics.hypotheses import Diagnosis
+from dynid.estimation.diagnostics.verdict import Verdict
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
 from dynid.estimation.joint_parameters import joint_parameters
@@ -72,8 +74,16 @@ def show_identification(result: Identification, screen: Console) -> None:
     print_line(screen, _errors_legend(result))
     for note in result.notes:
         show_note(note, screen)
-    print_line(screen, f"verdict: {result.verdict}", style="bold")
-    print_line(screen, f"next: {command_line_wording(result.verdict.next_step)}")
+    show_verdict(result.verdict, screen)
+
+
+def show_verdict(verdict: Verdict, screen: Console) -> None:
+    """Print the level with its reasons, and the next command on a line of its own, however long it is."""
+    print_line(screen, f"verdict: {verdict}", style="bold")
+    step = verdict.next_step
+    screen.print(f"next: {escape_markup(command_line_wording(step))}", highlight=False, soft_wrap=True)
+    if why := step.record("command line")["facts"].get("why"):
+        print_line(screen, f"why: {why}")
 
 
 def show_logs(result: Identification, screen: Console) -> None:
@@ -267,6 +277,20 @@ def joints_table(result: Identification) -> Table:
     return table
 
 
+def diagnosis_table(diagnosis: Diagnosis) -> Table:
+    """Other readings of the logs that were tried, with their errors and the options that apply them."""
+    from rich.table import Table
+
+    table = Table("error", "ratio", "if", "then", box=None)
+    table.add_row(f"{diagnosis.error:.4f}", "1.00", "as recorded", "")
+    for x in diagnosis.alternatives:
+        options = " ".join(option.render("command line") for option in x.options)
+        cells = [f"{x.error:.4f}", f"{x.error / max(diagnosis.error, 1e-300):.2f}"]
+        style = "bold" if x.is_named else None
+        table.add_row(*cells, escape_markup(x.what.what), escape_markup(options), style=style)
+    return table
+
+
 def describe_residual(colour: float, velocity: float, position: float) -> str:
     """What a residual still knows, in words, where it matters."""
     told = [
@@ -291,6 +315,18 @@ def _errors_legend(result: Identification) -> str:
         share = 100.0 * result.validation.unsettled
         text += f"; settled: without the {share:.2g} % of rows before a joint's first 2 mrad of travel"
     return text
+
+
+def _diagnosis_json_data(diagnosis: Diagnosis) -> dict[str, object]:
+    """Alternatives for machines."""
+    rows = [
+        {
+            "kind": x.kind, "what": x.what, "error": x.error, "named": x.is_named,
+            "options": [option.render("command line") for option in x.options],
+        }
+        for x in diagnosis.alternatives
+    ]  # fmt: skip
+    return {"error": diagnosis.error, "tried": diagnosis.tried, "alternatives": rows}
 
 
 def identification_json_data(result: Identification) -> dict[str, object]:
@@ -330,6 +366,7 @@ def identification_json_data(result: Identification) -> dict[str, object]:
             for check in result.checks
         ],
         "lost": [{"name": lost.name, "seen": lost.seen, "remedy": lost.remedy} for lost in result.unidentifiable],
+        "diagnosis": None if result.diagnosis is None else _diagnosis_json_data(result.diagnosis),
         "verdict": {
             "level": result.verdict.level,
             "reasons": list(result.verdict.reasons),

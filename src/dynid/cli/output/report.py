@@ -7,18 +7,15 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dynid.cli import terminal
 from dynid.errors import DynidError
 from dynid.estimation.identification import Identification
 from dynid.estimation.identify import hold_out_share
+from dynid.estimation.options import Call
 from dynid.logs.log import Log
 from dynid.messages import Message
 from dynid.physical.parameters import PhysicalParameters
-
-if TYPE_CHECKING:
-    pass
 
 
 def default_report_path(results: Sequence[Path]) -> Path:
@@ -96,9 +93,16 @@ def command_as_typed() -> str:
     return shlex.join(["dynid", *sys.argv[1:]])
 
 
-def record_command(result: Identification) -> Identification:
-    """The result, which knows by which command it was made."""
-    return result.replace(origin=replace(result.origin, command=command_as_typed()))
+def record_command(
+    result: Identification, robot: str, lock: Sequence[str], logs: Sequence[str], out: Path | None
+) -> Identification:
+    """The result, which knows by which command it was made and which one comes next."""
+    command = command_as_typed()
+    words = shlex.join([robot, *(word for name in lock for word in ("--lock", name))])
+    saved = "" if out is None else shlex.quote(str(out))
+    call = Call(command, words, " --unloaded ".join(map(shlex.quote, logs)), saved)
+    origin = replace(result.origin, command=command)
+    return result.replace(origin=origin, verdict=result.verdict.after_call(call))
 
 
 def collect_warnings(results: Sequence[Identification], names: Sequence[str]) -> list[Message]:

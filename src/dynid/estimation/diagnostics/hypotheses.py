@@ -405,13 +405,14 @@ def size_of_change(r: Reading) -> float:
 class Alternative:
     """Another reading of the logs: its kind, what would be wrong, its error, and the options that apply it.
 
-    error: mean NRMSE on held-out stretches of time, of a fit that is physically possible. is_named: so much better
-    than as recorded that it is taken for a mistake.
+    error: mean NRMSE on held-out stretches of time, of a fit that is physically possible; before: that of the logs as
+    they were read. is_named: so much better that it is taken for a mistake.
     """
 
     kind: str
     what: Message
     error: float
+    before: float
     options: tuple[Option, ...]
     is_named: bool
 
@@ -483,7 +484,7 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     best, judged = search.run(on_progress)
     start = Reading.as_recorded(search.refit.n)
     error = search.judge(start).error
-    describe = _Words(samples.equation.robot, data.recorded).alternative
+    describe = _Words(samples.equation.robot, data.recorded, error).alternative
     others = sorted((x for x in judged if x.reading != start and np.isfinite(x.error)), key=lambda x: x.error)
     named = [describe(best, is_named=True)] if is_better(best.error, error) else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
@@ -497,8 +498,8 @@ LISTED = 12
 class _Words:
     """Turns readings into words and options."""
 
-    def __init__(self, robot: Robot, recorded: Recorded) -> None:
-        self.robot, self.recorded, self.names = robot, recorded, robot.joint_names
+    def __init__(self, robot: Robot, recorded: Recorded, before: float) -> None:
+        self.robot, self.recorded, self.names, self.before = robot, recorded, robot.joint_names, before
 
     def alternative(self, judged: Judged, *, is_named: bool) -> Alternative:
         """A reading with its words."""
@@ -507,7 +508,7 @@ class _Words:
         kind = parts[0][0] if len(parts) == 1 else "several"
         facts = {"changes": [text for _, text in parts], "kinds": [k for k, _ in parts], "error": judged.error}
         what = Message(f"mistaken_{kind}", "{changes}", "{options}", options=list(options := self.options(r)), **facts)
-        return Alternative(kind, what, judged.error, tuple(options), is_named)
+        return Alternative(kind, what, judged.error, self.before, tuple(options), is_named)
 
     def _parts(self, r: Reading) -> Iterator[tuple[str, str]]:
         """Kinds of the changes, with a sentence on each."""

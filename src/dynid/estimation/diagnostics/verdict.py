@@ -1,26 +1,37 @@
-"""A verdict in plain words: good, usable or do not trust, because ..."""
+"""A verdict in plain words: good, usable, weak or do not trust, because ..., and the command that comes next."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, Protocol, get_args
 
 import numpy as np
 
 from dynid.estimation.diagnostics.plausibility import PlatePlacement, TorqueScale
 from dynid.estimation.diagnostics.residuals import Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
-from dynid.estimation.inference.score import Score
+from dynid.estimation.inference.score import Score, channels_that_matter
+from dynid.estimation.options import Action, Call
 from dynid.messages import Message, Option, Wording
 from dynid.storage.records import Null
 
 Level = Literal["good", "usable", "weak", "do not trust"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 
 GOOD_MEAN, GOOD_WORST = 0.1, 0.3
-USABLE_MEAN = 0.5
+USABLE_MEAN, USABLE_WORST = 0.2, 0.5
+WEAK_MEAN = 0.5
+"""Mean validation NRMSE, and that of the worst joint that matters, up to which a result has each level."""
+
 HOPELESS = 0.9
-HIGH_CONDITION = 1000.0
+HIGH_CONDITION, HOPELESS_CONDITION = 1e3, 1e6
+MANY_UNIDENTIFIABLE = 0.2
+"""Share of the parameters beyond which a result is weak."""
+
+MISTAKE = 2.0
+"""Factor by which the repair of a named mistake changes the error of a result that is not to be trusted."""
+
 FEW_GROUPS = 8
 NOISY = 0.08
 """Share of noise in derived accelerations from which on their bias matters."""
@@ -34,14 +45,32 @@ LEAST_DELAY = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How far to trust a result, with the reasons and the next step."""
+    """How far to trust a result, with the reasons, and the next step: a command, or a call from Python.
+
+    next_step.facts["why"] says what it is good for. unproven: what no data of this kind can show.
+    """
 
     level: Level
     reasons: tuple[Message, ...]
     next_step: Message
+    unproven: tuple[Message, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.level}: {'; '.join(reason.what for reason in self.reasons)}"
+        level = "weak (do not control with it)" if self.level == "weak" else self.level
+        return f"{level}: {'; '.join(reason.what for reason in self.reasons)}"
+
+    def with_mistake(self, found: Mistake) -> Verdict:
+        """Return the same with a mistake that was found later, as the first of its reasons."""
+        reason = mistake_reason(found)
+        level = max((self.level, reason.level), key=LEVELS.index)
+        others = [other for other in self.reasons if self.level != "good" and other.code != reason.said.code]
+        return replace(self, level=level, reasons=(reason.said, *others), next_step=reason.step)
+
+    def after_call(self, call: Call) -> Verdict:
+        """Return the same with the next step as a command, now that the call is known; not for a verdict of a file."""
+        facts = dict(self.next_step.facts)
+        facts["command"] = call.next_command(facts["action"], tuple(facts["options"]))
+        return replace(self, next_step=Message(self.next_step.code, "{command}", **facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +89,35 @@ class ShakenJoint:
         return f"{self.joint} (+- {self.speed:.2g}; {_shorten_names(self.names)}: {self.ratio:.2g} standard deviations)"
 
 
+class Mistake(Protocol):
+    """A mistake in the recording or the robot file: what it is, the error without it, the options that repair it."""
+
+    @property
+    def what(self) -> Message:
+        """The mistake in words."""
+        ...
+
+    @property
+    def error(self) -> float:
+        """Mean NRMSE on held-out data after the repair."""
+        ...
+
+    @property
+    def before(self) -> float:
+        """The same without the repair."""
+        ...
+
+    @property
+    def options(self) -> Sequence[Option]:
+        """What repairs it."""
+        ...
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the repaired data are explained clearly better."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """The figures that a verdict rests on.
@@ -72,7 +130,11 @@ class Evidence:
     torques compare with those of nominal masses, where their size is off; in_current: they are currents, not torques;
     seconds: of motion that were used. torques: errors of the joint torques of torque_joints on validation data, where
     the model is about something else; None where they were not predicted. shaken: joints whose friction encoder noise
-    biases through the controller. bad_channels: what was found in single joints' channels of the logs.
+    biases through the controller. kinds, torque_kinds: of channels and torque_joints, as in `channels_that_matter`.
+    condition: of all columns that were solved for; unidentifiable_share: of the parameters. mistake: what explains the
+    data better than what was recorded, if that was found; can_diagnose: not all of these were tried yet. recipe:
+    friction was chosen by the data. excitation: options of a motion to record next. bad_channels: what was found in
+    single joints' channels of the logs.
     """
 
     channels: Sequence[str]
@@ -99,11 +161,23 @@ class Evidence:
     torque_joints: Sequence[str] = ()
     shaken: Sequence[ShakenJoint] = ()
     bad_channels: Sequence[Message] = ()
+    kinds: Sequence[str] = ()
+    torque_kinds: Sequence[str] = ()
+    condition: float = 1.0
+    unidentifiable_share: float = 0.0
+    mistake: Mistake | None = None
+    can_diagnose: bool = False
+    recipe: bool = True
+    has_bodies: bool = True
+    excitation: tuple[Option, ...] = ()
+    unproven: tuple[Message, ...] = ()
 
     @property
     def torques_decide(self) -> bool:
-        """Whether predicted torques are worse than what the model is about."""
-        return self.torques is not None and not self.torques.mean <= self.validation.mean
+        """Whether the joint torques count: of one channel for all joints, or predicted worse than what it is about."""
+        if self.torques is None:
+            return False
+        return self.model in ("power", "energy") or not self.torques.mean <= self.validation.mean
 
     @property
     def figures(self) -> tuple[Sequence[str], Score]:
@@ -113,34 +187,76 @@ class Evidence:
         return self.channels, self.validation
 
     @property
+    def worst(self) -> float:
+        """Largest NRMSE of a channel that matters, 0 where none does."""
+        _, errors = self.figures
+        kinds = self.torque_kinds if self.torques_decide else self.kinds
+        matters = channels_that_matter(kinds or ["torque"] * len(errors.nrmse), errors.spread)
+        return float(np.nanmax([0.0, *errors.counted[matters]]))
+
+    @property
+    def level_of_errors(self) -> Level:
+        """What the errors on data not used for fitting allow."""
+        mean = self.figures[1].mean
+        if mean <= GOOD_MEAN and self.worst <= GOOD_WORST:
+            return "good"
+        if mean <= USABLE_MEAN and self.worst <= USABLE_WORST:
+            return "usable"
+        return "weak" if mean <= WEAK_MEAN else "do not trust"
+
+    @property
     def is_reversed(self) -> bool:
         """Whether most inertias are negative: then signs are, not the model."""
         return 2 * len(self.negative) > self.joints
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """What speaks against a result with its remedy, the best level that it allows, and what to do about it."""
+
+    said: Message
+    level: Level
+    action: Action
+    options: Sequence[Option] = ()
+
+    @property
+    def step(self) -> Message:
+        """The next step, as a call from Python."""
+        spoken = self.said.record("command line")["remedy"]
+        return _next_step(self.said.code, self.action, self.options, Wording(self.said.remedy, spoken))
+
+
+def _next_step(code: str, action: Action, options: Sequence[Option], why: str | Wording) -> Message:
+    """Return a step that `Verdict.after_call` turns into a command."""
+    command = Call().next_command(action, tuple(options))
+    return Message(code, "{command}", command=command, action=action, options=list(options), why=why)
+
+
 def assess_evidence(evidence: Evidence) -> Verdict:
-    """Weigh the figures."""
-    bad = _reasons_not_to_trust(evidence)
-    reasons = _wrong_torque_scale_reasons(evidence)
-    reasons += [] if bad else _poor_prediction_reasons(evidence)
-    reasons += [*_weak_data_reasons(evidence), *_weak_value_reasons(evidence)]
-    if bad:
-        return Verdict("do not trust", tuple(text for text, _ in (*bad, *reasons)), bad[0][1])
+    """Weigh the figures: the worst reason decides the level, the first one the next step, wiring before friction."""
+    reasons = [
+        *_mistake_reasons(evidence),
+        *_reversal_reasons(evidence),
+        *_wrong_torque_scale_reasons(evidence),
+        *_prediction_reasons(evidence),
+        *_weak_data_reasons(evidence),
+        *_weak_value_reasons(evidence),
+    ]
     if reasons:
-        return Verdict("usable", tuple(text for text, _ in reasons), reasons[0][1])
+        level = max((reason.level for reason in reasons), key=LEVELS.index)
+        return Verdict(level, tuple(reason.said for reason in reasons), reasons[0].step, tuple(evidence.unproven))
     _, figures = evidence.figures
-    facts = {"of": _torques_text(evidence), "mean": figures.mean, "worst": float(np.nanmax(figures.counted))}
+    facts = {"of": _torques_text(evidence), "mean": figures.mean, "worst": evidence.worst}
     praise = "validation NRMSE {of}{mean:.3f} on average, {worst:.3f} at worst"
+    code, why = "ready_to_use", "find bodies that fit, for a simulator or a controller"
     if evidence.torques is None and evidence.model not in ("torque", "torque+reaction"):
         praise += ", of {model} alone: joint torques were not judged"
-        step = Message("torques_not_judged", "check its torques on a recording that has them")
-        return Verdict("good", (Message("torques_not_judged", praise, model=NAMES[evidence.model], **facts),), step)
-    step = Message("ready_to_use", "use it: predict torques, find its bodies, export it")
-    if evidence.is_plate:
-        step = Message(
-            "ready_to_use", "use it: joint_parameters gives the links' torques, without friction; find its bodies"
-        )
-    return Verdict("good", (Message("predicts_well", praise, **facts),), step)
+        code, why = "torques_not_judged", "keep it, and check its torques on a recording that has them"
+        said = Message(code, praise, model=NAMES[evidence.model], **facts)
+    else:
+        said = Message("predicts_well", praise, **facts)
+    action: Action = "joint_parameters" if evidence.is_plate else "physical" if evidence.has_bodies else "save"
+    return Verdict("good", (said,), _next_step(code, action, (), why), tuple(evidence.unproven))
 
 
 def _torques_text(evidence: Evidence) -> str:
@@ -150,64 +266,92 @@ def _torques_text(evidence: Evidence) -> str:
 
 NAMES = {"power": "power", "energy": "energy", "momentum": "momentum", "reaction": "the forces on the base"}
 
-Reason = tuple[Message, Message]
-"""What speaks against trusting a result, with its remedy, and this remedy as the next step."""
+NEGATIVE = "the inertia about joint {some} is negative, which is physically impossible"
 
 
-def _reason_with_remedy(code: str, what: str, step: str, /, **facts: Any) -> Reason:
-    """A reason with its remedy, and the remedy as the next step."""
-    return Message(code, what, step, **facts), Message(code, step, **facts)
+def _mistake_reasons(evidence: Evidence) -> list[Reason]:
+    """What was recorded or declared wrongly, by all that was tried."""
+    found = evidence.mistake
+    return [] if found is None or not found.is_named else [mistake_reason(found)]
 
 
-NEGATIVE = "the inertia about joint {some} is negative, which nature does not allow"
+def mistake_reason(found: Mistake) -> Reason:
+    """A named mistake as a reason, its repair as the next step."""
+    said = Message(
+        "mistake_found", "{mistake}: physically possible fits predict {before:.3f} as recorded, {error:.3f} otherwise "
+        "(NRMSE on held-out data)", "apply {options}", mistake=found.what.what, error=found.error,
+        before=found.before, options=list(found.options), kind=found.what.code,
+    )  # fmt: skip
+    level: Level = "do not trust" if found.error * MISTAKE <= found.before else "usable"
+    return Reason(said, level, "identify" if found.options else "diagnose", found.options)
 
 
-def _reasons_not_to_trust(evidence: Evidence) -> list[Reason]:
-    """Reasons for "do not trust"."""
-    if evidence.is_reversed:
-        facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
-        if evidence.is_plate:
-            return [_reason_with_remedy(
-                "forces_reversed", NEGATIVE + "; the sign of the forces is probably reversed (sense)",
-                "check the sense of the force plate", **facts,
-            )]  # fmt: skip
-        return [_reason_with_remedy(
-            "torques_reversed", NEGATIVE + "; the sign of the torques is probably reversed",
-            "check the signs of torques and positions", **facts,
-        )]  # fmt: skip
-    _, figures = evidence.figures
-    mean = figures.mean
-    if np.isfinite(mean) and mean <= USABLE_MEAN:
+def _reversal_reasons(evidence: Evidence) -> list[Reason]:
+    """Signs that are reversed, as most inertias are negative."""
+    if not evidence.is_reversed or evidence.mistake is not None:
         return []
-    if evidence.torques_decide and evidence.fit.mean <= USABLE_MEAN:
-        return [_poor_torque_reasons(evidence, mean)]
-    errors = {"nrmse": mean, "percent": 100.0 * mean, "fit_nrmse": evidence.fit.mean}
+    facts = {"joints": list(evidence.negative), "some": _shorten_names(evidence.negative)}
+    if evidence.is_plate:
+        said = Message(
+            "forces_reversed", NEGATIVE + "; the sign of the forces is probably reversed (sense)",
+            "turn the sense of the force plate round in its description, then identify again", **facts,
+        )  # fmt: skip
+        return [Reason(said, "do not trust", "identify")]
+    options = [Option("sign", f"tau.{joint}") for joint in evidence.torque_joints]
+    said = Message(
+        "torques_reversed", NEGATIVE + "; the sign of the torques is probably reversed",
+        "reverse the torques, which reverses all parameters and leaves the errors as they are", **facts,
+    )  # fmt: skip
+    return [Reason(said, "do not trust", "identify", options)]
+
+
+def _prediction_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons by large errors on data not used for fitting."""
+    level = evidence.level_of_errors
+    if level == "good":
+        return []
+    return _hopeless_prediction_reasons(evidence) if level == "do not trust" else _poor_prediction_reasons(evidence)
+
+
+def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
+    """Reasons for "do not trust" by errors."""
+    if evidence.is_reversed:
+        return []
+    mean = evidence.figures[1].mean
+    if evidence.torques_decide and evidence.fit.mean <= WEAK_MEAN:
+        return [_poor_torque_reason(evidence, mean)]
+    facts = {"nrmse": mean, "percent": 100.0 * mean, "fit_nrmse": evidence.fit.mean, "seconds": evidence.seconds}
     large = "the residual is as large as {percent:.0f} % of the signal on validation data; "
-    if evidence.fit.mean > USABLE_MEAN:
-        if evidence.is_plate:
-            return [_reason_with_remedy(
-                "forces_not_explained", large + "the model does not explain the forces even where it was fitted: are "
-                "pose, reference point, sense and order of the channels of the force plate declared as they are?",
-                "check the description of the force plate", **errors,
-            )]  # fmt: skip
-        return [_reason_with_remedy(
+    if evidence.fit.mean > WEAK_MEAN and evidence.is_plate:
+        said = Message(
+            "forces_not_explained", large + "the model does not explain the forces even where it was fitted: are "
+            "pose, reference point, sense and order of the channels of the force plate declared as they are?",
+            "check the description of the force plate, then identify again", **facts,
+        )  # fmt: skip
+        return [Reason(said, "do not trust", "identify")]
+    if evidence.fit.mean > WEAK_MEAN:
+        said = Message(
             "torques_not_explained", large + "the model does not explain the torques even where it was fitted: is this "
             "the right robot, are units, signs and the order of joints right?",
-            "check robot, units, signs and joint order", **errors,
-        )]  # fmt: skip
+            "check robot, units, signs and joint order", **facts,
+        )  # fmt: skip
+        return [Reason(said, "do not trust", *_search_for_cause(evidence))]
     if evidence.seconds < SHORT:
-        return [_reason_with_remedy(
-            "recording_too_short", large + "the recording is {seconds:.2g} s long, too short to tell so many "
-            "parameters apart", RECORD_LONGER, seconds=evidence.seconds, **errors,
-        )]  # fmt: skip
-    return [_reason_with_remedy(
+        said = Message(
+            "recording_too_short", large + "the recording is {seconds:.2g} s long, too short for so many parameters",
+            RECORD_LONGER, **facts,
+        )  # fmt: skip
+        return [Reason(said, "do not trust", "excite", (*evidence.excitation, LONGER))]
+    said = Message(
         "fit_does_not_carry_over", large + "the fit does not carry over to data it has not seen: too little or too "
         "dull motion, or wrong units or joints", "check units and joint order, then record longer and more exciting "
-        "motion", **errors,
-    )]  # fmt: skip
+        "motion", **facts,
+    )  # fmt: skip
+    action, options = _search_for_cause(evidence) if evidence.can_diagnose else ("excite", evidence.excitation)
+    return [Reason(said, "do not trust", action, options)]
 
 
-RECORD_LONGER = "record 20 s or more of exciting motion (dynid excite designs one)"
+RECORD_LONGER, LONGER = "record 20 s or more of exciting motion, which this command designs", Option("duration", 20)
 
 FEW_BLOCKS = Message(
     "no_jackknife", "there are too few blocks of time for the jackknife: deviations are the textbook ones",
@@ -215,166 +359,206 @@ FEW_BLOCKS = Message(
 )  # fmt: skip
 
 
-def _poor_torque_reasons(evidence: Evidence, mean: float) -> Reason:
+def _search_for_cause(evidence: Evidence) -> tuple[Action, Sequence[Option]]:
+    """What to do where errors are large and nobody knows why: wiring first, then friction, then look at residuals."""
+    if evidence.can_diagnose:
+        return "diagnose", ()
+    return ("report", ()) if evidence.recipe else ("identify", (Option("friction", "auto"),))
+
+
+def _poor_torque_reason(evidence: Evidence, mean: float) -> Reason:
     """The model explains what it is about, but not the torques."""
     what = "predicted joint torques have an NRMSE of {nrmse:.3g} on validation data, {model} of {own_nrmse:.2g}: "
     facts = {"nrmse": mean, "model": NAMES[evidence.model], "own_nrmse": evidence.validation.mean}
-    torque, momentum = Option("model", "torque"), Option("model", "momentum")
+    torque = Option("model", "torque")
     if evidence.is_plate:
-        return _reason_with_remedy(
+        said = Message(
             "torques_contradict_forces", what + "units or gains of the torques, or the description of the force plate, "
-            "are wrong", "check units, signs and gains of the torques and the description of the force plate", **facts,
+            "are wrong", "check units, signs and gains of the torques and the description of the force plate, then "
+            "identify again", **facts,
         )  # fmt: skip
+        return Reason(said, "do not trust", "identify")
+    why = "one channel of all joints does not separate their parameters on this motion"
     if evidence.model == "momentum":
-        return _reason_with_remedy(
-            "torques_not_predicted", what + "the motion does not tell the parameters apart",
-            "identify with {torque}, or move more", torque=torque, **facts,
-        )  # fmt: skip
-    return _reason_with_remedy(
-        "torques_not_predicted", what + "one channel of all joints does not tell their parameters apart on this motion",
-        "identify with {torque} or {momentum}", torque=torque, momentum=momentum, **facts,
-    )  # fmt: skip
+        why = "the motion does not separate the parameters"
+    said = Message("torques_not_predicted", what + why, "identify with {torque}", torque=torque, **facts)
+    return Reason(said, "do not trust", "identify", (torque,))
 
 
 def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
     """Currents, or other things in place of joint torques."""
     gain = Option("gain")
+    ratios = {scale.joint: scale.ratio for scale in evidence.scales}
+    joints = evidence.torque_joints
+    gains = [float(f"{1.0 / ratios[joint]:.3g}") for joint in joints if ratios.get(joint, 0.0) > 0.0]
+    known = (Option("gain", gains),) if len(gains) == len(joints) else ()
     if evidence.in_current:
-        return [_reason_with_remedy(
+        said = Message(
             "torques_are_currents", "the torques are currents: parameters and deviations are in units of current, not "
-            "in kg m and kg m^2", "give the drive gains in N m per A ({gain}), or find them (dynid gains)", gain=gain,
-        )]  # fmt: skip
+            "in kg m and kg m^2", "give the drive gains in N m per A ({gain}), or identify them (dynid gains)",
+            gain=gain,
+        )  # fmt: skip
+        return [Reason(said, "usable", "identify" if known else "gains", known)]
     if evidence.scales:
-        ratios = {scale.joint: scale.ratio for scale in evidence.scales}
-        return [_reason_with_remedy(
+        said = Message(
             "torques_of_wrong_size", "torques are not of the size that the masses of the robot file ask for (times "
             "{some}): currents or motor torques in place of joint torques?",
-            "give the drive gains in N m per A ({gain}), or correct the robot file", gain=gain, ratios=ratios,
+            "give the drive gains in N m per A ({gain}), by default those that the masses ask for, or correct the "
+            "robot file", gain=gain, ratios=ratios,
             some=[f"{joint} {ratio:.2g}" for joint, ratio in list(ratios.items())[:8]],
-        )]  # fmt: skip
+        )  # fmt: skip
+        return [Reason(said, "usable", "identify" if known else "gains", known)]
     return []
 
 
 def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
-    """Reasons by large errors on data not used for fitting."""
+    """Reasons for "usable" and "weak" by errors, with the channels that are predicted poorly, whether they matter."""
+    of_plate = evidence.is_plate and not evidence.torques_decide
+    action, options = _search_for_cause(evidence)
     step = "look at the residuals joint by joint: friction, backlash or elasticity may be missing"
+    if action == "diagnose":
+        step = "try other signs, orders, zeros, units and payloads; only then look for missing friction"
+    elif options:
+        step = "let the data choose the friction model"
     if evidence.seconds < SHORT:
-        step = RECORD_LONGER
-    if evidence.is_plate and evidence.torques_decide:
-        step = "check units, signs and gains of the torques, and the robot's geometry"
+        step, action, options = RECORD_LONGER, "excite", (*evidence.excitation, LONGER)
+    if evidence.is_plate:
+        action, options = "identify", ()
+        step = "check pose, reference point and channels of the force plate, and the robot's geometry, then identify "
+        step += "again"
+        if evidence.torques_decide:
+            step = "check units, signs and gains of the torques, and the robot's geometry, then identify again"
     reasons = []
     channels, errors = evidence.figures
+    level = evidence.level_of_errors
     if errors.mean > GOOD_MEAN:
         what = "validation NRMSE {of}is {mean:.2f} on average, more than {limit}"
         what += ", from {seconds:.2g} s of recording" if evidence.seconds < SHORT else ""
-        reasons.append(_reason_with_remedy(
-            "poor_prediction", what, step, of=_torques_text(evidence), mean=errors.mean, limit=GOOD_MEAN,
-            seconds=evidence.seconds,
-        ))  # fmt: skip
+        said = Message(
+            "poor_prediction", what, step, of=_torques_text(evidence), mean=errors.mean, seconds=evidence.seconds,
+            limit=GOOD_MEAN if errors.mean <= USABLE_MEAN else USABLE_MEAN,
+        )  # fmt: skip
+        reasons.append(Reason(said, level, action, options))
     figures = list(zip(channels, errors.counted, strict=True))
-    of_plate = evidence.is_plate and not evidence.torques_decide
-    if of_plate:
-        step = "check pose, reference point and channels of the force plate, and the robot's geometry"
     hopeless = [channel for channel, x in figures if x > HOPELESS]
     if hopeless:
         what = "the channel {some} is not explained" if of_plate else "the torque of joint {some} is not explained"
-        reasons.append(
-            _reason_with_remedy("channels_not_explained", what, step, channels=hopeless, some=_shorten_names(hopeless))
-        )
+        said = Message("channels_not_explained", what, step, channels=hopeless, some=_shorten_names(hopeless))
+        reasons.append(Reason(said, level, action, options))
     poor = {channel: float(x) for channel, x in figures if GOOD_WORST < x <= HOPELESS}
     if poor:
-        reasons.append(_reason_with_remedy(
+        said = Message(
             "channels_predicted_poorly", "{kind} are predicted poorly (NRMSE above {limit}): {some}", step,
             kind="channels" if of_plate else "joints", limit=GOOD_WORST, nrmse=poor,
             some=_shorten_names([f"{channel} ({x:.2f})" for channel, x in poor.items()]),
-        ))  # fmt: skip
+        )  # fmt: skip
+        reasons.append(Reason(said, level, action, options))
     return reasons
 
 
 def _weak_data_reasons(evidence: Evidence) -> list[Reason]:
     """Reasons in the recording: placement of the plate, delay, noise, excitation."""
     reasons = []
+    excitation = evidence.excitation
     placement = evidence.placement
     if placement is not None and placement.is_off:
-        reasons.append(_reason_with_remedy(
+        said = Message(
             "force_plate_misplaced", "the force plate seems to sit {placement} beside where it was declared",
-            "correct position, rotation or reference of the force plate", placement=str(placement),
-            shift=placement.shift, turn=placement.turn,
-        ))  # fmt: skip
+            "correct position, rotation or reference of the force plate, then identify again",
+            placement=str(placement), shift=placement.shift, turn=placement.turn,
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", "identify"))
     if evidence.unidentifiable:
         names = [item.name for item in evidence.unidentifiable]
-        reasons.append(_reason_with_remedy(
-            "parameters_unidentifiable", "the data cannot tell {count} from others ({some})",
-            "record a motion that reveals them (dynid excite designs one)", parameters=names,
-            count=_count_text(len(names), "parameter"), some=_shorten_names(names),
-        ))  # fmt: skip
-    if evidence.base_condition > HIGH_CONDITION:
-        reasons.append(_reason_with_remedy(
-            "high_condition", "the base columns have a condition number of {condition:.0f}: small errors of model or "
-            "motion become large errors of single parameters", "record a more exciting motion (dynid excite)",
-            condition=evidence.base_condition,
-        ))  # fmt: skip
+        said = Message(
+            "parameters_unidentifiable", "the data cannot distinguish {count} from others ({some})",
+            "record a motion that reveals them, which this command designs", parameters=names,
+            count=_count_text(len(names), "parameter"), some=_shorten_names(names), share=evidence.unidentifiable_share,
+        )  # fmt: skip
+        many = evidence.unidentifiable_share >= MANY_UNIDENTIFIABLE
+        reasons.append(Reason(said, "weak" if many else "usable", "excite", excitation))
+    if evidence.base_condition > HIGH_CONDITION or evidence.condition > HOPELESS_CONDITION:
+        is_base = evidence.base_condition > HIGH_CONDITION
+        said = Message(
+            "high_condition", "the {which} columns have a condition number of {condition:.0f}: small errors of model "
+            "or motion become large errors of single parameters", "record a more exciting motion, which this command "
+            "designs", which="base" if is_base else "base and friction",
+            condition=evidence.base_condition if is_base else evidence.condition,
+        )  # fmt: skip
+        hopeless = max(evidence.base_condition, evidence.condition) > HOPELESS_CONDITION
+        reasons.append(Reason(said, "weak" if hopeless else "usable", "excite", excitation))
     if evidence.motion_noise > NOISY:
         share = evidence.motion_noise
-        reasons.append(_reason_with_remedy(
+        said = Message(
             "noisy_accelerations", "accelerations derived from the positions are noise to {percent:.0f} %, which pulls "
             "inertias towards zero by some {bias_percent:.2g} %, beyond their deviations",
-            "lower the cut-off, or move faster; momentum needs no accelerations", percent=100.0 * share,
-            bias_percent=100.0 * share**2,
-        ))  # fmt: skip
+            "use {momentum}, which needs no accelerations, lower the cut-off, or move faster",
+            momentum=Option("model", "momentum"), percent=100.0 * share, bias_percent=100.0 * share**2,
+        )  # fmt: skip
+        momentum = Option("model", "momentum" if evidence.model == "torque" else evidence.model)
+        reasons.append(Reason(said, "usable", "identify", (momentum,)))
     if evidence.shaken:
-        reasons.append(_reason_with_remedy(
+        said = Message(
             "encoder_noise_fed_back", "encoder noise that the controller feeds back makes velocities reverse at the "
             "rate of the noise (rms in rad/s or m/s), so that friction looks smoother than it is; joint {some}; the "
             "intervals allow for it", "pass through zero velocity faster, filter the controller's velocity feedback, "
             "or use finer encoders", some=_shorten_names([str(item) for item in evidence.shaken]),
             joints=[item.joint for item in evidence.shaken],
             parameters=[name for item in evidence.shaken for name in item.names],
-        ))  # fmt: skip
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", "excite", excitation))
     if evidence.groups is not None and evidence.groups < FEW_GROUPS:
-        reasons.append(_reason_with_remedy(
-            "few_time_blocks", "the deviations rest on {count} of time only", "record longer",
+        said = Message(
+            "few_time_blocks", "the deviations rest on {count} of time only", RECORD_LONGER,
             blocks=evidence.groups, count=_count_text(evidence.groups, "block"),
-        ))  # fmt: skip
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", "excite", (*excitation, LONGER)))
     if evidence.essential_groups:
-        reasons.append(_reason_with_remedy(
+        said = Message(
             "essential_time_blocks", "{count} of time alone shows some combination of parameters",
             "repeat the motion, so that every part of it is there twice", blocks=evidence.essential_groups,
             count=_count_text(evidence.essential_groups, "block"),
-        ))  # fmt: skip
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", "excite", (*excitation, Option("periods", 2))))
     delay = evidence.delay
     if delay is not None and abs(delay.seconds) > 4.0 * delay.sigma and abs(delay.seconds) > LEAST_DELAY:
-        reasons.append(_reason_with_remedy(
+        option = Option("delay", round(evidence.used_delay + delay.seconds, 4))
+        said = Message(
             "torques_delayed", "torques seem to be recorded {ms:.2g} ms (+- {sigma_ms:.1g}) {when} the "
             "positions{still}", "identify again with {option} and compare the validation error",
             seconds=delay.seconds, ms=1e3 * abs(delay.seconds), sigma_ms=1e3 * delay.sigma,
             when="after" if delay.seconds > 0.0 else "before", still=" still" if evidence.used_delay else "",
-            delay=evidence.used_delay + delay.seconds,
-            option=Option("delay", round(evidence.used_delay + delay.seconds, 4)),
-        ))  # fmt: skip
+            delay=evidence.used_delay + delay.seconds, option=option,
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", "identify", (option,)))
     return reasons
 
 
 def _weak_value_reasons(evidence: Evidence) -> list[Reason]:
-    """Reasons in single parameters: negative inertias, large deviations."""
+    """Reasons in single parameters: impossible values, large deviations."""
     reasons = []
+    lacking = "the model lacks something at these joints, friction for example"
+    action, options = _search_for_cause(evidence)
     if evidence.negative and not evidence.is_reversed:
-        reasons.append(_reason_with_remedy(
-            "negative_inertia", NEGATIVE, "the model lacks something at these joints, friction for example",
-            joints=list(evidence.negative), some=_shorten_names(evidence.negative),
-        ))  # fmt: skip
+        said = Message(
+            "negative_inertia", NEGATIVE, lacking, joints=list(evidence.negative),
+            some=_shorten_names(evidence.negative),
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", action, options))
     if evidence.weak:
-        reasons.append(_reason_with_remedy(
+        said = Message(
             "weak_parameters", "{count} not known to half of the largest of the kind ({some})",
-            "record a more exciting motion (dynid excite), or fix what is known", parameters=list(evidence.weak),
-            count=_count_text(len(evidence.weak), "inertial parameter"), some=_shorten_names(evidence.weak),
-        ))  # fmt: skip
+            "record a more exciting motion, which this command designs, or fix what is known",
+            parameters=list(evidence.weak), count=_count_text(len(evidence.weak), "inertial parameter"),
+            some=_shorten_names(evidence.weak),
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", "excite", evidence.excitation))
     if evidence.impossible:
-        reasons.append(_reason_with_remedy(
-            "impossible_parameters", "negative beyond doubt, which nature does not allow: {some}",
-            "the model lacks something at these joints; physical parameters will not fit as well",
+        said = Message(
+            "impossible_parameters", "negative with certainty, which is physically impossible: {some}", lacking,
             parameters=list(evidence.impossible), some=_shorten_names(evidence.impossible),
-        ))  # fmt: skip
+        )  # fmt: skip
+        reasons.append(Reason(said, "usable", action, options))
     return reasons
 
 

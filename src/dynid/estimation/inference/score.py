@@ -41,6 +41,12 @@ class Score:
         return self.nrmse if self.quiet is None else np.where(self.quiet, np.nan, self.nrmse)
 
     @property
+    def spread(self) -> Array:
+        """Standard deviation of what was measured, per channel; NaN where it does not change."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.rmse / self.nrmse)
+
+    @property
     def mean(self) -> float:
         """Mean NRMSE over the channels that are not quiet."""
         return float(np.nanmean(self.counted))
@@ -55,6 +61,23 @@ def quiet_channels(kinds: Sequence[str], spread: Array) -> NDArray[np.bool_]:
     largest = [np.nanmax([s for s, k in zip(spread, kinds, strict=True) if k == kind]) for kind in kinds]
     small = ~(spread > QUIET * np.array(largest))
     return np.asarray(small & np.array([kind != "torque" for kind in kinds]))
+
+
+ROUNDING = 1e-13
+"""Share of a channel's mean square that is no spread: it stays constant."""
+
+SMALL = 0.1
+"""Spread of a joint's torque, over the largest of its kind, below which it does not matter for a verdict."""
+
+
+def channels_that_matter(kinds: Sequence[str], spread: Array) -> NDArray[np.bool_]:
+    """Which channels matter: torques (N m), or forces of prismatic joints (N), beside the largest of their kind.
+
+    kinds: "revolute" or "prismatic" joints; channels of anything else matter always, unless they are quiet.
+    """
+    joints = np.isin(kinds, ("revolute", "prismatic"))
+    largest = np.array([np.nanmax(np.r_[0.0, spread[np.array(kinds) == kind]]) for kind in kinds])
+    return np.asarray(~joints | (spread > SMALL * largest))
 
 
 def score(
@@ -82,7 +105,7 @@ def score(
     every = np.maximum(counts.sum(axis=0), 1.0)
     spread = np.sqrt(np.maximum(power.sum(axis=0) / every - (total.sum(axis=0) / every) ** 2, 0.0))
     quiet = quiet_channels(kinds, spread)
-    spread = np.where(spread > 0.0, spread, np.nan)
+    spread = np.where(spread**2 > ROUNDING * power.sum(axis=0) / every, spread, np.nan)
     rmse = np.sqrt(squares.sum(axis=0) / every)
     settled = np.sqrt(squares[0] / np.maximum(counts[0], 1.0))
     unsettled = float(counts[1].sum() / every.sum())
@@ -91,7 +114,8 @@ def score(
 
 def held_out_score(folds: Folds, errors: Array, *, cutoff: float | None, kinds: Sequence[str]) -> Score:
     """Errors on held-out blocks of time: each fold predicted by a fit to the others."""
-    nrmse, rmse = folds.nrmse(errors), folds.rmse(errors)
+    changes = folds.spread > ROUNDING * folds.squares.sum(axis=0)
+    nrmse, rmse = np.where(changes, folds.nrmse(errors), np.nan), folds.rmse(errors)
     source = f"{folds.count} held-out stretches of time, each predicted from the others"
     quiet = quiet_channels(kinds, np.sqrt(folds.spread / np.maximum(folds.counts.sum(axis=0), 1.0)))
     return Score(rmse, nrmse, nrmse, 0.0, cutoff, source, int(folds.counts.sum(axis=0).max()), quiet)

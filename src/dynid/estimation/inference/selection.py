@@ -45,7 +45,7 @@ def choose_friction_blocks(
     noise: Array,
     *,
     logs: int,
-    offsets_per_log: bool,
+    per_log: tuple[str, ...],
     left_out: Indices,
     always: tuple[str, ...] = DEFAULT,
     optional: Sequence[str] = OPTIONAL,
@@ -57,7 +57,7 @@ def choose_friction_blocks(
     places = equation.blocks_of  # a state of an older version lacks some
     optional = [name for name in optional if name in places and not np.isin(places[name], left_out).all()]
     everything = (*always, *optional)
-    unknowns = Unknowns.of(equation, everything, logs, offsets_per_log=offsets_per_log, left_out=left_out)
+    unknowns = Unknowns.of(equation, everything, logs, per_log=per_log, left_out=left_out)
     folds = Folds.of(unknowns, blocks, noise)
     chosen = always
     trials: list[Trial] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,12 +32,12 @@ class Unknowns:
         blocks: tuple[str, ...],
         logs: int,
         *,
-        offsets_per_log: bool = False,
+        per_log: Collection[str] = (),
         left_out: NDArray[np.int64] | None = None,
     ) -> Unknowns:
         """Columns of some friction blocks, beside all base and user columns and offsets that a channel can see.
 
-        left_out: columns that are not used all the same.
+        per_log: blocks of which every log has its own parameters. left_out: columns that are not used all the same.
         """
         present = np.zeros(len(equation.names), dtype=np.bool_)
         for channel in equation.channels:
@@ -52,15 +52,14 @@ class Unknowns:
         place[:, chosen] = np.arange(len(chosen))
         names = [equation.names[k] for k in chosen]
         units = [equation.units[k] for k in chosen]
-        offsets = [k for k in equation.offsets if present[k]]  # of the base: every run has its own
-        if offsets_per_log and "offset" in blocks:
-            offsets += [k for k in equation.blocks_of["offset"] if present[k]]
-        if logs > 1 and offsets:
+        own = [k for k in equation.offsets if present[k]]  # of the base: every run has its own
+        own += [k for name in equation.blocks_of if name in per_log for k in equation.blocks_of[name] if present[k]]
+        if logs > 1 and own:
             for log in range(1, logs):
-                place[log, offsets] = len(names) + np.arange(len(offsets))
-                names += [equation.names[k].of_log(log + 1) for k in offsets]
-                units += [equation.units[k] for k in offsets]
-            for k in offsets:
+                place[log, own] = len(names) + np.arange(len(own))
+                names += [equation.names[k].of_log(log + 1) for k in own]
+                units += [equation.units[k] for k in own]
+            for k in own:
                 names[place[0, k]] = equation.names[k].of_log(1)
         return Unknowns(tuple(names), tuple(units), place, tuple(c.columns for c in equation.channels))
 
