@@ -1,4 +1,7 @@
-"""`python -m campaign [robots [mechanisms [files]]]`: 20,000, 300 and 20,000 by default; exit 1 if one is wrong."""
+"""`python -m campaign [robots [mechanisms [files [pairs]]]]`: 20,000, 300, 20,000 and 30 pairs of mistakes per robot.
+
+Exit 1 if one is wrong, or too many of the mistakes are not found.
+"""
 
 from __future__ import annotations
 
@@ -43,12 +46,15 @@ def _check_file(seed: int) -> str | None:
 
 def main() -> None:
     """Run the campaigns and print every finding."""
-    robots, mechanisms, files = (
-        int(sys.argv[k]) if len(sys.argv) > k else n for k, n in ((1, 20_000), (2, 300), (3, 20_000))
+    from campaign.mistakes import main as run_mistakes
+
+    robots, mechanisms, files, pairs = (
+        int(sys.argv[k]) if len(sys.argv) > k else n for k, n in ((1, 20_000), (2, 300), (3, 20_000), (4, 30))
     )
     wrong = _run("base parameters", "robots", _check, robots)
     wrong += _run("closed loops", "mechanisms", _check_loops, mechanisms)
     wrong += _run("damaged files", "files", _check_file, files)
+    wrong += run_mistakes(["--doubles", str(pairs)])
     sys.exit(1 if wrong else 0)
 
 

@@ -174,8 +174,11 @@ def _is_below(robot: Robot, link: int, other: int) -> bool:
 
 
 def given_robot(name: str, seed: int = 0) -> Robot:
-    """The robot file that the user has: no friction; masses 15 % off, or none at all."""
+    """The robot file that the user has: no friction; masses 15 % off, or none at all; limits of the file if any."""
     truth = true_robot(name, seed).robot
+    limits = [JointLimits(-0.3, 0.3) if link.kind == "prismatic" else link.limits for link in ARMS[name].make().links]
+    links = tuple(replace(link, limits=own) for link, own in zip(truth.links, limits, strict=True))
+    truth = replace(truth, links=links)
     rng = np.random.default_rng([seed + 1, *name.encode()])
     values = np.full(len(truth.parameters), np.nan)
     if ARMS[name].nominal:

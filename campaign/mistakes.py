@@ -492,17 +492,20 @@ def make_case(name: str, kind: str, seed: int = 0, *, friction: str | tuple[str,
         mistakes = [mistake for mistake in drawn if mistake is not None]
         if len(mistakes) < len(drawn):
             return None
-    mistakes.sort(key=lambda mistake: mistake.rank)
     if friction is None:
         friction = "auto" if rng.random() < 1 / 3 else PLAIN
-    options = at.options | {"friction": friction}
-    setting = Setting(at.robot, at.logs, options)
+    return _with_mistakes(f"{name}/{kind}/{seed}", at, mistakes, at.options | {"friction": friction})
+
+
+def _with_mistakes(name: str, at: System, mistakes: Sequence[Mistake], options: dict[str, Any]) -> Case:
+    """The case of a robot with these mistakes."""
+    mistakes = sorted(mistakes, key=lambda mistake: mistake.rank)
+    wrong = Setting(at.robot, at.logs, options)
     for mistake in mistakes:
-        setting = mistake.make(setting)
-    kinds = "+".join(mistake.kind for mistake in mistakes) or UNTOUCHED
+        wrong = mistake.make(wrong)
+    kind = "+".join(mistake.kind for mistake in mistakes) or UNTOUCHED
     return Case(
-        f"{name}/{kind}/{seed}", kinds, at, tuple(mistakes), at.logs, setting.logs, at.robot, setting.robot, options,
-        setting.options,
+        name, kind, at, tuple(mistakes), at.logs, wrong.logs, at.robot, wrong.robot, options, wrong.options,
     )  # fmt: skip
 
 
@@ -739,7 +742,7 @@ def tool_answer(case: Case) -> Answer:
         middle = time.perf_counter()
         found = diagnose(result)
     except dynid.DynidError as refusal:
-        return Answer(refusal=str(refusal))
+        return _refused(case, refusal)
     seconds = middle - start - sum(own), sum(own), time.perf_counter() - middle
     quick, best = result.diagnostics.diagnosis, found.best
     fast = "" if quick is None or quick.best is None else f"{quick.best.what.what}: {_text(quick.best.options)}"
@@ -747,6 +750,24 @@ def tool_answer(case: Case) -> Answer:
         return Answer(fast=fast, level=result.verdict.level, seconds=seconds)
     payload = "payload" in best.what.facts["kinds"]
     return Answer(best.options, payload, best.what.what, fast, result.verdict.level, seconds)
+
+
+REFUSALS = {"positions_look_like_degrees": "degrees", "positions_beyond_limits": "motor"}
+"""Codes of errors that name a mistake, and beginnings of its kind."""
+
+
+def _refused(case: Case, refusal: dynid.DynidError) -> Answer:
+    """What a user does who is refused with the remedy: that, and asks again; nothing where the remedy is another."""
+    family = REFUSALS.get(refusal.code, "-")
+    named = [mistake for mistake in case.mistakes if mistake.kind.startswith(family)]
+    if not named:
+        return Answer(level="refused", refusal=str(refusal))
+    rest = [mistake for mistake in case.mistakes if mistake not in named]
+    again = (
+        tool_answer(_with_mistakes(case.name, case.system, rest, case.options)) if rest else Answer((), level="refused")
+    )
+    options = (*(again.options or ()), *(option for mistake in named for option in mistake.remedy))
+    return replace(again, options=options, refusal=f"refused: {refusal.code}")
 
 
 def _text(options: Iterable[Option]) -> str:
@@ -878,13 +899,15 @@ def summary(outcomes: Sequence[Outcome]) -> tuple[str, bool]:
     right = sum(outcome.outcome == "right" for outcome in seen)
     alarms = sum(outcome.outcome == "false alarm" for outcome in outcomes)
     praised = [outcome.case for outcome in seen if outcome.level == "good"]
+    refused = sum(outcome.note.startswith("refused") for outcome in seen if outcome.outcome == "right")
     longer = sum(outcome.excess > 0 for outcome in seen if outcome.outcome == "right")
     share = right / max(len(seen), 1)
     timed = [outcome.seconds for outcome in outcomes if outcome.seconds]
     own, fast, full = np.sum(timed, axis=0) if timed else (math.nan,) * 3
     words = (
-        f"visible {len(seen)} of {len(outcomes)}; right remedy {right} ({100 * share:.1f} %), {longer} of them longer "
-        f"than needed; false alarms {alarms}; called good although visible {len(praised)} {praised[:8]}; "
+        f"visible {len(seen)} of {len(outcomes)}; right remedy {right} ({100 * share:.1f} %), {refused} of them by a "
+        f"refusal, {longer} longer than needed; false alarms {alarms}; called good although visible {len(praised)} "
+        f"{praised[:8]}; "
         f"the fast part takes {100 * fast / own:.0f} % of an identification, diagnose {full / own:.1f} times as long"
     )
     return words, share >= 0.95 and not alarms and not praised
