@@ -21,7 +21,15 @@ from dynid.estimation.diagnostics.unidentifiable import Unidentifiable, describe
 from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, ShakenJoint, assess_evidence
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
-from dynid.estimation.inference.jackknife import Jackknife, fade_out_ends, jackknife, sensitivity_shifts
+from dynid.estimation.inference.jackknife import (
+    Jackknife,
+    LogContrasts,
+    contrast_logs,
+    fade_out_ends,
+    growth_by_logs,
+    jackknife,
+    sensitivity_shifts,
+)
 from dynid.estimation.inference.score import Score, held_out_score, score
 from dynid.estimation.inference.selection import (
     DEFAULT,
@@ -64,6 +72,11 @@ from dynid.version import VERSION
 
 # From a solved state to a result: deviations, what they mean, the verdict.
 
+
+ONE_LOG = Message(
+    "one_log", "one log cannot show how much the parameters vary between recordings",
+    "the intervals hold for motions like this one; add logs of other motions",
+)  # fmt: skip
 
 SURE = 2.0
 """Half widths of an interval beyond which a value is certainly below zero."""
@@ -437,6 +450,8 @@ def estimate(
             deviations = jackknife(unknowns, solution, state.blocks, **spread)
         else:
             deviations = jackknife_recursion(unknowns, solution, levels, state.blocks, **spread)
+        deviations, _ = _add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
+        notes = notes if state.logs > 1 else (*notes, ONE_LOG)
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
@@ -458,6 +473,28 @@ def estimate(
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
         warnings=warnings, torques=predicted, shift=shift,
     ).identification()  # fmt: skip
+
+
+def _add_variance_between_logs(
+    state: State,
+    unknowns: Unknowns,
+    solution: Solution,
+    deviations: Jackknife | None,
+    levels: Levels | None,
+    *,
+    derived: bool,
+    pulled: bool,
+) -> tuple[Jackknife | None, LogContrasts | None]:
+    """Deviations with the scatter of logs, and each log against all others; those of a recursion grow as batch's do."""
+    batch, within = solution, deviations
+    if levels is not None and state.logs > 1:
+        batch = solve(unknowns, total_factors(state.blocks))
+        within = jackknife(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
+    contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
+    if contrasts is None or deviations is None or within is None:
+        return deviations, contrasts
+    growth = growth_by_logs(within, unknowns.names, contrasts)
+    return replace(deviations, covariance=deviations.covariance * np.outer(growth, growth)), contrasts
 
 
 def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:
