@@ -22,8 +22,10 @@ from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, Sh
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
+    Agreement,
     Jackknife,
     LogContrasts,
+    compare_logs,
     contrast_logs,
     fade_out_ends,
     growth_by_logs,
@@ -66,6 +68,7 @@ from dynid.estimation.solve.recursive import (
 from dynid.identifiability.relations import Regrouping
 from dynid.logs.read import IN_CURRENT
 from dynid.messages import Message, Option
+from dynid.robot.inertia import SYMBOLS
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 from dynid.version import VERSION
@@ -77,6 +80,23 @@ ONE_LOG = Message(
     "one_log", "one log cannot show how much the parameters vary between recordings",
     "the intervals hold for motions like this one; add logs of other motions",
 )  # fmt: skip
+
+VISCOUS = ("Fv", "Fq", "Fa")
+"""Symbols of friction that grows with velocity; the others of friction, but for offsets, are dry friction."""
+
+CHANGED = {
+    "payload": ("as a payload at the last link would", "check what the robot carried; `identify_payload` measures it"),
+    "friction": (
+        "as friction that changes with temperature would, or that the model lacks",
+        "warm up alike, or identify with {friction_per_log}",
+    ),
+    "gravity": (
+        "in what gravity acts on, as another mounting would",
+        "check the mounting and gravity's direction of each log; {offsets_per_log} where torque sensors drift",
+    ),
+    "parameters": ("in its parameters", "identify the logs one by one and compare"),
+}
+"""How a log differs, and what to do, by the kind of the difference."""
 
 SURE = 2.0
 """Half widths of an interval beyond which a value is certainly below zero."""
@@ -106,6 +126,7 @@ class SolvedState:
     warnings: tuple[Message, ...]
     torques: Score | None
     shift: Array
+    agreement: Agreement | None = None
 
     def identification(self) -> Identification:
         """Assess it, and keep what a user needs."""
@@ -157,6 +178,7 @@ class SolvedState:
             findings=tuple((found.log, found.sentences) for found in state.findings),
             found_delay=self.found_delay,
             torques=self.torques,
+            agreement=self.agreement,
         )
         model, estimator = equation.options.model, self.options.estimator
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
@@ -443,21 +465,24 @@ def estimate(
     shift = attenuation_by_motion_noise(unknowns, solution, floor, _minor_friction(state, unknowns), levels)
     if not equation.options.is_scalar:  # power and work may go with the noise of velocities: there it stays unsure
         solution, shift = replace(solution, values=solution.values - shift), state.noise_unsure * shift
-    deviations = None
+    deviations, agreement = None, None
     if options.intervals == "jackknife":
         spread = {"derived": derived, "pulled": bool(floor) and not equation.options.is_scalar}
         if levels is None:
             deviations = jackknife(unknowns, solution, state.blocks, **spread)
         else:
             deviations = jackknife_recursion(unknowns, solution, levels, state.blocks, **spread)
-        deviations, _ = _add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
+        deviations, contrasts = _add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
         notes = notes if state.logs > 1 else (*notes, ONE_LOG)
+        if contrasts is not None and levels is None:
+            agreement = compare_logs(contrasts, unknowns.names, _possible_changes(state, unknowns, solution))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
     checked, predicted = _validation_errors(state, unknowns, solution, validation, levels, torques)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
+    warnings = (*warnings, *_describe_differences(state, agreement))
     if levels is not None:
         note, warnings = _compare_with_batch(
             state, unknowns, factors, levels, (solution, deviations, checked), options=options, validation=validation
@@ -471,7 +496,7 @@ def estimate(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
-        warnings=warnings, torques=predicted, shift=shift,
+        warnings=warnings, torques=predicted, shift=shift, agreement=agreement,
     ).identification()  # fmt: skip
 
 
@@ -495,6 +520,49 @@ def _add_variance_between_logs(
         return deviations, contrasts
     growth = growth_by_logs(within, unknowns.names, contrasts)
     return replace(deviations, covariance=deviations.covariance * np.outer(growth, growth)), contrasts
+
+
+def _describe_differences(state: State, agreement: Agreement | None) -> tuple[Message, ...]:
+    """Warn of logs that are not of the same robot."""
+    warnings = []
+    for found in () if agreement is None else agreement.differences:
+        how, remedy = CHANGED[found.kind]
+        logs = [log.log for log in state.findings]
+        others = [name for k, name in enumerate(logs) if k != found.log]
+        warnings.append(Message(
+            "logs_disagree", "{log} differs from {others:3} " + how + ": that explains {percent:.0f} % of the residual "
+            "(clearest in {parameters:5}; chance: p = {p:.1g})" if found.parameters else
+            "{log} differs from {others:3} " + how + ": that explains {percent:.0f} % of the residual "
+            "(chance: p = {p:.1g})", remedy, log=logs[found.log], others=others, kind=found.kind,
+            parameters=list(found.parameters), percent=100.0 * found.gain, p=found.p,
+            friction_per_log=Option("friction_per_log", True), offsets_per_log=Option("offsets_per_log", True),
+        ))  # fmt: skip
+    return tuple(warnings)
+
+
+def _possible_changes(state: State, unknowns: Unknowns, solution: Solution) -> dict[str, Array]:
+    """Directions (rank, m) of the whitened unknowns along which a log may differ: payload, friction, gravity."""
+    equation, values = state.equation, solution.values
+    shared = np.array([name.log is None for name in unknowns.names])
+    gravity = np.array([name.unit in ("kg", "kg m") or name.symbol == "Fo" for name in unknowns.names]) & shared
+    changes = {"gravity": np.eye(len(unknowns))[:, gravity]}
+    friction = []
+    for joint in equation.robot.joint_names:
+        own = [name.kind == "friction" and name.joint == joint and name.symbol[0] == "F" for name in unknowns.names]
+        grows = np.array([name.symbol in VISCOUS for name in unknowns.names])
+        for part in (grows, ~grows & ~gravity):
+            friction.append(np.where(np.array(own) & part & shared, values, 0.0))
+    changes["friction"] = np.array([x for x in friction if x.any()]).reshape(-1, len(unknowns)).T
+    links = equation.robot.links
+    ends = [k for k, link in enumerate(links) if link.kind != "floating" and k not in {some.parent for some in links}]
+    if equation.unknown is None and len(ends) == 1:
+        standard = equation.base.robot.parameter_names
+        first = standard.index(equation.base.robot.links[ends[0]].parameter(SYMBOLS[0]))
+        place = unknowns.place[0, : equation.base_count]
+        changes["payload"] = np.zeros((len(unknowns), 10))
+        changes["payload"][place[place >= 0]] = equation.base.matrix[place >= 0, first : first + 10]
+    to_white = solution.R @ np.linalg.pinv(solution.free)
+    return {kind: to_white @ D for kind, D in changes.items()}
 
 
 def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:

@@ -20,6 +20,7 @@ from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import Verdict
+from dynid.estimation.inference.jackknife import Agreement
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
@@ -164,6 +165,7 @@ class Diagnostics:
     unidentifiable: parameters that the data do not determine. trials: friction blocks that were tried. checks: of the
     residual, per channel. found_delay: of the torques behind the positions. findings: sentences per log. torques:
     errors of the joint torques on validation data, where the model is about something else and the logs have torques.
+    agreement: whether several logs are of the same robot.
     """
 
     verdict: Annotated[Verdict, ROW]
@@ -175,6 +177,7 @@ class Diagnostics:
     findings: tuple[tuple[str, tuple[Message, ...]], ...]
     found_delay: Annotated[Delay, ROW] | None
     torques: Score | None = None
+    agreement: Annotated[Agreement, ROW] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,6 +267,7 @@ class Identification:
     findings = FlatField(Diagnostics, lambda x: x.findings)
     found_delay = FlatField(Diagnostics, lambda x: x.found_delay)
     torques = FlatField(Diagnostics, lambda x: x.torques)
+    agreement = FlatField(Diagnostics, lambda x: x.agreement)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import dynid
 from dynid.estimation.accumulate.state import State
 from dynid.robot.parameter import Parameter
+from loads import carrying
 from several_logs import invented, log_of_motion
 
 PLAIN = ("viscous", "coulomb", "offset")
@@ -74,3 +76,58 @@ def test_one_log_says_what_it_cannot_show() -> None:
     one, two = states("gautier3", plain=True)[:2]
     assert "one_log" in [note.code for note in dynid.identify_states(one).notes]
     assert "one_log" not in [note.code for note in dynid.identify_states([one, two]).notes]
+
+
+@pytest.mark.parametrize("friction", [PLAIN, "auto"])
+@pytest.mark.parametrize("few", [2, 3])
+def test_a_log_of_another_robot_is_named_with_what_changed(few: int, friction: str | tuple[str, ...]) -> None:
+    """The last log has a payload of 1 kg, or friction that is 20 % larger."""
+    robot, plain = invented("puma560"), friction != "auto"
+    loaded = carrying(robot, dynid.payload_parameters(1.0, (0.05, -0.03, 0.12)))
+    same = [log_of_motion(robot, seed, plain=plain) for seed in range(few)]
+    last = {
+        None: same[-1],
+        "payload": log_of_motion(loaded, few - 1, plain=plain),
+        "friction": log_of_motion(robot, few - 1, plain=plain, scale=1.2),
+    }
+    for kind, log in last.items():
+        result = dynid.identify(robot, [*same[:-1], log], friction=friction, cutoff=8.0)
+        assert result.agreement is not None
+        found = [w for w in result.warnings if w.code == "logs_disagree"]
+        if kind is None:
+            assert result.agreement.differences == ()
+            assert not found
+            continue
+        (difference,) = result.agreement.differences
+        assert difference.kind == found[0].facts["kind"] == kind
+        assert difference.p == result.agreement.p < 1e-3
+        assert few == 2 or difference.log == few - 1  # of two logs none can be said to be the other one
+        levels = dict(result.agreement.parameters)
+        assert all(name in levels for name in difference.parameters)
+
+
+def alarms(name: str, few: int, *, plain: bool, draws: int) -> float:
+    """Share of draws of a few logs of one robot in which logs are said to differ."""
+    several, rng, count = states(name, plain=plain), np.random.default_rng(10 + few), 0
+    for _ in range(draws):
+        agreement = dynid.identify_states([several[k] for k in rng.choice(MANY, few, replace=False)]).agreement
+        assert agreement is not None
+        count += bool(agreement.differences)
+    return count / draws
+
+
+def test_logs_of_other_motions_give_no_alarm() -> None:
+    assert alarms("gautier3", 3, plain=True, draws=40) == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("few", [2, 3, 5])
+def test_false_alarms_stay_below_their_level(few: int) -> None:
+    assert alarms("puma560", few, plain=True, draws=300) <= 0.01
+
+
+def test_agreement_is_saved_with_a_result(tmp_path: Path) -> None:
+    result = dynid.identify_states(states("gautier3", plain=True)[:2])
+    result.save(tmp_path / "result.json")
+    assert result.agreement is not None
+    assert dynid.Identification.load(tmp_path / "result.json").agreement == result.agreement

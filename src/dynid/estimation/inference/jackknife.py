@@ -373,6 +373,109 @@ def growth_by_logs(found: Jackknife, names: Sequence[Parameter], contrasts: LogC
     return growth
 
 
+# Do the logs agree? Each log's own values against those of the others, and changes that are known to happen.
+
+
+@dataclass(frozen=True, slots=True)
+class LogDifference:
+    """A log in which the robot differs: kind is "payload", "friction", "gravity" or "parameters".
+
+    parameters: those whose own value in this log differs, the clearest first; p: level at which this is chance; gain:
+    share of the residual (root mean square) that the change explains.
+    """
+
+    log: int
+    kind: str
+    parameters: tuple[str, ...]
+    p: float
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Whether several logs are of the same robot: p, the level of the test of all parameters together.
+
+    parameters: (name, level) of the test of each, all logs taken together; differences: what to warn of.
+    """
+
+    p: float
+    parameters: tuple[tuple[str, float], ...]
+    differences: tuple[LogDifference, ...] = ()
+
+
+LEVEL = 0.01
+"""Level at which logs are said to differ."""
+
+MATERIAL = 0.03
+"""Share of the residual that a change must explain to be reported."""
+
+
+def compare_logs(contrasts: LogContrasts, names: Sequence[Parameter], changes: dict[str, Array]) -> Agreement | None:
+    """Test whether logs have the same parameters; changes: directions (rank, m) of whitened unknowns by kind."""
+    if min(len(log.scores) for log in contrasts.shares) < FEWEST:
+        return None
+    K = len(contrasts.logs)
+    pairs = 1 if K == 2 else K  # of two logs each is the other's contrast
+    single = np.array([_levels_of_own_values(contrasts, g) for g in range(K)])
+    tests = [(*_test_change(contrasts, g, D), g, kind) for g in range(K) for kind, D in changes.items() if D.shape[1]]
+    levels = np.fmin.reduce(single, axis=0)
+    known = np.isfinite(levels)
+    p_single = pairs * int(known.sum()) * float(np.min(levels[known], initial=1.0))
+    p_change = pairs * max(len(changes), 1) * min((p for p, *_ in tests), default=1.0)
+    p = min(1.0, 2.0 * min(p_single, p_change))
+    parameters = tuple(
+        (str(n), min(1.0, pairs * float(x))) for n, x in zip(names, levels, strict=True) if np.isfinite(x)
+    )
+    if p >= LEVEL or not tests:
+        return Agreement(p, parameters)
+    level, explained, g, kind = max(tests, key=lambda test: test[1])
+    squares = sum(log.squares for log in contrasts.shares)
+    gain = 1.0 - float(np.sqrt(max(0.0, 1.0 - explained / max(squares, 1e-300))))
+    if gain < MATERIAL:
+        return Agreement(p, parameters)
+    clear = [k for k in np.argsort(single[g]) if single[g, k] * pairs * known.sum() < LEVEL]
+    if level > 0.05:  # none of the known changes
+        kind = "parameters"
+    found = LogDifference(contrasts.logs[g], kind, tuple(str(names[k]) for k in clear), p, gain)
+    return Agreement(p, parameters, (found,))
+
+
+def _levels_of_own_values(contrasts: LogContrasts, g: int) -> Array:
+    """Levels (unknowns,) of the test that a log's own value is that of the others; NaN where one does not show it."""
+    from scipy.stats import t
+
+    log, inverse = contrasts.shares[g], contrasts.inverse
+    w, V = np.linalg.eigh(log.gram)
+    own, others = (np.where(x > LEAST_SHARE, 1.0 / np.maximum(x, LEAST_SHARE), 0.0) for x in (w, 1.0 - w))
+    hidden = ((inverse @ V) ** 2 @ ((own == 0.0) | (others == 0.0))) > 1e-6 * (inverse**2).sum(axis=1)
+    difference = inverse @ (V @ ((own + others) * (V.T @ log.pull)))
+    covariance, freedom = contrasts.variance(g, inverse @ (V * own) @ V.T, inverse @ (V * others) @ V.T)
+    sigma = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    return np.where(hidden, np.nan, 2.0 * t.sf(np.abs(difference) / sigma, freedom))
+
+
+def _test_change(contrasts: LogContrasts, g: int, D: Array) -> tuple[float, float]:
+    """Level of the test that a log's parameters do not change along D (rank, m), and the squares that it explains.
+
+    The squares are less twice those of chance, so that changes of more directions compare with those of fewer.
+
+    The sum of squares that the change explains against its mean by the scatter of blocks, by an F distribution with
+    Box's degrees of freedom.
+    """
+    from scipy.stats import f
+
+    log = contrasts.shares[g]
+    rest = np.eye(len(log.gram)) - log.gram
+    w, V = np.linalg.eigh(D.T @ log.gram @ rest @ D)
+    B = D @ (V[:, w > 1e-6 * w[-1]] / np.sqrt(w[w > 1e-6 * w[-1]]))
+    score = B.T @ log.pull
+    explained = float(score @ score)
+    S, freedom = contrasts.variance(g, B.T @ rest, B.T @ log.gram)
+    mean = max(float(np.trace(S)), 1e-300)
+    level = float(f.sf(explained / mean, mean**2 / max(float((S**2).sum()), 1e-300), freedom))
+    return level, explained - 2.0 * mean
+
+
 # Uncertain sensitivities of a force plate: how the values would shift, per channel, by one standard deviation.
 #
 # A channel that reads (1 + e) y shifts the values by e (A'A)^-1 A_c'y_c, A the weighted rows and A_c those of the
