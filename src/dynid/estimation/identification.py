@@ -22,6 +22,7 @@ from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_m
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
+from dynid.estimation.inference.jackknife import Agreement
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
@@ -168,6 +169,7 @@ class Diagnostics:
     diagnosis: other readings of the logs that were tried; None where there was nothing to try them on.
     joint_verdicts: how far to trust each joint, by its error and its channels.
     joint_errors: in motion and at rest, beside trivial models.
+    agreement: whether several logs are of the same robot.
     """
 
     verdict: Annotated[Verdict, Form(row=True, optional=("unproven",))]
@@ -182,6 +184,7 @@ class Diagnostics:
     diagnosis: Annotated[Diagnosis, ROW] | None = None
     joint_verdicts: dict[str, Annotated[JointVerdict, ROW]] = field(default_factory=dict)
     joint_errors: tuple[Annotated[JointError, ROW], ...] = ()
+    agreement: Annotated[Agreement, ROW] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -276,6 +279,7 @@ class Identification:
     diagnosis = FlatField(Diagnostics, lambda x: x.diagnosis)
     joint_verdicts = FlatField(Diagnostics, lambda x: x.joint_verdicts)
     joint_errors = FlatField(Diagnostics, lambda x: x.joint_errors)
+    agreement = FlatField(Diagnostics, lambda x: x.agreement)
     model = FlatField(Provenance, lambda x: x.model)
     estimator = FlatField(Provenance, lambda x: x.estimator)
     cutoff = FlatField(Provenance, lambda x: x.cutoff)
