@@ -45,6 +45,7 @@ from dynid.estimation.diagnostics.verdict import (
     assess_evidence,
     assess_joints,
     propose_alternative,
+    with_bad_channels,
 )
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
