@@ -236,7 +236,7 @@ class SolvedState:
         samples = KeptSamples.of(equation, kept, FULL) if self.logs else None
         if samples is None:
             return None
-        recorded = Recorded.of(self.logs, state.delay)
+        recorded = Recorded.of(self.logs, state.delay, self.friction)
         return TriedData(samples, recorded, 0.0 if self.found_delay is None else self.found_delay.seconds)
 
     @cached_property
