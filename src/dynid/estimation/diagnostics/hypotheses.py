@@ -34,7 +34,7 @@ SEEN = 1e-4
 
 LEAST_ZERO = LEAST_TILT = np.radians(4.0)
 LEAST_GAIN = 1.3
-LEAST_DELAY = 1.5e-3
+TRIED_DELAY = 1.5e-3
 """Smaller changes are not tried: real robots and their models differ by as much."""
 
 DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
@@ -256,7 +256,7 @@ class Alternatives:
         from scipy.optimize import minimize_scalar
 
         if not self.thorough:
-            if abs(self.delay) > LEAST_DELAY and r.delay == 0.0:
+            if abs(self.delay) > TRIED_DELAY and r.delay == 0.0:
                 yield replace(r, delay=self.delay)
             return
 
@@ -268,7 +268,7 @@ class Alternatives:
         low = max((x for x in around if x < best), default=best - 0.05)
         high = min((x for x in around if x > best), default=best + 0.05)
         found = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-4, "maxiter": 14})
-        if abs(found.x) > LEAST_DELAY:
+        if abs(found.x) > TRIED_DELAY:
             yield replace(r, delay=r.delay + float(found.x))
 
 
@@ -278,9 +278,12 @@ class Alternatives:
 BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
 
-BETTER_TIME, BETTER_MODEL, BETTER_LOAD = 1.08, 1.15, 1.25
-"""The same for delays, which memory of friction looks like, for springs and rotors, and for payloads: friction that
-changes from log to log lets a payload explain a little."""
+BETTER_TIME, BETTER_MODEL, BETTER_LOAD = 1.03, 1.15, 1.25
+"""The same for delays, for springs and rotors, and for payloads: friction that changes from log to log lets a payload
+explain a little."""
+
+WORSE = 1.04
+"""Ratio by which a delay may make no joint worse: what it explains of friction's memory in some, it spoils in others."""
 
 PROMISING = 1.015
 """The same for fits to all samples: which alternatives are tried on held-out data."""
@@ -311,10 +314,18 @@ FAST, FULL = 180, 1200
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A reading with its held-out error: the lower of those with and without position-dependent torques."""
+    """A reading with its held-out error: the lower of those with and without position-dependent torques.
+
+    channels: NRMSE of each.
+    """
 
     reading: Reading
-    error: float
+    channels: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Mean NRMSE."""
+        return float(np.mean(self.channels))
 
 
 class Search:
@@ -330,10 +341,10 @@ class Search:
         plain = replace(reading, sines=False)
         if plain not in self.judged:
             try:
-                errors = [float(self.refit.held_out_errors(r).mean()) for r in (plain, replace(plain, sines=True))]
+                errors = [self.refit.held_out_errors(r) for r in (plain, replace(plain, sines=True))]
             except (DynidError, np.linalg.LinAlgError):
-                errors = [np.inf]
-            self.judged[plain] = Judged(plain, min(errors))
+                errors = [np.array([np.inf])]
+            self.judged[plain] = Judged(plain, tuple(min(errors, key=lambda x: float(x.mean())).tolist()))
         return self.judged[plain]
 
     def candidates(self, reading: Reading) -> list[tuple[float, Reading]]:
@@ -393,7 +404,8 @@ class Search:
             same = tuple(self.alternatives.gravity.tolist())
             before = min(before, self.judge(replace(now.reading, gravity=same)).error)
         if r.delay != now.reading.delay or r.derived != now.reading.derived:
-            least = BETTER_TIME
+            worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
+            least = BETTER_TIME if worst < WORSE else np.inf
         if r.springs != now.reading.springs or r.rotors != now.reading.rotors:
             least = BETTER_MODEL
         if r.loads != now.reading.loads:
