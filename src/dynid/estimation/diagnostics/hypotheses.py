@@ -283,7 +283,7 @@ BETTER_TIME, BETTER_MODEL, BETTER_LOAD = 1.03, 1.15, 1.25
 explain a little."""
 
 WORSE = 1.04
-"""Ratio by which a delay may make no joint worse: what it explains of friction's memory in some, it spoils in others."""
+"""Ratio by which a delay may make no joint worse: what it explains of friction in some it spoils in others."""
 
 PROMISING = 1.015
 """The same for fits to all samples: which alternatives are tried on held-out data."""
