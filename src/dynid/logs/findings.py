@@ -262,14 +262,15 @@ class ChannelScale:
         unset = [k > 0 and bool(jumps[k - 1, j]) for j, k in enumerate(zeros)]
         belonging = [y[(y >= a - r) & (y <= b + r)] for y, a, b, r in zip(x.T, low, high, room, strict=True)]
         levels, resolution = zip(*map(_levels, belonging), strict=True)
-        steps = np.diff(x, axis=0)
+        steps, some = np.diff(x, axis=0), x[:: max(1, len(x) // 8192)]
+        usual = np.median(some, axis=0)
         return cls(
             step, low - room, high + room, np.tile([-np.inf, np.inf], (x.shape[1], 1)),
             np.array([np.quantile(rows, 0.9) if len(rows) > FROZEN else 1.0 for rows in runs]),
-            np.median(x, axis=0), np.array(resolution), np.array(levels),
+            usual, np.array(resolution), np.array(levels),
             np.array([np.std(y) if len(y) else 0.0 for y in belonging]), np.array(unset),
             _regular_hold(x), _usual_steps(steps), np.asarray((steps[1:] * steps[:-1] < 0.0).mean(axis=0) > 0.3),
-            np.asarray((x == np.median(x, axis=0)).mean(axis=0) > 0.2), (np.abs(steps) > 0.1 * step).sum(axis=0),
+            np.asarray((some == usual).mean(axis=0) > 0.2), (np.abs(steps) > 0.1 * step).sum(axis=0),
         )  # fmt: skip
 
     @property
@@ -309,10 +310,12 @@ def _range_between_jumps(x: Array, jumps: NDArray[np.int64]) -> tuple[float, flo
 def _levels(x: Array) -> tuple[int, float]:
     """How many levels a channel (N,) has, and the distance of two neighbours, where these are few; else 0."""
     room = float(np.ptp(x)) if len(x) else 0.0
-    some = x[:: max(1, len(x) // 4096)]
-    if room == 0.0 or len(np.unique(np.round((some - x.min()) / room, 6))) > 0.5 * len(some):
+    x = x[:: max(1, len(x) // 8192)]
+    if room == 0.0:
         return 0, 0.0
     levels = np.unique(np.round((x - x.min()) / room, 6))
+    if len(levels) > 0.5 * len(x):
+        return 0, 0.0
     return len(levels), room * float(np.quantile(np.diff(levels), 0.1))
 
 
