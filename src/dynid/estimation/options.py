@@ -324,7 +324,7 @@ class Call:
         """Return a command line, or a call from Python where this one has none."""
         if not self.command:
             return self._next_call(action, options)
-        words = " ".join(shell_text(option) for option in options)
+        words = " ".join(shell_text(self._with_given_gain(option)) for option in options)
         match action:
             case "excite":
                 return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
@@ -336,6 +336,14 @@ class Call:
                 return f"dynid report {self.saved}"
         more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words}
         return f"{self.command} {more.get(action, '--out result.json')}".rstrip()
+
+    def _with_given_gain(self, option: Option) -> Option:
+        """Return a gain together with the one of the command, which it is to replace; other options as they are."""
+        words = shlex.split(self.command)
+        if option.keyword != "gain" or "--gain" not in words[:-1]:
+            return option
+        before = [float(x) for x in words[len(words) - words[::-1].index("--gain")].split(",")]
+        return Option("gain", [float(f"{x:.4g}") for x in np.array(option.value) * before])
 
     def _next_call(self, action: Action, options: tuple[Option, ...]) -> str:
         """Return a call from Python with the variables `robot`, `logs` and `result`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -215,13 +215,17 @@ class SiFactors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSource:
-    """A log file that is read again, batch by batch, whenever its samples are asked for."""
+    """A log file that is read again, batch by batch, whenever its samples are asked for.
+
+    given: keywords of `read_log` that were given.
+    """
 
     table: Table
     plan: ColumnPlan
     scale: SiFactors
     transmission: Transmission
     stamp: Stamp = ()
+    given: Mapping[str, object] = field(default_factory=dict)
 
     def check_unchanged(self) -> None:
         """Raise where the file is another one than was opened: nothing may be said of a mixture."""
@@ -409,6 +413,7 @@ def read_log(
     units first, then gain, then gear. `topic` picks a bag's JointState. Nothing but the beginning is read here;
     the samples stay in the file until they are asked for.
     """
+    given = {key: value for key, value in locals().items() if key not in ("path", "robot") and value is not None}
     file = Path(fspath(path))
     name = str(file)
     stamp = file_stamp(file)
@@ -427,7 +432,7 @@ def read_log(
     notes = [*table.notes, *plan.notes, *time_notes, *unit_notes]
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)
-    source = FileSource(table, plan, scale, transmission, stamp)
+    source = FileSource(table, plan, scale, transmission, stamp, given)
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 
 
