@@ -93,7 +93,7 @@ def test_a_delay_is_given_as_an_option(run: CommandLine, tmp_path: Path) -> None
 
 
 def test_from_python_the_command_has_the_same_effect(run: CommandLine, tmp_path: Path) -> None:
-    """Files, parts of files, options and gravity are in the command; what the command line cannot read is a call."""
+    """Files, parts, options, units and gravity are in the command; what the command line cannot read is a call."""
     write_simulated(tmp_path / "a log.csv", seconds=12.0)
     robot = load_robot("gautier3", gravity=(0.0, 0.0, -9.8))
     log = read_log("a log.csv", robot).between(1.0, 11.0)
@@ -102,9 +102,14 @@ def test_from_python_the_command_has_the_same_effect(run: CommandLine, tmp_path:
     assert step.startswith("dynid identify gautier3 --gravity 0,0,-9.8 'a log.csv@1:10.99")
     out = run(*shlex.split(step)[1:], "--out", "same.json", code=None)
     assert f"{result.validation.mean:.4f}" in out.out
+    odd = identify(robot, read_log("a log.csv", robot, units={"tau": "mNm"}, gain=[2, 3, 4]), friction=())
+    assert "--units tau=mNm --gain 2,3,4" in str(odd.verdict.next_step)
+    words = shlex.split(str(odd.verdict.next_step))  # the size that the nominal masses ask for: gains in place of these
+    assert [float(x) for x in words[-1].split(",")] == pytest.approx([1e3, 1e3, 1e3], rel=0.1)
+    assert level(run(*words[1:], code=None)) == "good"
     for other, logs in (
         (replace(robot, links=robot.links[:2] + robot.links[2:]).with_parameters(2.0 * robot.parameters), log),
-        (robot, read_log("a log.csv", robot, units={"tau": "mNm"})),
+        (robot, read_log("a log.csv", robot, gear=np.eye(3))),
         (robot, simulate(robot, smooth_path(robot, np.arange(0.0, 8.0, 0.01), scale=2.0), noise=0.1)),
     ):
         text = str(identify(other, logs, friction=("viscous",), cutoff=5.0).verdict.next_step)

@@ -22,8 +22,8 @@ from dynid.estimation.joint_parameters import refuse_hidden_rotors, refuse_unide
 from dynid.estimation.options import Call, Options, shell_text
 from dynid.estimation.solve.robust import OutlierModel, describe_outliers
 from dynid.identifiability.base_reactions import relate_sensors
-from dynid.logs.log import ArraySource, Log
-from dynid.logs.read import read_log
+from dynid.logs.log import Log
+from dynid.logs.read import FileSource, read_log
 from dynid.messages import Message, Option
 from dynid.robot.force_sensor import ForceSensor
 from dynid.robot.io.force_sensor import with_sensor_from_file
@@ -208,12 +208,13 @@ def _describe_call(
     if typed is None or not place:
         return Call(options=given)
     ends = used if share is None else others  # with a share, what was held out is the rest of every log
-    logs = [_log_word(log, end, robot) for log, end in zip(used, ends, strict=True)]
-    checks = [_log_word(log, log, robot) for log in others] if share is None else [f"{100.0 * share:g}%"]
-    if not all((*logs, *checks)):
+    logs = [_log_word(log, end) for log, end in zip(used, ends, strict=True)]
+    checks = [_log_word(log, log) for log in others] if share is None else [f"{100.0 * share:g}%"]
+    reading = [_reading_options(log, robot) for log in (*used, *others)]
+    if not all((*logs, *checks)) or reading[0] is None or any(options != reading[0] for options in reading):
         return Call(options=given)
     words = [*place, *logs, *(word for name in checks for word in ("--validate", name))]
-    command = " ".join(["dynid identify", shlex.join(words), *map(shell_text, typed)])
+    command = " ".join(["dynid identify", shlex.join(words), *map(shell_text, (*reading[0], *typed))])
     return Call(command, shlex.quote(place[0]), " --unloaded ".join(map(shlex.quote, logs)), options=given)
 
 
@@ -237,32 +238,34 @@ def _robot_words(robot: Robot) -> list[str]:
     return [name, "--gravity", ",".join(f"{x:.9g}" for x in robot.gravity)] if changed else [name]
 
 
-def _log_word(log: Log, end: Log, robot: Robot) -> str:
-    """FILE or FILE@START:STOP of a log that the command line reads alike, up to the end of another; else nothing."""
-    files = log_files(log)
+def _log_word(log: Log, end: Log) -> str:
+    """FILE or FILE@START:STOP of a log that is a file, up to the end of another part of it; else nothing."""
     whole = getattr(log.source, "whole", log.source)
-    if not files or isinstance(whole, ArraySource):
+    if not isinstance(whole, FileSource):
         return ""
-    try:
-        pair = [next(source.chunks(FIRST)) for source in (whole, read_log(whole.name, robot).source)]
-    except DynidError:
-        return ""
-    for name in ("t", "q", "v", "a", "tau", "reaction"):
-        one, other = (getattr(samples, name) for samples in pair)
-        if (one is None) != (other is None) or (one is not None and not np.array_equal(one, other, equal_nan=True)):
-            return ""
     origin = getattr(log.source, "origin", None)
     if origin is None:
-        return str(whole.name)
+        return whole.name
     begin, finish = log.interval[0], end.interval[1]
     goes_on = any((samples.t >= finish).any() for samples in end.surroundings())
     start = f"{begin - origin:.9g}" if begin > origin else ""
     stop = f"{np.ceil(1e6 * (finish - origin)) / 1e6:.9g}" if goes_on else ""
-    return f"{whole.name}@{start}:{stop}" if start or stop else str(whole.name)
+    return f"{whole.name}@{start}:{stop}" if start or stop else whole.name
 
 
-FIRST = 64
-"""Samples by which it is seen whether a log is read alike."""
+def _reading_options(log: Log, robot: Robot) -> list[Option] | None:
+    """Options with which the command line reads a log in the same way, None where it cannot."""
+    whole = getattr(log.source, "whole", log.source)
+    options = list[Option]()
+    for key, value in getattr(whole, "given", {}).items():
+        number = np.asarray(value) if key in ("gear", "gain") else np.zeros(())
+        if key not in ("columns", "units", "gear", "gain", "topic") or number.ndim > 1 or number.dtype.kind not in "if":
+            return None
+        if key == "units" and not all(isinstance(unit, str) for unit in value.values()):
+            return None
+        options.append(Option(key, number.tolist() if key in ("gear", "gain") else value))
+    wiring = getattr(log, "wiring", None)
+    return options if wiring is None else [*options, *wiring.options(robot)]
 
 
 def _shares_recording(used: Sequence[Log], others: Sequence[Log]) -> bool:

@@ -346,11 +346,18 @@ class Call:
     saved: str = ""
     options: tuple[Option, ...] = ()
 
-    def next_command(self, action: Action, options: tuple[Option, ...]) -> str:
-        """Return a command line, or a call from Python where this one has none."""
+    def next_command(self, action: Action, options: tuple[Option, ...], *, is_total: bool = False) -> str:
+        """Return a command line, or a call from Python where this one has none.
+
+        is_total: the options stand for all of their kind, those that were given included.
+        """
         if not self.command:
-            return self._next_call(action, options)
-        words, command = " ".join(shell_text(option) for option in options), _without_options(self.command, options)
+            return self._next_call(action, options, is_total)
+        said = options if is_total else tuple(map(self._with_given_gain, options))
+        words, command = (
+            " ".join(map(shell_text, said)),
+            _without_options(self.command, options if is_total else [o for o in options if o.keyword not in _REPEATED]),
+        )
         match action:
             case "excite":
                 return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")
@@ -363,19 +370,31 @@ class Call:
         more = {"diagnose": "--diagnose", "report": "--report report.html", "identify": words}
         return f"{command} {more.get(action, '--out result.json')}".rstrip()
 
-    def _next_call(self, action: Action, options: tuple[Option, ...]) -> str:
+    def _with_given_gain(self, option: Option) -> Option:
+        """Return a gain together with the one of the command, which it is to replace; other options as they are."""
+        words = shlex.split(self.command)
+        if option.keyword != "gain" or "--gain" not in words[:-1]:
+            return option
+        before = [float(x) for x in words[len(words) - words[::-1].index("--gain")].split(",")]
+        return Option("gain", [float(f"{x:.4g}") for x in np.array(option.value) * before])
+
+    def _next_call(self, action: Action, options: tuple[Option, ...], is_total: bool) -> str:
         """Return a call from Python with the variables `robot`, `logs` and `result`."""
         if action in _IN_PYTHON:
             return _IN_PYTHON[action]
         if action == "excite":
             limits = [Option("limits", {o.keyword: o.value}) if o.keyword == "velocity" else o for o in options]
             return _call_text("design_excitation(robot", limits)
-        merged = _merge_options((*self.options, *options))
+        anew = {option.keyword for option in options} if is_total else set()
+        merged = _merge_options((*(o for o in self.options if o.keyword not in anew), *options))
         of_robot, of_logs = ([o for o in merged if o.keyword in some] for some in (_OF_ROBOTS, _OF_LOGS))
         robot = _call_text("load_robot(path", of_robot) if of_robot else "robot"
         logs = _call_text("read_log(path, robot", of_logs) if of_logs else "logs"
         return _call_text(f"identify({robot}, {logs}", [o for o in merged if o.keyword not in (*_OF_ROBOTS, *_OF_LOGS)])
 
+
+_REPEATED = ("columns", "units", "sign", "zero", "order")
+"""Options that may be given several times."""
 
 _OF_ROBOTS, _OF_LOGS = ("gravity", "lock"), ("columns", "units", "gear", "gain", "topic", "sign", "zero", "order")
 """Options of `load_robot` and `read_log`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from os import PathLike, fspath
 from pathlib import Path
@@ -361,7 +361,10 @@ class SiFactors:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileSource:
-    """A log file that is read again, batch by batch, whenever its samples are asked for."""
+    """A log file that is read again, batch by batch, whenever its samples are asked for.
+
+    given: keywords of `read_log` that were given.
+    """
 
     table: Table
     plan: ColumnPlan
@@ -369,6 +372,7 @@ class FileSource:
     transmission: Transmission
     wiring: Wiring
     stamp: Stamp = ()
+    given: Mapping[str, object] = field(default_factory=dict)
 
     def rewired(self, wiring: Wiring) -> FileSource:
         """The file with further corrections."""
@@ -583,6 +587,7 @@ def read_log(
     is added to positions, {"elbow": -pi / 2} in rad or m, or "-90deg". Columns are taken in order, then units, signs,
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
+    given = {key: value for key, value in locals().items() if key not in ("path", "robot") and value is not None}
     file = Path(fspath(path))
     name = str(file)
     stamp = file_stamp(file)
@@ -602,7 +607,7 @@ def read_log(
     if (plan.in_current or "A" in asked.get("tau", ())) and transmission.gain is None:
         notes.append(IN_CURRENT)
     wiring = read_wiring(name, plan, robot, sign, zero, order)
-    source = FileSource(table, plan, scale, transmission, wiring, stamp)
+    source = FileSource(table, plan, scale, transmission, wiring, stamp, given)
     return Log.of(source, coupling=transmission.coupling, notes=tuple(notes))
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.estimation.diagnostics.plausibility import PlatePlacement, TorqueScale
 from dynid.estimation.diagnostics.residuals import Delay
@@ -69,7 +70,8 @@ class Verdict:
     def after_call(self, call: Call) -> Verdict:
         """Return the same with the next step as a command, now that the call is known; not for a verdict of a file."""
         facts = dict(self.next_step.facts)
-        facts["command"] = call.next_command(facts["action"], tuple(facts["options"]))
+        is_total = self.next_step.code == "mistake_found"
+        facts["command"] = call.next_command(facts["action"], tuple(facts["options"]), is_total=is_total)
         return replace(self, next_step=Message(self.next_step.code, "{command}", **facts))
 
 
@@ -187,12 +189,16 @@ class Evidence:
         return self.channels, self.validation
 
     @property
-    def worst(self) -> float:
-        """Largest NRMSE of a channel that matters, 0 where none does."""
+    def matters(self) -> NDArray[np.bool_]:
+        """Which of the channels that decide matter."""
         _, errors = self.figures
         kinds = self.torque_kinds if self.torques_decide else self.kinds
-        matters = channels_that_matter(kinds or ["torque"] * len(errors.nrmse), errors.spread)
-        return float(np.nanmax([0.0, *errors.counted[matters]]))
+        return channels_that_matter(kinds or ["torque"] * len(errors.nrmse), errors.spread)
+
+    @property
+    def worst(self) -> float:
+        """Largest NRMSE of a channel that matters, 0 where none does."""
+        return float(np.nanmax([0.0, *self.figures[1].counted[self.matters]]))
 
     @property
     def level_of_errors(self) -> Level:
@@ -455,11 +461,13 @@ def _poor_prediction_reasons(evidence: Evidence) -> list[Reason]:
         said = Message("channels_not_explained", what, step, channels=hopeless, some=_shorten_names(hopeless))
         reasons.append(Reason(said, level, action, options))
     poor = {channel: float(x) for channel, x in figures if GOOD_WORST < x <= HOPELESS}
+    small = {channel for channel, matters in zip(channels, evidence.matters, strict=True) if not matters}
+    words = [f"{channel} ({x:.2f}{', little torque' if channel in small else ''})" for channel, x in poor.items()]
     if poor:
         said = Message(
             "channels_predicted_poorly", "{kind} are predicted poorly (NRMSE above {limit}): {some}", step,
             kind="channels" if of_plate else "joints", limit=GOOD_WORST, nrmse=poor,
-            some=_shorten_names([f"{channel} ({x:.2f})" for channel, x in poor.items()]),
+            some=_shorten_names(words), negligible=[channel for channel in poor if channel in small],
         )  # fmt: skip
         reasons.append(Reason(said, level, action, options))
     return reasons
