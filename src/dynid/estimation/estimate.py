@@ -29,6 +29,8 @@ from dynid.estimation.diagnostics.verdict import FEW_BLOCKS, NOISY, Evidence, Sh
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
+    LEVEL,
+    MATERIAL,
     Agreement,
     Jackknife,
     LogContrasts,
@@ -490,6 +492,7 @@ def estimate(
         notes = notes if state.logs > 1 else (*notes, ONE_LOG)
         if contrasts is not None and levels is None:
             agreement = compare_logs(contrasts, unknowns.names, _possible_changes(state, unknowns, solution))
+            notes = (*notes, *_describe_agreement(agreement))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
@@ -535,6 +538,19 @@ def _add_variance_between_logs(
         return deviations, contrasts
     growth = growth_by_logs(within, unknowns.names, contrasts)
     return deviations.grown(growth), contrasts
+
+
+def _describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
+    """Note how far the logs agree, where there is nothing to warn of."""
+    if agreement is None or agreement.differences:
+        return ()
+    if agreement.p >= LEVEL:
+        return (Message("logs_agree", "the logs agree (p = {p:.2g})", p=agreement.p),)
+    return (Message(
+        "logs_differ_slightly", "the logs differ more than by chance (p = {p:.1g}), but neither payload nor friction nor "
+        "gravity explains {percent:.0f} % of the residual: what the model lacks follows the motion, and the intervals "
+        "hold that", p=agreement.p, percent=100.0 * MATERIAL,
+    ),)  # fmt: skip
 
 
 def _describe_differences(state: State, agreement: Agreement | None) -> tuple[Message, ...]:
