@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import t
 
 import dynid
 from dynid.payload.payload import Payload
@@ -285,3 +286,42 @@ def test_the_payload_of_a_robot_with_known_zeros_is_not_bound_by_them() -> None:
     alone = np.isfinite(found.parameters)
     assert alone[[1, 4, 7]].all()  # XY, YZ, MY are zero of link 3
     assert_allclose(found.parameters[alone], LOAD[alone], rtol=1e-8, atol=1e-9)
+
+
+def false_alarms(*, draws: int, per_log: bool) -> tuple[float, float, float]:
+    """Runs without a payload, friction 20 % lower in the second: root mean square of the mass (kg) that is found.
+
+    And shares of runs in which the mass, and of values which, differ from 0 at a nominal 1 %, by Student's t.
+    """
+    robot = robot_with_friction("puma560")
+    cooler = replace(
+        robot,
+        links=tuple(replace(link, friction=tuple((n, 0.8 * x) for n, x in link.friction)) for link in robot.links),
+    )
+    masses, alarms, singles = [], [], []
+    for seed in range(draws):
+        second = log_along(cooler, fourier_motion(robot, seed=2 * seed + 1, rate=50.0), noise=0.005, seed=2 * seed + 1)
+        first = log_along(robot, fourier_motion(robot, seed=2 * seed, rate=50.0), noise=0.005, seed=2 * seed)
+        found = dynid.identify_payload(robot, second, first, friction=PLAIN, cutoff=5.0, friction_per_log=per_log)
+        limit = t.ppf(0.995, found.groups - 1)
+        masses.append(found.mass)
+        alarms.append(abs(found.mass) > limit * found.mass_sigma)
+        singles.append(np.abs(found.values) > limit * found.sigma)
+    return float(np.sqrt(np.mean(np.square(masses)))), float(np.mean(alarms)), float(np.mean(singles))
+
+
+def test_friction_that_changes_is_no_payload() -> None:
+    size, _, single = false_alarms(draws=25, per_log=True)
+    assert size < 0.005
+    assert single <= 0.02
+    shared, _, of_shared = false_alarms(draws=25, per_log=False)
+    assert shared > 0.02
+    assert of_shared > 0.02
+
+
+@pytest.mark.slow
+def test_false_alarms_of_changed_friction_are_at_the_nominal_level() -> None:
+    """Shared friction gives 11 %."""
+    _, mass, single = false_alarms(draws=300, per_log=True)
+    assert mass <= 0.02
+    assert single <= 0.02

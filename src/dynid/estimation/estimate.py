@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import FRICTION, PLAIN, STOP
 from dynid.errors import IdentificationError
-from dynid.estimation.accumulate.factor import ChannelFactor
+from dynid.estimation.accumulate.factor import Block, ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
 from dynid.estimation.diagnostics.hypotheses import FULL, TRIED_DELAY, Diagnosis, Recorded, TriedData, find_mistakes
@@ -30,6 +30,7 @@ from dynid.estimation.diagnostics.residuals import (
     estimate_delay,
     find_tremors,
     joint_errors,
+    predict_with_residuals,
     rows_of_folds,
     rows_of_other_logs,
 )
@@ -50,6 +51,8 @@ from dynid.estimation.diagnostics.verdict import (
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
+    LEVEL,
+    MATERIAL,
     Agreement,
     Jackknife,
     LogContrasts,
@@ -70,6 +73,7 @@ from dynid.estimation.inference.selection import (
 )
 from dynid.estimation.options import Options
 from dynid.estimation.regression.equation import Equation, Indices
+from dynid.estimation.regression.rows import Rows
 from dynid.estimation.regression.structure import standing_regrouping, structural_columns
 from dynid.estimation.regression.unknowns import Unknowns
 from dynid.estimation.solve.least_squares import (
@@ -160,6 +164,7 @@ class SolvedState:
     left_out: frozenset[Parameter]
     logs: tuple[Log, ...]
     agreement: Agreement | None = None
+    levels: Levels | None = None
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -198,7 +203,7 @@ class SolvedState:
             condition=solution.condition,
             base_condition=self.base_condition,
             bounds=self._perturbation_bounds(),
-            noise=solution.noise if self.options.estimator != "ols" else channel_noise(solution),
+            noise=self.row_noise,
             fit=self.fit,
             friction=self.friction,
             essential=self._names_at(k for k in essential.kept if k in set(kept.tolist())),
@@ -291,12 +296,18 @@ class SolvedState:
     @cached_property
     def sigma(self) -> Array:
         """Deviations of all unknowns."""
-        return np.sqrt(np.diag(self.covariance))
+        random = self.white_sigma if self.deviations is None else self.deviations.sigma
+        return np.asarray(np.sqrt(random**2 + (self.systematic**2).sum(axis=0)))
 
     @cached_property
     def white_sigma(self) -> Array:
         """The same if residuals were white."""
         return np.sqrt(np.diag(self.solution.covariance))
+
+    @property
+    def row_noise(self) -> Array:
+        """Standard deviation (channels,) of the rows."""
+        return self.solution.noise if self.options.estimator != "ols" else channel_noise(self.solution)
 
     @property
     def quantile(self) -> float:
@@ -532,7 +543,8 @@ def estimate(
     options.refuse_offsets_without_block(friction[0])
     options.refuse_friction_per_log_without_block(friction[0])
     solved = _solve_state(state, options, factors, friction, (validation, torques), logs=logs)
-    return solved.identification(_try_without_rotors(solved, friction, (validation, torques)))
+    result = solved.identification(_try_without_rotors(solved, friction, (validation, torques)))
+    return result.replace(band_factor=_calibrate_band(solved))
 
 
 Validation = tuple[tuple[State, str] | None, State | None]
@@ -634,6 +646,7 @@ def _solve_state(
         notes = notes if state.logs > 1 else (*notes, ONE_LOG)
         if contrasts is not None and levels is None:
             agreement = compare_logs(contrasts, unknowns.names, _possible_changes(state, unknowns, solution))
+            notes = (*notes, *_describe_agreement(agreement))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
@@ -650,12 +663,12 @@ def _solve_state(
         *unidentifiable,
         *describe_unidentifiable(equation, unknowns, solution.regrouping, _mean_posture(state)),
     )
-    return SolvedState(
+    solved = SolvedState(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
         warnings=warnings, torques=predicted, shift=shift, judged=judged, left_out=left_out, logs=logs,
-        agreement=agreement,
+        agreement=agreement, levels=levels,
     )  # fmt: skip
 
 
@@ -678,7 +691,20 @@ def _add_variance_between_logs(
     if contrasts is None or deviations is None or within is None:
         return deviations, contrasts
     growth = growth_by_logs(within, unknowns.names, contrasts)
-    return replace(deviations, covariance=deviations.covariance * np.outer(growth, growth)), contrasts
+    return deviations.grown(growth), contrasts
+
+
+def _describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
+    """Note how far the logs agree, where there is nothing to warn of."""
+    if agreement is None or agreement.differences:
+        return ()
+    if agreement.p >= LEVEL:
+        return (Message("logs_agree", "the logs agree (p = {p:.2g})", p=agreement.p),)
+    return (Message(
+        "logs_differ_slightly", "the logs differ more than by chance (p = {p:.1g}), but neither payload nor friction nor "
+        "gravity explains {percent:.0f} % of the residual: what the model lacks follows the motion, and the intervals "
+        "hold that", p=agreement.p, percent=100.0 * MATERIAL,
+    ),)  # fmt: skip
 
 
 def _describe_differences(state: State, agreement: Agreement | None) -> tuple[Message, ...]:
@@ -891,11 +917,7 @@ def _validation_errors(
     """Errors of what the model is about, of the joint torques where it is about something else, and rows to look at."""
     check = TorqueCheck(state.equation, unknowns, state.torques, state.cutoff)
     if validation is None:
-        folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
-        if levels is None:
-            fits = folds.fits_under_constraints(solution.free, solution.fixed, solution.prior)
-        else:
-            fits = solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
+        folds, groups, fits = _fits_without_folds(state, unknowns, solution, levels)
         own = held_out_score(folds, folds.errors_of_values(fits), cutoff=state.cutoff, kinds=state.equation.kinds)
         return own, check.held_out_errors(groups, fits, own.source), rows_of_folds(state.kept, groups, fits)
     others, name = validation
@@ -907,6 +929,67 @@ def _validation_errors(
     if torques is not None:
         of_torques = check.errors_on_logs(torques.blocks, torques.settling, solution.values, name)
     return own, of_torques, rows_of_other_logs(others.kept, solution.values)
+
+
+def _fits_without_folds(
+    state: State, unknowns: Unknowns, solution: Solution, levels: Levels | None
+) -> tuple[Folds, list[tuple[Block, ...]], Array]:
+    """Stretches of time, and the values (folds, unknowns) found without each."""
+    folds, groups = Folds.of(unknowns, state.blocks, solution.noise), fold_groups(unknowns, state.blocks, FOLDS)
+    if levels is None:
+        return folds, groups, folds.fits_under_constraints(solution.free, solution.fixed, solution.prior)
+    return folds, groups, solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
+
+
+HELD_OUT = 1.0 / 3.0
+"""Weight of errors on held-out stretches, beside those of the fit, in the logarithm of a band's width.
+
+A fit is optimistic; without a fifth of the time it is pessimistic, as that fifth shows motions that no other does.
+"""
+
+
+def _calibrate_band(solved: SolvedState) -> Array:
+    """Factors (channels,) by which the 95 % band of noise and parameters holds 95 % of the residuals.
+
+    Quantiles of the residual over the band, of kept rows: with the values found, and with those without their stretch.
+    """
+    state, unknowns, solution = solved.state, solved.unknowns, solved.solution
+    factors = np.ones(len(state.equation.channels))
+    if state.equation.options.model != "torque" or not state.kept:
+        return factors
+    _, groups, fits = _fits_without_folds(state, unknowns, solution, solved.levels)
+    ratios: tuple[list[Array], list[Array]] = ([], [])
+    for rows in state.kept:
+        fold = np.full(len(rows.t), -1)
+        for k, group in enumerate(groups):
+            for block in group:
+                fold[(block.log == rows.log) & (rows.t >= block.start) & (rows.t <= block.stop)] = k
+        width = _band_along_rows(solved, rows)
+        fitted = predict_with_residuals(state.equation, unknowns, solution.values, rows)[1] / width
+        held_out = np.full(fitted.shape, np.nan)
+        for k in set(fold.tolist()) - {-1}:
+            left = predict_with_residuals(state.equation, unknowns, fits[k], rows)[1]
+            held_out[fold == k] = left[fold == k] / width[fold == k]
+        ratios[0].append(fitted[fold >= 0])
+        ratios[1].append(held_out[fold >= 0])
+    fitted, held_out = (np.concatenate(some) for some in ratios)
+    if len(fitted) < 20:
+        return factors
+    own, other = (np.quantile(np.abs(some), 0.95, axis=0) for some in (fitted, held_out))
+    return np.asarray(own ** (1.0 - HELD_OUT) * np.maximum(other, own) ** HELD_OUT)
+
+
+def _band_along_rows(solved: SolvedState, rows: Rows) -> Array:
+    """Half width (rows, channels) of noise and parameters together, not calibrated."""
+    width = []
+    for c, channel in enumerate(solved.state.equation.channels):
+        place = solved.unknowns.place[rows.log, channel.columns]
+        own = channel.row(rows.wide)[:, :-1][:, place >= 0]
+        covariance = solved.covariance[np.ix_(place[place >= 0], place[place >= 0])]
+        variance = np.einsum("Ni,ij,Nj->N", own, covariance, own, optimize=True)
+        noise = max(float(solved.row_noise[c]), 1e-300)
+        width.append(np.hypot(solved.quantile * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
+    return np.column_stack(width)
 
 
 def _mean_posture(state: State) -> Array:

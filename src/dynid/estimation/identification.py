@@ -111,11 +111,12 @@ class Estimate:
 
     sigma and covariance come from the delete-block jackknife with `groups` blocks, so that values +- quantile *
     sigma are 95 % intervals (`intervals`); white_sigma is the textbook deviation, too small on coloured residuals.
+    With several logs sigma holds how each parameter scatters between them, the covariance a common growth by that.
     systematic (sources, parameters): the shares of sigma that all logs have in common. rank and condition are those of
     the weighted matrix that was solved (friction included); base_rank counts the inertial parameters. noise: standard
     deviation of each channel's rows. fit: errors on the data used. friction: names of the blocks; essential: parameters
     that the data need, with their values if the others are zero. factors: one triangular factor per log and channel on
-    the columns `names`.
+    the columns `names`. band_factor (channels,): by which the band of torques is calibrated on the residuals.
     """
 
     equation: StoredEquation
@@ -139,6 +140,7 @@ class Estimate:
     essential: tuple[Parameter, ...]
     essential_values: Array
     factors: tuple[tuple[ChannelFactor, ...], ...]
+    band_factor: Array | None = None
 
     @property
     def relative_sigma(self) -> Array:
@@ -155,7 +157,8 @@ class Estimate:
     @property
     def correlation(self) -> Array:
         """Correlation matrix of the parameters."""
-        scale = np.where(self.sigma > 0.0, self.sigma, 1.0)
+        sigma = np.sqrt(np.diag(self.covariance))
+        scale = np.where(sigma > 0.0, sigma, 1.0)
         return np.asarray(self.covariance / np.outer(scale, scale))
 
 
@@ -264,6 +267,7 @@ class Identification:
     essential = FlatField(Estimate, lambda x: x.essential)
     essential_values = FlatField(Estimate, lambda x: x.essential_values)
     factors = FlatField(Estimate, lambda x: x.factors)
+    band_factor = FlatField(Estimate, lambda x: x.band_factor)
     relative_sigma = FlatField(Estimate, lambda x: x.relative_sigma)
     intervals = FlatField(Estimate, lambda x: x.intervals)
     correlation = FlatField(Estimate, lambda x: x.correlation)
@@ -377,6 +381,8 @@ class Identification:
     def band(self, motion: Motion) -> Array:
         """Half width (N, n) of the 95 % band on measured torques: uncertain parameters and noise together.
 
+        Per joint it is scaled by quantiles of the residual, of the fit and of held-out stretches of time, so that it
+        holds 95 % of what is measured along motions like those of the logs, filtered as they were.
         Models other than torque do not know the noise of single torques: theirs is the band of the parameters alone.
         """
         return self._predict_along(motion, band=True)[1]
@@ -406,7 +412,8 @@ class Identification:
                     own = covariance[np.ix_(channel.columns, channel.columns)]
                     noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0
                     variance = np.einsum("Ni,ij,Nj->N", rows, own, rows, optimize=True)
-                    width[inside, channel.joint] = np.hypot(self.quantile * np.sqrt(variance), noise)
+                    factor = 1.0 if self.band_factor is None else self.band_factor[c]
+                    width[inside, channel.joint] = factor * np.hypot(self.quantile * np.sqrt(variance), noise)
         return torque, width
 
     def value(self, name: str) -> float:

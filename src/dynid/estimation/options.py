@@ -354,10 +354,8 @@ class Call:
         if not self.command:
             return self._next_call(action, options, is_total)
         said = options if is_total else tuple(map(self._with_given_gain, options))
-        words, command = (
-            " ".join(map(shell_text, said)),
-            _without_options(self.command, options if is_total else [o for o in options if o.keyword not in _REPEATED]),
-        )
+        anew = options if is_total else [option for option in options if option.keyword not in _REPEATED]
+        words, command = " ".join(map(shell_text, said)), _without_options(self.command, anew)
         match action:
             case "excite":
                 return f"dynid excite {self.robot} {words} --out trajectory.csv".replace("  ", " ")

@@ -163,6 +163,8 @@ def check_identification(x: Identification) -> Identification:
     check_shape("covariance", x.covariance, p, p)
     check_shape("systematic", x.systematic, len(x.systematic), p)
     check_shape("noise", x.noise, c)
+    if x.band_factor is not None:
+        check_shape("band_factor", x.band_factor, c)
     _check_score("fit", x.fit, c)
     _check_score("validation", x.validation, c)
     if x.torques is not None:

@@ -414,6 +414,22 @@ def identification_json_data(result: Identification) -> dict[str, object]:
             {key: None if value != value else value for key, value in asdict(error).items()}
             for error in result.joint_errors
         ],
+        "agreement": None
+        if result.agreement is None
+        else {
+            "p": result.agreement.p,
+            "parameters": dict(result.agreement.parameters),
+            "differences": [
+                {
+                    "log": result.findings[found.log][0],
+                    "kind": found.kind,
+                    "parameters": list(found.parameters),
+                    "p": found.p,
+                    "gain": found.gain,
+                }
+                for found in result.agreement.differences
+            ],
+        },
         "notes": list(result.notes),
         "warnings": list(result.warnings),
     }
