@@ -663,7 +663,7 @@ def _solve_state(
         *unidentifiable,
         *describe_unidentifiable(equation, unknowns, solution.regrouping, _mean_posture(state)),
     )
-    solved = SolvedState(
+    return SolvedState(
         state=state, options=options, unknowns=unknowns, factors=factors, solution=solution, deviations=deviations,
         fit=fit, validation=checked, friction=friction, trials=trials,
         unidentifiable=unidentifiable, sums=sums, notes=(*same, *notes),
