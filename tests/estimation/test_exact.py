@@ -40,7 +40,7 @@ def test_closed_trees_are_exact(seed: int) -> None:
     motion = fourier_motion(robot, seed=seed, duration=20.0)
     result = dynid.identify(robot, dynid.simulate(robot, motion), friction=PLAIN)
     assert_allclose(result.predict(motion), torque(robot, motion), rtol=1e-9, atol=1e-8)
-    if not result.notes:
+    if all(note.code == "validation_same_motion" for note in result.notes):
         assert_allclose(result.values, truth(robot, result), rtol=0.0, atol=1e-8)
 
 
