@@ -14,7 +14,7 @@ from dynid.errors import IdentificationError
 from dynid.estimation.accumulate.factor import ChannelFactor
 from dynid.estimation.accumulate.one_pass import total_factors
 from dynid.estimation.accumulate.state import State
-from dynid.estimation.diagnostics.hypotheses import FULL, Diagnosis, Recorded, TriedData, find_mistakes
+from dynid.estimation.diagnostics.hypotheses import FULL, TRIED_DELAY, Diagnosis, Recorded, TriedData, find_mistakes
 from dynid.estimation.diagnostics.plausibility import (
     find_plate_placement,
     find_torque_scales,
@@ -45,6 +45,7 @@ from dynid.estimation.diagnostics.verdict import (
     assess_evidence,
     assess_joints,
     propose_alternative,
+    with_bad_channels,
 )
 from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
@@ -212,7 +213,7 @@ class SolvedState:
             trials=self.trials,
             checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
             findings=tuple((found.log, found.sentences) for found in state.findings),
-            found_delay=self.found_delay,
+            found_delay=self._delay_in_question,
             torques=self.torques,
             diagnosis=self.diagnosis,
             joint_verdicts=assess_joints(self.evidence),
@@ -235,7 +236,7 @@ class SolvedState:
         samples = KeptSamples.of(equation, kept, FULL) if self.logs else None
         if samples is None:
             return None
-        recorded = Recorded.of(self.logs, state.delay)
+        recorded = Recorded.of(self.logs, state.delay, self.friction)
         return TriedData(samples, recorded, 0.0 if self.found_delay is None else self.found_delay.seconds)
 
     @cached_property
@@ -319,6 +320,13 @@ class SolvedState:
         """By how much torques seem to be recorded after positions."""
         return estimate_delay(self.state.equation, self.unknowns, self.solution, self.state.kept, self.inflation)
 
+    @property
+    def _delay_in_question(self) -> Delay | None:
+        """The delay that the residuals show, unless refits tried it: then these decide."""
+        found = self.found_delay
+        tried = self.diagnosis is not None and found is not None and abs(found.seconds) > TRIED_DELAY
+        return None if tried else found
+
     @cached_property
     def base_condition(self) -> float:
         """Of the base columns alone, weighted."""
@@ -341,7 +349,7 @@ class SolvedState:
             unidentifiable=self.unidentifiable,
             model=equation.options.model, torques=self.torques, torque_joints=self._torque_joints(),
             base_condition=self.base_condition, groups=None if deviations is None else deviations.groups,
-            essential_groups=0 if deviations is None else deviations.essential_groups, delay=self.found_delay,
+            essential_groups=0 if deviations is None else deviations.essential_groups, delay=self._delay_in_question,
             weak=self._weak_parameters(), impossible=self._impossible_parameters(), negative=self._negative_inertias(),
             placement=find_plate_placement(equation, unknowns, self.solution, state.kept, self.inflation),
             is_plate=equation.options.model == "reaction", motion_noise=state.motion_noise,

@@ -191,6 +191,9 @@ JUMP = 10.0
 SHORT = 3
 """Rows after which a position that jumped away must be back, if they are rubbish."""
 
+LOOK = 256
+"""Rows of a stretch that tell its usual step."""
+
 MOST_HELD = 64
 """Rows that wait for the next ones, at most."""
 
@@ -220,7 +223,8 @@ class ChannelScale:
     cut off, infinite where it is not; run: rows for which a value may repeat; usual: its median; resolution: distance
     of its levels, 0 where there are many; spread: standard deviation; levels: how many there are. starts_unset: it is 0
     at first and jumps to its value. hold: rows after which any joint has a new value, where that is regular, else 1.
-    bend: change of the step from row to row; noisy: it goes up and down from row to row.
+    bend: change of the step from row to row; noisy: it goes up and down from row to row; often: many values are the
+    usual one; moving: rows in which it changes by a tenth of the step or more.
     """
 
     step: Array
@@ -236,6 +240,8 @@ class ChannelScale:
     hold: float
     bend: Array
     noisy: NDArray[np.bool_]
+    often: NDArray[np.bool_]
+    moving: NDArray[np.int64]
 
     @classmethod
     def of(cls, x: Array, margin: float) -> ChannelScale:
@@ -256,13 +262,15 @@ class ChannelScale:
         unset = [k > 0 and bool(jumps[k - 1, j]) for j, k in enumerate(zeros)]
         belonging = [y[(y >= a - r) & (y <= b + r)] for y, a, b, r in zip(x.T, low, high, room, strict=True)]
         levels, resolution = zip(*map(_levels, belonging), strict=True)
-        steps = np.diff(x, axis=0)
+        steps, some = np.diff(x, axis=0), x[:: max(1, len(x) // 8192)]
+        usual = np.median(some, axis=0)
         return cls(
             step, low - room, high + room, np.tile([-np.inf, np.inf], (x.shape[1], 1)),
             np.array([np.quantile(rows, 0.9) if len(rows) > FROZEN else 1.0 for rows in runs]),
-            np.median(x, axis=0), np.array(resolution), np.array(levels),
+            usual, np.array(resolution), np.array(levels),
             np.array([np.std(y) if len(y) else 0.0 for y in belonging]), np.array(unset),
             _regular_hold(x), _usual_steps(steps), np.asarray((steps[1:] * steps[:-1] < 0.0).mean(axis=0) > 0.3),
+            np.asarray((some == usual).mean(axis=0) > 0.2), (np.abs(steps) > 0.1 * step).sum(axis=0),
         )  # fmt: skip
 
     @property
@@ -277,7 +285,8 @@ def _usual_steps(x: Array) -> Array:
     count = (len(x) - 1) // size if size > 0 else 0
     if count < 1:
         return np.full(x.shape[1], np.inf)
-    steps = np.sort(np.abs(np.diff(x[: count * size + 1], axis=0)).reshape(count, size, -1), axis=1)
+    steps = np.abs(np.diff(x[: count * size + 1], axis=0)).reshape(count, size, -1)[:, :LOOK]
+    steps, size = np.sort(steps, axis=1), min(size, LOOK)
     zeros = (steps == 0.0).sum(axis=1)
     place = np.minimum(zeros + (0.8 * (size - zeros)).astype(np.int64), size - 1)
     few = size - zeros < 5  # changes: a frozen stretch and the jump after it
@@ -301,10 +310,12 @@ def _range_between_jumps(x: Array, jumps: NDArray[np.int64]) -> tuple[float, flo
 def _levels(x: Array) -> tuple[int, float]:
     """How many levels a channel (N,) has, and the distance of two neighbours, where these are few; else 0."""
     room = float(np.ptp(x)) if len(x) else 0.0
-    some = x[:: max(1, len(x) // 4096)]
-    if room == 0.0 or len(np.unique(np.round((some - x.min()) / room, 6))) > 0.5 * len(some):
+    x = x[:: max(1, len(x) // 8192)]
+    if room == 0.0:
         return 0, 0.0
     levels = np.unique(np.round((x - x.min()) / room, 6))
+    if len(levels) > 0.5 * len(x):
+        return 0, 0.0
     return len(levels), room * float(np.quantile(np.diff(levels), 0.1))
 
 
@@ -338,18 +349,24 @@ class StrayValues:
 
     def complete_rows(self, samples: Samples) -> int:
         """How many of the next rows can be judged before those after them are known."""
-        jumps = np.flatnonzero(self._jumps("q", samples.q).any(axis=1)) if len(samples) else np.zeros(0, dtype=np.int64)
         ready = len(samples)
+        some = samples.q[max(0, ready - MOST_HELD - 1) :]
+        jumps = np.flatnonzero(self._jumps("q", some, ready > len(some)).any(axis=1)) + ready - len(some)
         for k in jumps[::-1].tolist():
             if ready - k > SHORT + 1 or len(samples) - k > MOST_HELD:
                 break
             ready = k
         return ready
 
-    def _jumps(self, name: str, x: Array) -> NDArray[np.bool_]:
-        """Which values (N, n) are far from the ones before."""
-        before = self.last.get(name, x[:1])
-        return np.asarray(np.abs(np.diff(x, axis=0, prepend=before)) > JUMP * self.scales[name].step)
+    def _jumps(self, name: str, x: Array, is_tail: bool = False) -> NDArray[np.bool_]:
+        """Which values (N, n) are far from the ones before; is_tail: those before the first are not the last ones."""
+        far = np.zeros(x.shape, dtype=np.bool_)
+        limit = JUMP * self.scales[name].step
+        if len(x):
+            far[1:] = np.abs(x[1:] - x[:-1]) > limit
+            if name in self.last and not is_tail:
+                far[0] = np.abs(x[0] - self.last[name][0]) > limit
+        return far
 
     def find(self, samples: Samples) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
         """Yield (channel, joint, rows that are rubbish) of the next samples, which are finite."""
@@ -359,7 +376,8 @@ class StrayValues:
                 continue
             jumps, begins = self._jumps(name, x), name not in self.last
             state = self.state.setdefault(name, [""] * x.shape[1])
-            for j in range(x.shape[1]) if begins else np.flatnonzero(jumps.any(axis=0) | (np.array(state) != "")):
+            some = [] if not begins and not any(state) and not jumps.any() else range(x.shape[1])
+            for j in some if begins else [j for j in some if state[j] or jumps[:, j].any()]:
                 bad = self._find_in_column(name, int(j), x[:, j], np.flatnonzero(jumps[:, j]), samples.t, begins)
                 if len(bad):
                     yield name, int(j), bad
@@ -493,13 +511,11 @@ class ChannelWatch:
         self.limited: dict[tuple[str, int], RowsLeftOut] = {}
         self.frozen: dict[tuple[str, int], _Places] = {}
         self.same: dict[tuple[str, int], RowsLeftOut] = {}
-        n = len(self.names)
-        self.moving = np.zeros(n, dtype=np.int64)
+        self.moving: dict[tuple[str, int], int] = {}
         self.runs: dict[str, list[_Run]] = {}
         self.least = {name: np.maximum(FROZEN, 10.0 * scale.run) for name, scale in scales.items()}
-        self.steps = np.zeros((2, n))  # of the positions in the last rows
-        self.origin = np.zeros(n)
-        self.position: Array | None = None
+        self.tail = np.zeros((0, len(self.names)))  # the last positions
+        self.origin = np.zeros(len(self.names))
 
     def add_missing(self, samples: Samples) -> None:
         """Count the values that are missing or infinite, by channel and joint."""
@@ -535,52 +551,54 @@ class ChannelWatch:
         if not len(samples):
             return
         q = samples.q
-        if self.position is None:
-            self.origin, self.position = q[0].copy(), q[:1]
-        steps = np.abs(np.diff(q, axis=0, prepend=self.position))
-        moves = steps > 0.1 * self.scales["q"].step
-        self.moving += moves.sum(axis=0)
-        steps = np.concatenate([self.steps, steps])
+        if not self.rows:
+            self.origin = q[0].copy()
+        q_before = np.concatenate([self.tail, q[:3]])
         for name in ("q", "v", "tau"):
-            if name not in self.scales:
-                continue
-            x = getattr(samples, name)
-            same = moves & (x == self.scales[name].usual) if name != "q" else np.zeros((1, 1), dtype=np.bool_)
-            for j in np.flatnonzero(same.any(axis=0)).tolist():
-                self.same.setdefault((name, j), RowsLeftOut()).add(rows[same[:, j]])
-            self._follow_runs(name, x, samples, rows, steps)
+            if name in self.scales:
+                self._count_usual_values(name, getattr(samples, name), q, rows)
+                self._follow_runs(name, getattr(samples, name), samples, rows, q_before)
         self.rows += len(samples)
-        self.position, self.steps = q[-1:].copy(), steps[-2:].copy()
+        self.tail = np.concatenate([self.tail, q[-3:]])[-3:]
 
-    def _follow_runs(self, name: str, x: Array, samples: Samples, rows: NDArray[np.int64], steps: Array) -> None:
+    def _count_usual_values(self, name: str, x: Array, q: Array, rows: NDArray[np.int64]) -> None:
+        """Count the rows in which a joint moves and its torque or velocity has the value that it has often."""
+        scale = self.scales[name]
+        for j in np.flatnonzero(scale.often).tolist() if name != "q" else ():
+            steps = np.diff(q[:, j], prepend=self.tail[-1, j] if len(self.tail) else q[0, j])
+            moves = np.abs(steps) > 0.1 * self.scales["q"].step[j]
+            self.moving[name, j] = self.moving.get((name, j), 0) + int(moves.sum())
+            self.same.setdefault((name, j), RowsLeftOut()).add(rows[moves & (x[:, j] == scale.usual[j])])
+
+    def _follow_runs(self, name: str, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array) -> None:
         """Find the stretches in which values (N, n) repeat; those at the end stay open."""
-        N, n = x.shape
-        runs, least = self.runs.get(name), self.least[name]
-        new = np.ones(x.shape, dtype=np.bool_)
-        new[1:] = x[1:] != x[:-1]
-        if runs is not None:
-            new[0] = x[0] != [run.value for run in runs]
-        repeats, after = np.asarray(~new.all(axis=0)), list[_Run]()
-        for j in range(n):
-            starts = np.flatnonzero(new[:, j]) if repeats[j] else np.arange(N)
-            first = int(starts[0]) if len(starts) else N
-            run = None if runs is None else runs[j]
-            if run is not None and first:
-                run = self._measure_run(j, x, samples, rows, steps, 0, first, run)
-            if run is not None and first < N and run.rows >= least[j]:
-                self._judge_run(name, j, run, float(x[first, j]))
-            if repeats[j] and len(starts) > 1:
-                for k in np.flatnonzero(np.diff(starts) >= least[j]).tolist():
-                    whole = self._measure_run(j, x, samples, rows, steps, int(starts[k]), int(starts[k + 1]))
-                    self._judge_run(name, j, whole, float(x[starts[k + 1], j]))
-            if len(starts):
-                run = self._measure_run(j, x, samples, rows, steps, int(starts[-1]), N)
+        N, runs, after = len(x), self.runs.get(name), list[_Run]()
+        for j, least in enumerate(self.least[name].tolist()):
+            column, run, first = x[:, j], None if runs is None else runs[j], 0
+            if run is not None and column[0] == run.value:
+                others = np.flatnonzero(column != run.value)
+                first = int(others[0]) if len(others) else N
+                run = self._measure_run(j, x, samples, rows, q_before, 0, first, run)
+            if first < N:
+                if run is not None and run.rows >= least:
+                    self._judge_run(name, j, run, float(column[first]))
+                some = column[first :: int(least) // 2]  # two of these lie in every long stretch
+                if (some[1:] == some[:-1]).any():
+                    starts = np.append(first, first + 1 + np.flatnonzero(column[first + 1 :] != column[first:-1]))
+                    for k in np.flatnonzero(np.diff(starts) >= least).tolist():
+                        whole = self._measure_run(j, x, samples, rows, q_before, int(starts[k]), int(starts[k + 1]))
+                        self._judge_run(name, j, whole, float(column[starts[k + 1]]))
+                start = N - 1
+                if start > first and column[-2] == column[-1]:
+                    others = np.flatnonzero(column[first:] != column[-1])
+                    start = first + int(others[-1]) + 1 if len(others) else first
+                run = self._measure_run(j, x, samples, rows, q_before, start, N)
             assert run is not None
             after.append(run)
         self.runs[name] = after
 
     def _measure_run(
-        self, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], steps: Array, start: int, stop: int,
+        self, j: int, x: Array, samples: Samples, rows: NDArray[np.int64], q_before: Array, start: int, stop: int,
         earlier: _Run | None = None,
     ) -> _Run:  # fmt: skip
         """A stretch of rows start to stop of one joint's values, after what it had in chunks before."""
@@ -592,7 +610,9 @@ class ChannelWatch:
                 earlier.row, earlier.t, float(samples.t[stop - 1]), earlier.value, earlier.first, float(u[-1]),
                 earlier.before, earlier.sums + sums,
             )  # fmt: skip
-        before = float(steps[start : start + 3, j].mean())  # two rows more at the front: up to the step to this value
+        place = start + len(self.tail)  # of the first row in what is known from three rows before the chunk on
+        near = samples.q[start - 3 : start + 1, j] if start > 2 else q_before[max(0, place - 3) : place + 1, j]
+        before = float(np.abs(np.diff(near)).sum()) / 3.0
         return _Run(
             int(rows[start]), float(samples.t[start]), float(samples.t[stop - 1]), float(x[start, j]), float(u[0]),
             float(u[-1]), before, sums,
@@ -701,16 +721,16 @@ class ChannelWatch:
                 often = frozen is not None and frozen.total > 0.5 * self.rows
                 if not self._is_used(name, j) or self.rows < 2 * FROZEN or (self._is_coarse(name, j) and not often):
                     continue
-                if name == "tau" and run.rows == self.rows and self.moving.any():
+                if name == "tau" and run.rows == self.rows and self.scales["q"].moving.any():
                     dead[name, j] = self.rows, run.value, RowsLeftOut()
                 elif frozen is not None and often:
                     dead[name, j] = frozen.total, frozen.value, frozen.rows
-                elif name != "q" and same.count > max(FROZEN, 0.5 * self.moving[j]):
+                elif name != "q" and same.count > max(FROZEN, 0.5 * self.moving.get((name, j), 0)):
                     dead[name, j] = same.count, float(self.scales[name].usual[j]), same
         torques = [self.names[j] for name, j in dead if name == "tau"]
         for (name, j), (count, value, rows) in dead.items():
             in_motion = rows is self.same.get((name, j))
-            share = count / max(count, self.moving[j]) if in_motion else count / self.rows
+            share = count / max(count, self.moving[name, j]) if in_motion else count / self.rows
             what = "the {quantity} of joint {joint} is {value:.4g} in {percent:.0f} % of the rows{where}"
             what += " in which the joint moves" if in_motion else ""
             what += ", although its velocity says that it moves" if name == "q" else ""
@@ -765,7 +785,7 @@ class ChannelWatch:
     def _is_coarse(self, name: str, j: int) -> bool:
         """Whether the steps of a channel are so wide that they matter."""
         scale = self.scales[name]
-        if self.moving[j] < 2 * FROZEN:
+        if self.scales["q"].moving[j] < 2 * FROZEN:
             return False
         few = 1 < scale.levels[j] < FEW_LEVELS and scale.resolution[j] > 2e-4 and scale.spread[j] > 0.02
         return bool(few if name == "q" else scale.is_coarse[j])

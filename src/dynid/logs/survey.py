@@ -449,23 +449,31 @@ def _find_limits(samples: Samples, saturation: Array, scales: Mapping[str, Chann
         if np.isfinite(saturation[j]):
             scales["tau"].limits[j, side] = sign * saturation[j]
         elif samples.tau is not None and np.isfinite(scales["tau"].step[j]) and not scales["tau"].is_coarse[j]:
-            tau, level = samples.tau[:, j], sign * float((sign * samples.tau[:, j]).max())
-            if level != 0.0 and np.isfinite(_saturation_level(tau - (-sign * (-sign * tau).max()), q[:, None])):
+            level, height = _extreme(samples.tau[:, j], sign)
+            if level != 0.0 and height is not None and np.isfinite(_saturation_level(height, q[:, None])):
                 scales["tau"].limits[j, side] = level
-        if samples.v is not None:
-            v, level = samples.v[:, j], sign * float((sign * samples.v[:, j]).max())
-            cut = np.flatnonzero(v[1:] == level)
-            slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
-            plateau = np.isfinite(_plateau_level(v - (-sign * (-sign * v).max()))) and not scales["v"].is_coarse[j]
-            if plateau and slope.mean() * sign > 1.03 * abs(level):
-                scales["v"].limits[j, side] = level
-        level = sign * float((sign * q).max())
+        if samples.v is not None and not scales["v"].is_coarse[j]:
+            level, height = _extreme(samples.v[:, j], sign)
+            if height is not None and np.isfinite(_plateau_level(height)):
+                cut = np.flatnonzero(samples.v[1:, j] == level)
+                slope = (q[cut + 1] - q[cut]) / (samples.t[cut + 1] - samples.t[cut])
+                if slope.mean() * sign > 1.03 * abs(level):
+                    scales["v"].limits[j, side] = level
+        level, height = _extreme(q, sign)
+        if height is None or np.isinf(_plateau_level(height)):
+            continue
         at_level = q == level
         begins = np.flatnonzero(at_level[2:] & ~at_level[1:-1])  # the steps before and after
         ends = np.flatnonzero(at_level[:-2] & ~at_level[1:-1]) + 1
-        if np.isinf(_plateau_level(q - (-sign * (-sign * q).max()))) or not len(begins) or not len(ends):
+        if not len(begins) or not len(ends):
             continue
         steps, abrupt = np.abs(np.diff(q)), max(0.05 * step[j], 5.0 * scales["q"].bend[j])
         moves = samples.v is not None and np.sqrt((samples.v[at_level, j] ** 2).mean()) > least_velocity(scales)
         if moves or min(steps[begins].mean(), steps[ends].mean()) > abrupt:
             scales["q"].limits[j, side] = level
+
+
+def _extreme(x: Array, sign: float) -> tuple[float, Array | None]:
+    """Largest value (sign 1) or smallest (-1), and the distance from the other, None where it occurs hardly ever."""
+    level, other = (float(x.max()), float(x.min()))[:: 1 if sign > 0.0 else -1]
+    return level, x - other if np.count_nonzero(x == level) >= 5 else None

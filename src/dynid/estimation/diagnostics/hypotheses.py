@@ -34,7 +34,7 @@ SEEN = 1e-4
 
 LEAST_ZERO = LEAST_TILT = np.radians(4.0)
 LEAST_GAIN = 1.3
-LEAST_DELAY = 1.5e-3
+TRIED_DELAY = 1.5e-3
 """Smaller changes are not tried: real robots and their models differ by as much."""
 
 DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
@@ -83,6 +83,8 @@ class Alternatives:
             yield replace(r, rotors=self.joints)
         if self.refit.samples.slopes is not None and not r.derived:
             yield replace(r, derived=True)
+        if not any(name in ("spring", "sine") for name in self.refit.samples.equation.friction):
+            yield from (replace(r, springs=(*r.springs, j)) for j in self.joints if j not in r.springs)
         logs = np.unique(self.refit.samples.log).tolist()
         if len(logs) > 1 and r.gravity is None:
             yield from (replace(r, loads=(*r.loads, log)) for log in logs if log not in r.loads)
@@ -222,34 +224,39 @@ class Alternatives:
         if not self.thorough or not turning:
             return
         for joints in ([turning] if len(turning) > 1 else []) + [[j] for j in turning]:
-            some = [1.0 / x for x in RATIOS if max(span[j] for j in joints) / x < 2.5 * np.pi]
-            best = min(some, key=lambda x: self.refit.fitted_error(self._scaled(r, joints, x)), default=None)
-            if best is not None:
-                ratio = self._best_ratio(r, joints, 1.0 / best)
-                yield self._scaled(r, joints, 1.0 / ratio)
-                gain = [x * (ratio if j in joints else 1.0) for j, x in enumerate(r.gain)]
-                yield replace(self._scaled(r, joints, 1.0 / ratio), gain=tuple(gain))
+            widest = max(span[j] for j in joints)
+            for power in (0, 1):  # torques of the joints, or of the motors
+                some = [x for x in RATIOS if 0.1 < widest / x < 2.5 * np.pi]
+                errors = {x: self.refit.fitted_error(self._geared(r, joints, x, power)) for x in some}
+                if errors:
+                    ratio = self._best_ratio(r, joints, min(errors, key=lambda x: errors[x]), power)
+                    yield self._geared(r, joints, ratio, power)
 
     def _scaled(self, r: Reading, joints: Sequence[int], factor: float) -> Reading:
         return replace(r, q_factor=tuple(x * (factor if j in joints else 1.0) for j, x in enumerate(r.q_factor)))
 
-    def _best_ratio(self, r: Reading, joints: Sequence[int], ratio: float) -> float:
+    def _geared(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> Reading:
+        """Positions, and with power 1 torques, are those of motors with a gear ratio."""
+        gain = tuple(x * (ratio**power if j in joints else 1.0) for j, x in enumerate(r.gain))
+        return replace(self._scaled(r, joints, 1.0 / ratio), gain=gain)
+
+    def _best_ratio(self, r: Reading, joints: Sequence[int], ratio: float, power: int) -> float:
         """The gear ratio near one at which the error is least, a whole number where this is as good."""
         from scipy.optimize import minimize_scalar
 
         def error(x: float) -> float:
-            return self.refit.fitted_error(self._scaled(r, joints, 1.0 / x))
+            return self.refit.fitted_error(self._geared(r, joints, x, power))
 
-        found = minimize_scalar(error, bounds=(0.88 * ratio, 1.13 * ratio), method="bounded", options={"maxiter": 25})
+        found = minimize_scalar(error, bounds=(0.85 * ratio, 1.18 * ratio), method="bounded", options={"maxiter": 30})
         whole = float(round(found.x))
-        return whole if error(whole) <= 1.005 * found.fun else float(found.x)
+        return whole if whole and error(whole) <= 1.005 * found.fun else float(found.x)
 
     def delays(self, r: Reading) -> Iterator[Reading]:
         """Torques recorded later or earlier than positions: by what the residuals say, or by any time."""
         from scipy.optimize import minimize_scalar
 
         if not self.thorough:
-            if abs(self.delay) > LEAST_DELAY and r.delay == 0.0:
+            if abs(self.delay) > TRIED_DELAY and r.delay == 0.0:
                 yield replace(r, delay=self.delay)
             return
 
@@ -261,7 +268,7 @@ class Alternatives:
         low = max((x for x in around if x < best), default=best - 0.05)
         high = min((x for x in around if x > best), default=best + 0.05)
         found = minimize_scalar(error, bounds=(low, high), method="bounded", options={"xatol": 1e-4, "maxiter": 14})
-        if abs(found.x) > LEAST_DELAY:
+        if abs(found.x) > TRIED_DELAY:
             yield replace(r, delay=r.delay + float(found.x))
 
 
@@ -271,6 +278,13 @@ class Alternatives:
 BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
 
+BETTER_TIME, BETTER_MODEL, BETTER_LOAD = 1.03, 1.15, 1.25
+"""The same for delays, for springs and rotors, and for payloads: friction that changes from log to log lets a payload
+explain a little."""
+
+WORSE = 1.04
+"""Ratio by which a delay may make no joint worse: what it explains of friction in some it spoils in others."""
+
 PROMISING = 1.015
 """The same for fits to all samples: which alternatives are tried on held-out data."""
 
@@ -278,7 +292,19 @@ FLOOR = 2e-3
 """NRMSE that is added to both: below it, rounding and filters decide."""
 
 FINALISTS = 6
-COMPONENTS = ("delay", "zero", "gain", "gravity", "q_factor", "loads", "rotors", "derived", "tau_order", "q_order")
+COMPONENTS = (
+    "springs",
+    "delay",
+    "zero",
+    "gain",
+    "gravity",
+    "q_factor",
+    "loads",
+    "rotors",
+    "derived",
+    "tau_order",
+    "q_order",
+)
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
 ROUNDS = 5
@@ -288,10 +314,18 @@ FAST, FULL = 180, 1200
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A reading with its held-out error: the lower of those with and without position-dependent torques."""
+    """A reading with its held-out error: the lower of those with and without position-dependent torques.
+
+    channels: NRMSE of each.
+    """
 
     reading: Reading
-    error: float
+    channels: tuple[float, ...]
+
+    @property
+    def error(self) -> float:
+        """Mean NRMSE."""
+        return float(np.mean(self.channels))
 
 
 class Search:
@@ -307,10 +341,10 @@ class Search:
         plain = replace(reading, sines=False)
         if plain not in self.judged:
             try:
-                errors = [float(self.refit.held_out_errors(r).mean()) for r in (plain, replace(plain, sines=True))]
+                errors = [self.refit.held_out_errors(r) for r in (plain, replace(plain, sines=True))]
             except (DynidError, np.linalg.LinAlgError):
-                errors = [np.inf]
-            self.judged[plain] = Judged(plain, min(errors))
+                errors = [np.array([np.inf])]
+            self.judged[plain] = Judged(plain, tuple(min(errors, key=lambda x: float(x.mean())).tolist()))
         return self.judged[plain]
 
     def candidates(self, reading: Reading) -> list[tuple[float, Reading]]:
@@ -338,10 +372,10 @@ class Search:
             finalists = [self.judge(other) for _, other in self.candidates(basis)[:FINALISTS]]
             if self.thorough and now.reading == start:
                 self._judge_best_of_each_kind(basis)
-            best = min(finalists, key=lambda x: x.error, default=now)
-            if not is_better(best.error, now.error):
+            clear = [x for x in finalists if self._is_clear(x, now)]
+            if not clear:
                 break
-            now = self._simplest(best, finalists)
+            now = self._simplest(min(clear, key=lambda x: x.error), clear)
         return self._without_needless(now, start), list(self.judged.values())
 
     def _judge_best_of_each_kind(self, reading: Reading) -> None:
@@ -363,6 +397,21 @@ class Search:
         plain, sines = (float(self.refit.held_out_errors(replace(reading, sines=x)).mean()) for x in (False, True))
         return replace(reading, sines=sines < 0.9 * plain)
 
+    def _is_clear(self, found: Judged, now: Judged) -> bool:
+        """Whether a change is so much better that it is a mistake, beyond what models lack and their freedom gains."""
+        r, before, least = found.reading, now.error, BETTER
+        if r.gravity is not None and now.reading.gravity is None:  # the same columns on both sides
+            same = tuple(self.alternatives.gravity.tolist())
+            before = min(before, self.judge(replace(now.reading, gravity=same)).error)
+        if r.delay != now.reading.delay or r.derived != now.reading.derived:
+            worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
+            least = BETTER_TIME if worst < WORSE else np.inf
+        if r.springs != now.reading.springs or r.rotors != now.reading.rotors:
+            least = BETTER_MODEL
+        if r.loads != now.reading.loads:
+            least = BETTER_LOAD
+        return (found.error + FLOOR) * least < before + FLOOR
+
     def _simplest(self, best: Judged, finalists: Sequence[Judged]) -> Judged:
         """Of those that are as good as the best the one that changes least."""
         close = [x for x in finalists if x.error + FLOOR <= 1.005 * (best.error + FLOOR)]
@@ -377,11 +426,6 @@ class Search:
             if without.error + FLOOR <= 1.005 * (found.error + FLOOR):
                 found = without
         return found
-
-
-def is_better(error: float, than: float) -> bool:
-    """Whether an error is so much smaller that a mistake is named."""
-    return (error + FLOOR) * BETTER < than + FLOOR
 
 
 def size_of_change(r: Reading) -> float:
@@ -452,20 +496,24 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What the logs were read with: wiring, gear (n, n) and gain (n,) of the drives, delay (s); names of the logs."""
+    """What the logs were read with: wiring, gear (n, n) and gain (n,) of the drives, delay (s), friction blocks.
+
+    has_velocity: velocities were recorded; logs: their names.
+    """
 
     wiring: Wiring
     gear: Array | None
     gain: Array | None
     delay: float
+    friction: tuple[str, ...]
     has_velocity: bool
     logs: tuple[str, ...]
 
     @staticmethod
-    def of(logs: Sequence[Log], delay: float) -> Recorded:
+    def of(logs: Sequence[Log], delay: float, friction: tuple[str, ...]) -> Recorded:
         """The same of all logs, by the first."""
-        first = logs[0]
-        return Recorded(first.wiring, *first.drives, delay, "v" in first.channels, tuple(log.name for log in logs))
+        first, names = logs[0], tuple(log.name for log in logs)
+        return Recorded(first.wiring, *first.drives, delay, friction, "v" in first.channels, names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -486,7 +534,7 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     error = search.judge(start).error
     describe = _Words(samples.equation.robot, data.recorded, error).alternative
     others = sorted((x for x in judged if x.reading != start and np.isfinite(x.error)), key=lambda x: x.error)
-    named = [describe(best, is_named=True)] if is_better(best.error, error) else []
+    named = [describe(best, is_named=True)] if best.reading != start else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
 
@@ -549,6 +597,8 @@ class _Words:
             yield "delay", "recorded velocities do not belong to the positions"
         if r.rotors:
             yield "rotor_inertia", "rotor inertias are missing"
+        if r.springs:
+            yield "spring", f"there are springs: joint {_listed([names[j] for j in r.springs])}"
         if r.loads:
             yield "payload", f"the last link of these logs is another one (a payload?): {_listed(self._logs(r))}"
 
@@ -587,6 +637,8 @@ class _Words:
             np.sign(r.gain), np.array(r.zero),
         )  # fmt: skip
         found = list(now.wiring.then(wiring, now.gear).options(self.robot))
+        kept = {option.keyword for option in found}
+        found += [Option(o.keyword, ()) for o in now.wiring.options(self.robot) if o.keyword not in kept]
         factor, gain = np.abs(r.q_factor), np.abs(r.gain)
         degrees = np.isclose(factor, np.pi / 180.0)
         if degrees.any():
@@ -612,6 +664,8 @@ class _Words:
             found.append(Option("columns", {"v": None}))
         if r.rotors:
             found.append(Option("rotor_inertia", True))
+        if r.springs:
+            found.append(Option("friction", [*now.friction, "spring"]))
         return found
 
 

@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import STOP
+from dynid.dynamics.friction import STOP, FrictionShapes
 from dynid.dynamics.regressor import regressor
 from dynid.dynamics.scene import standard_columns
 from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
@@ -150,7 +150,7 @@ class KeptSamples:
         )
         slopes = _slopes_of_positions(pieces)
         slopes = None if slopes is None else (slopes[0][places], slopes[1][places])
-        friction, odd = _friction_columns(equation, wide, v)
+        friction, odd = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
         return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, log, piece, recorded, slopes)
 
@@ -166,23 +166,37 @@ def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
     return (v, a) if off.max() > VELOCITY_OFF else None
 
 
-def _friction_columns(equation: Equation, wide: Array, v: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Viscous and dry friction and offsets of the joints (channels, N, columns), as the rows have them."""
+def _friction_columns(equation: Equation, pieces: Sequence[Rows], places: Indices) -> tuple[Array, NDArray[np.bool_]]:
+    """Viscous friction, an offset and dry friction with its memory, (channels, N, columns), and which are odd.
+
+    Dry friction is that of the rows; rows without stop operators get some along their positions.
+    """
+    v = np.concatenate([rows.v for rows in pieces])[places]
+    wide = np.concatenate([rows.wide for rows in pieces])[places]
     stops = [name for name in equation.friction if (m := STOP.fullmatch(name)) and float(m[1]) < WIDEST_STOP]
-    dry = stops or [name for name in equation.friction if name in ("coulomb", "tanh")][:1]
-    names = [name for name in equation.friction if name in ("viscous", "offset")] + dry
-    odd = np.array([name != "offset" for name in names], dtype=np.bool_)
+    names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
+    along = None
+    if not stops or not names:
+        shapes = FrictionShapes(("stop1e-3", "stop1e-2"), equation.shapes.scale)
+        along = np.concatenate(
+            [_smoothed(shapes.stops_along(x.q, shapes.initial_stops(x.q, len(x.q)))) for x in pieces]
+        )
     found = []
     for channel in equation.torque_channels:
+        j = channel.joint
         place = {int(k): c for c, k in enumerate(channel.columns)}
-        own = [int(equation.blocks_of[name][channel.joint]) for name in names]
-        if not equation.is_direct or any(k not in place for k in own):  # motors drive several joints: joint side
-            x = v[:, channel.joint] / equation.shapes.scale[channel.joint]
-            shapes = {"viscous": x, "offset": np.ones_like(x)}
-            found.append(np.column_stack([shapes.get(name, np.tanh(x / 0.02)) for name in names]))
-        else:
-            found.append(channel.row(wide)[:, [place[k] for k in own]])
-    return np.array(found).reshape(len(found), len(v), len(names)), odd
+        own = [v[:, j], np.ones(len(v))] + ([] if along is None else list(along[places][:, :, j].T))
+        own += [channel.row(wide)[:, place[int(equation.blocks_of[name][j])]] for name in names]
+        found.append(np.column_stack(own))
+    odd = np.ones(found[0].shape[1], dtype=np.bool_)
+    odd[1] = False
+    return np.array(found), odd
+
+
+def _smoothed(x: Array) -> Array:
+    """Means over three samples: what a filter makes of jumps."""
+    ends = np.concatenate([x[:1], x, x[-1:]])
+    return np.asarray(0.25 * ends[:-2] + 0.5 * ends[1:-1] + 0.25 * ends[2:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,7 +329,7 @@ class Refit:
             matrix = regressor(
                 replace(equation.robot, gravity=g), motion, rotor_inertia=equation.options.rotor_inertia
             ).matrix
-            parts.append(matrix.reshape(len(motion), self.n, -1))
+            parts.append(matrix.reshape(len(motion), self.n, -1)[:, :, self._free_columns])
         return np.array([parts[0], *(part - parts[0] for part in parts[1:])])
 
     def _limits_of(self, reading: Reading) -> Array:
@@ -340,8 +354,10 @@ class Refit:
     def _load_columns(self) -> Indices:
         """Base columns of the links that carry no other: what a payload changes; none with another gravity."""
         equation = self.samples.equation
-        links = equation.robot.links
-        last = set(equation.robot.active_links) - {link.parent for link in links}
+        links, last = equation.robot.links, set(equation.robot.active_links)
+        for k in equation.robot.active_links:  # all before it, through links that are fixed to it
+            while (k := links[k].parent) >= 0:
+                last.discard(k)
         names = {links[k].name for k in last}
         return np.array([k for k, name in enumerate(equation.base.names) if name.link in names], dtype=np.int64)
 
@@ -360,6 +376,12 @@ class Refit:
         return np.concatenate(limits)
 
     @cached_property
+    def _free_columns(self) -> Indices:
+        """Standard columns of parameters that are not known to be zero."""
+        question = self.samples.equation.base.question
+        return np.array([k for k in range(len(question.columns)) if k not in question.known], dtype=np.int64)
+
+    @cached_property
     def _standard_limits(self) -> Array:
         """The same of the standard columns."""
         equation = self.samples.equation
@@ -368,7 +390,7 @@ class Refit:
         rigid = [k for k in range(len(names)) if k not in rotors]
         limits = np.zeros((self.n, len(names)))
         limits[:, rigid] = mean_inertias_of_standard(equation)
-        return np.concatenate([limits, np.eye(len(names))[rotors]])
+        return np.concatenate([limits, np.eye(len(names))[rotors]])[:, self._free_columns]
 
     def fitted_error(self, reading: Reading, *, limited: bool = False) -> float:
         """Mean NRMSE of a fit to all samples; without limits on its parameters a lower bound, and quick."""
