@@ -839,7 +839,7 @@ def judge(case: Case, ask: Callable[[Case], Answer] = tool_answer) -> Outcome:
         if any(mistake.kind == "spring" for mistake in case.mistakes):  # whose torque is in the spread
             error = min(error, float(np.mean(after.rmse / right.spread)))
         outcome.after = error / right.error
-    restored = after is not None and outcome.after <= RESTORED and not (after.signs - right.signs)
+    restored = after is not None and outcome.after <= RESTORED and not (after.signs & set(signs))
     outcome.excess = max(0, _count(answer.options) - _count(case.remedy))
     if outcome.visible:
         outcome.outcome = "right" if restored else "wrong"
