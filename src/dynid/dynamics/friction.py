@@ -69,6 +69,10 @@ STILL = 1e-8
 """Velocity (rad/s) that is rounding of a filter at standstill: no direction can be read from it."""
 
 
+REST = (1e-2, 0.3)
+"""Velocity (rad/s) and acceleration (rad/s^2) of a joint at rest: where both are far below, noise makes the sign."""
+
+
 def _signs(v: Array) -> Array:
     """Sign of velocities, 0 at standstill."""
     return np.where(np.abs(v) < STILL, 0.0, np.sign(v))
@@ -101,6 +105,9 @@ FRICTION |= {
     for name, k in HARMONICS.items()
     if k > 1
 }
+
+SIGNED = ("coulomb", "tanh", "stribeck", "lag")
+"""Blocks that look at the sign of the velocity."""
 
 PLAIN_UNITS = ("viscous", "quadratic", "asymmetry", "spring")
 """Blocks whose parameters are in SI per m for sliding joints, not per unit of range."""
@@ -197,13 +204,19 @@ class FrictionShapes:
     def values(self, t: Array, q: Array, v: Array, stops: Array, rigid: Array | None) -> Array:
         """Values (N, columns per joint, n) of all blocks; `rigid` (N, n) is the torque that `load` needs.
 
-        `lag` looks at the samples beside each one: at the ends its values are one-sided.
+        `lag` looks at the samples beside each one: at the ends its values are one-sided. At rest the sign of a velocity
+        is noise, and one that was fitted in motion knows nothing of it: there the narrowest stop, if there is one,
+        takes the place of sign(v) and tanh(v).
         """
         place = {float(w): k for k, w in enumerate(sorted({stop_width(b) for b in self.blocks} - {0.0}))}
         out = np.empty((len(q), self.count, q.shape[1]))
         turned_q, turned_v = q / self.scale, v / self.scale
         highest = max((HARMONICS[name] for name in self.blocks if name in HARMONICS), default=0)
         waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
+        rest, held = np.zeros_like(q), np.zeros_like(q)
+        if len(t) > 1 and stops.shape[1] and set(self.blocks) & set(SIGNED):
+            a = np.gradient(turned_v, t, axis=0)
+            rest, held = np.exp(-((turned_v / REST[0]) ** 2) - (a / REST[1]) ** 2), stops[:, 0]
         c = 0
         for name in self.blocks:
             block = find_block(name)
@@ -215,7 +228,8 @@ class FrictionShapes:
                     )  # fmt: skip
                 out[:, c] = np.abs(rigid) * stops[:, place[1e-4]]
             elif name == "lag":
-                out[:, c] = np.gradient(_signs(turned_v), t, axis=0) if len(t) > 1 else 0.0
+                signs = _signs(turned_v)
+                out[:, c] = np.gradient(signs + rest * (held - signs), t, axis=0) if len(t) > 1 else 0.0
             elif name in HARMONICS:
                 wave = waves[HARMONICS[name] - 1]
                 out[:, c], out[:, c + 1] = wave.imag, wave.real
@@ -224,7 +238,7 @@ class FrictionShapes:
             else:
                 plain = name in PLAIN_UNITS
                 for k, column in enumerate(block.value(q if plain else turned_q, v if plain else turned_v)):
-                    out[:, c + k] = column
+                    out[:, c + k] = column + rest * (held - column) if name in SIGNED else column
             c += len(block.symbols)
         return out
 

@@ -400,10 +400,10 @@ class Identification:
             self._log_averaging_matrix @ self.covariance @ self._log_averaging_matrix.T if band else np.zeros((0, 0))
         )
         for start in range(0, N, CHUNK):
-            first, stop = max(0, start - 1), min(N, start + CHUNK)  # one sample more on each side, for `lag`
-            stops = equation.shapes.stops_along(positions[first : stop + 1], state)
-            state = stops[stop - 1 - first]
-            wide = equation.write(motion[first : stop + 1], stops, None)[start - first : stop - first]
+            first, stop = max(0, start - 2), min(N, start + CHUNK)  # two samples more on each side, for `lag`
+            stops = equation.shapes.stops_along(positions[first : stop + 2], state)
+            state = stops[stop - 2 - first]
+            wide = equation.write(motion[first : stop + 2], stops, None)[start - first : stop - first]
             for c, channel in enumerate(equation.torque_channels):
                 rows, known = channel.row(wide)[:, :-1], channel.row(wide)[:, -1]
                 inside = slice(start, start + len(rows))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.dynamics.energy import power_or_energy_rows
-from dynid.dynamics.friction import HARMONICS
+from dynid.dynamics.friction import HARMONICS, SIGNED
 from dynid.dynamics.kernels.rows import ENERGY
 from dynid.dynamics.kernels.threads import thread_count
 from dynid.estimation.regression.equation import ChannelColumns, Equation
@@ -371,7 +371,7 @@ def prepare_row_tasks(
     treatment = replace(treatment, stride=equation.options.stride(treatment))
     half, beyond = equation.options.half_window(treatment), equation.options.context(treatment)
     context = treatment.context + beyond
-    context += treatment.downsampling * ("lag" in equation.friction)  # it looks one sample further
+    context += 2 * treatment.downsampling * bool(set(SIGNED) & set(equation.friction))  # they look at neighbours
     detector = None if outliers is None else outliers.detector(number, treatment, half)
     context += 0 if detector is None else detector.context
     regular, shortest = treatment.cutoff is not None, treatment.shortest + 2 * beyond

@@ -1,0 +1,131 @@
+"""Pauses: what a model of friction fitted to a motion without standstill says where the robot stands, and vice versa.
+
+A six-joint arm under a PD controller with noisy encoders and LuGre friction: presliding over 2 mrad, 35 % more
+friction when slow. Pauses are stretches of 1.2 s in which the reference stands, with ramps of 0.25 s.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pinocchio as pin
+import pytest
+
+import dynid
+from control_loop import STEP, arm
+from dynid.dynamics.friction import SIGNED, FrictionShapes, find_block
+from dynid.estimation.inference.selection import DEFAULT
+from dynid.robot.motion import Motion
+from dynid.robot.transform import Array
+from pinocchio_twin import Twin
+
+HOLD, RAMP, SHARE = 1.2, 0.25, 0.3
+
+
+def clock(seconds: float, pauses: bool) -> Array:
+    """Progress s and its two derivatives (N, 3) along a path of some seconds."""
+    t = np.arange(0.0, 2.0 * seconds, STEP)
+    moving = HOLD * (1.0 - SHARE) / SHARE - RAMP
+    x = np.mod(t, moving + HOLD + 2.0 * RAMP) - moving
+    rate = 0.5 + 0.5 * np.cos(np.pi * np.clip(x / RAMP, 0.0, 1.0))
+    rate += 0.5 - 0.5 * np.cos(np.pi * np.clip((x - HOLD - RAMP) / RAMP, 0.0, 1.0))
+    rate = rate if pauses else np.ones_like(t)
+    s = np.concatenate([[0.0], np.cumsum(rate[:-1]) * STEP])
+    return np.column_stack([s, rate, np.gradient(rate, STEP)])[s < seconds]
+
+
+@cache
+def recorded(seed: int, pauses: bool, seconds: float = 12.0) -> tuple[dynid.Log, Array]:
+    """Positions and torques of the controller at 1 kHz, and the rate at which the reference advances."""
+    robot = arm()
+    twin = Twin(robot)
+    model, data, n = twin.model, twin.data, robot.n
+    rotors = np.array([robot.parameters[robot.parameter_names.index(f"Ia{k}")] for k in range(1, n + 1)])
+    viscous, dry = (np.array([dict(link.friction)[name] for link in robot.links]) for name in ("viscous", "coulomb"))
+    rng = np.random.default_rng(seed)
+    s, rate, change = clock(seconds, pauses).T
+    w = 0.2 * np.pi * np.arange(1, 6)
+    A, B = rng.standard_normal((2, 5, n))
+    S, C = np.sin(np.outer(s, w)), np.cos(np.outer(s, w))
+    scale = 0.8 / np.abs(S @ A + C @ B).max(axis=0)
+    q_ref, slope = (S @ A + C @ B) * scale, ((C * w) @ A - (S * w) @ B) * scale
+    bend = (-(S * w**2) @ A - (C * w**2) @ B) * scale
+    v_ref, a_ref = slope * rate[:, None], bend * rate[:, None] ** 2 + slope * change[:, None]
+    q, v = q_ref[0].copy(), v_ref[0].copy()
+    inertia = np.diag(pin.crba(model, data, q)) + rotors
+    stiffness, bandwidth = dry / 2e-3, 12.0 * np.pi
+    z, before, speed, tau = np.zeros(n), q, v.copy(), np.zeros(n)
+    positions, torques = [], []
+    for i in range(len(s)):
+        if i % 2 == 0:
+            seen = q + 2e-5 * rng.standard_normal(n)
+            speed = speed + 0.27 * ((seen - before) / (2.0 * STEP) - speed) if i else speed
+            before = seen
+            tau = inertia * (bandwidth**2 * (q_ref[i] - seen) + 2.0 * bandwidth * (v_ref[i] - speed) + a_ref[i])
+            tau += pin.computeGeneralizedGravity(model, data, q_ref[i]) + viscous * v_ref[i]
+            positions.append(seen)
+            torques.append(tau)
+        level = dry * (1.0 + 0.35 * np.exp(-((v / 0.05) ** 2)))
+        z = (z + STEP * v) / (1.0 + STEP * stiffness * np.abs(v) / level)
+        M = np.triu(pin.crba(model, data, q))
+        M = M + np.triu(M, 1).T + np.diag(rotors)
+        push = tau - pin.nonLinearEffects(model, data, q, v) - stiffness * z - viscous * v
+        v = v + STEP * np.linalg.solve(M, push)
+        q = q + STEP * v
+    return dynid.Log(
+        STEP * np.arange(0.0, len(s), 2.0, dtype=np.float64), np.array(positions), tau=np.array(torques)
+    ), rate[::2]
+
+
+def errors(result: dynid.Identification, log: dynid.Log, rate: Array) -> tuple[float, float]:
+    """Mean NRMSE of predictions from positions alone, filtered at 10 Hz by scipy: in motion, and at rest."""
+    from scipy.signal import butter, sosfiltfilt
+
+    def low(x: Array) -> Array:
+        return np.asarray(sosfiltfilt(butter(4, 10.0 / 500.0, output="sos"), x, axis=0))
+
+    q = low(log.q)
+    v = np.gradient(q, 1e-3, axis=0)
+    assert log.tau is not None
+    tau = low(log.tau)
+    left = (low(result.predict(Motion(log.t, q, v, np.gradient(v, 1e-3, axis=0)))) - tau)[400:-400]
+    still = rate[400:-400] < 1e-6
+    moving, standing = (np.sqrt((left[part] ** 2).mean(axis=0)) / tau.std(axis=0) for part in (~still, still))
+    return float(moving.mean()), float(standing.mean())
+
+
+@pytest.mark.parametrize("block", ["coulomb", "lag", "stribeck"])
+def test_blocks_fitted_in_motion_do_not_spoil_predictions_at_rest(block: str) -> None:
+    """A sign that is zero, or noise, at rest raised errors there by 30 % (coulomb) and 36 % (lag)."""
+    log, _ = recorded(1, False)
+    found = [dynid.identify(arm(), log, friction=(*DEFAULT, *some), cutoff=10.0) for some in ((), (block,))]
+    without, with_block = (errors(result, *recorded(2, True))[1] for result in found)
+    assert with_block < 1.15 * without
+
+
+def test_the_recipe_knows_friction_at_rest() -> None:
+    """The recipe, fitted without pauses and with them, on another motion with pauses."""
+    for pauses in (False, True):
+        result = dynid.identify(arm(), recorded(1, pauses)[0], cutoff=10.0)
+        assert "stop3e-3" in result.friction
+        moving, standing = errors(result, *recorded(2, True))
+        assert moving < 0.04
+        assert standing < 0.08
+
+
+def test_at_rest_signs_are_those_of_the_narrowest_stop() -> None:
+    """A joint that turns back at once has the sign of its velocity; one that stands has what the stop holds."""
+    t = np.arange(0.0, 2.0, 0.01)
+    q = np.column_stack([np.cos(3.0 * t), np.where(t < 0.5, -t, -0.5)])
+    v = np.column_stack([-3.0 * np.sin(3.0 * t), np.where(t < 0.5, -1.0, 1e-4 * np.cos(300.0 * t))])
+    shapes = FrictionShapes(("stop1e-4", *SIGNED), np.ones(2))
+    stops = shapes.stops_along(q, -np.ones((1, 2)))
+    values = dict(zip(("stop1e-4", *SIGNED), shapes.values(t, q, v, stops, None).swapaxes(0, 1), strict=True))
+    still = t > 0.6
+    for name in ("coulomb", "tanh", "stribeck"):
+        exact = find_block(name).value
+        assert exact is not None
+        np.testing.assert_allclose(values[name][:, 0], exact(q, v)[0][:, 0], atol=1e-12)
+        np.testing.assert_allclose(values[name][still, 1], -1.0, atol=0.05)
+    assert np.abs(values["lag"][still, 1]).max() < 0.05 / 0.01
