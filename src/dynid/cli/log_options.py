@@ -133,6 +133,7 @@ class LogReader:
                 gain=gain, count=len(gains), n=robot.n,
             )  # fmt: skip
         whole = gains[0] if gains is not None and len(gains) == 1 else gains
+        sign, zero, order = (None if some is None or list(some) == ["none"] else some for some in (sign, zero, order))
         return LogReader(
             robot, parse_columns(column), parse_units(units), parse_gear(gear, robot.n), whole, topic, sign or (),
             parse_zeros(zero or ()), parse_orders(order or (), robot),

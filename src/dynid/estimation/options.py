@@ -354,6 +354,7 @@ class Call:
         if not self.command:
             return self._next_call(action, options, is_total)
         said = options if is_total else tuple(map(self._with_given_gain, options))
+        said = tuple(option for option in said if option.value != () or option.keyword not in _REPEATED)
         anew = options if is_total else [option for option in options if option.keyword not in _REPEATED]
         words, command = " ".join(map(shell_text, said)), _without_options(self.command, anew)
         match action:

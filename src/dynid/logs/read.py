@@ -185,6 +185,9 @@ def read_transmission(log: str, gear: object, gain: object, n: int) -> Transmiss
 # Mistakes in the wiring of a log: columns exchanged, signs turned, zeros off.
 
 
+NOT_GIVEN = ("path", "robot", "sign", "zero", "order")
+"""Arguments of `read_log` that a source keeps otherwise: wiring is its own value."""
+
 OrderLike = Sequence[str] | Mapping[str, Sequence[str]]
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S*)\s*")
 _ORDERED = ("q", "tau")
@@ -587,7 +590,7 @@ def read_log(
     is added to positions, {"elbow": -pi / 2} in rad or m, or "-90deg". Columns are taken in order, then units, signs,
     gain and gear, then zeros at the joints: q used = sign * q recorded + zero.
     """
-    given = {key: value for key, value in locals().items() if key not in ("path", "robot") and value is not None}
+    given = {key: value for key, value in locals().items() if key not in NOT_GIVEN and value is not None}
     file = Path(fspath(path))
     name = str(file)
     stamp = file_stamp(file)

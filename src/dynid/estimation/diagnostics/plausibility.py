@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.dynamics.regressor import regressor
+from dynid.dynamics.scene import Stage, standard_columns
+from dynid.dynamics.torque import Torque
 from dynid.errors import LoopError
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
@@ -70,13 +71,13 @@ def mean_inertias_of_standard(equation: Equation) -> Array:
     robot, n = equation.robot, equation.robot.n
     q = random_samples(robot, POSTURES, 0).q
     zero, t = np.zeros_like(q), np.arange(float(POSTURES))
-    still = regressor(robot, Motion(t, q, zero, zero), rotor_inertia=False).matrix
+    stage = Stage.of(robot, standard_columns(robot, rotor_inertia=False))
+    still = Torque().rows(stage.scene(Motion(t, q, zero, zero)))
     inertias = []
     for j in range(n):
         a = zero.copy()
         a[:, j] = 1.0
-        rows = regressor(robot, Motion(t, q, zero, a), rotor_inertia=False).matrix - still
-        inertias.append(rows.reshape(POSTURES, n, -1)[:, j].mean(axis=0))
+        inertias.append((Torque().rows(stage.scene(Motion(t, q, zero, a))) - still)[:, j].mean(axis=0))
     return np.array(inertias)
 
 

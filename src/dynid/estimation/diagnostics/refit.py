@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
 from dynid.dynamics.friction import STOP, FrictionShapes
-from dynid.dynamics.regressor import regressor
-from dynid.dynamics.scene import standard_columns
+from dynid.dynamics.scene import Stage
+from dynid.dynamics.torque import Torque
 from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
 from dynid.estimation.regression.equation import Equation
 from dynid.estimation.regression.rows import Rows
@@ -276,13 +276,15 @@ class Refit:
     def _write_rows(self, reading: Reading) -> NormalEquations:
         samples, motion = self.samples, self.motion(reading)
         places, rigid = self._rigid_columns(reading, motion)
-        for k, log in enumerate(reading.loads):
-            after = self._rigid_count(reading) + k * len(self._load_columns)
-            own = [np.flatnonzero(np.isin(x, self._load_columns)) for x in places]
-            moved = [after + np.searchsorted(self._load_columns, x[o]) for x, o in zip(places, own, strict=True)]
-            inside = (samples.log == log)[:, None]
-            rigid = [np.hstack([x, x[:, o] * inside]) for x, o in zip(rigid, own, strict=True)]
-            places = [np.append(x, m) for x, m in zip(places, moved, strict=True)]
+        loads = self._load_columns
+        with_loads = [(samples.log == log)[:, None] for log in reading.loads]
+        after = self._rigid_count(reading) + np.arange(len(with_loads) * loads.shape[1])
+        if with_loads:  # what the last links' own parameters change, as far as base columns show it
+            changes = [rows @ loads[own] for rows, own in zip(rigid, places, strict=True)]
+            rigid = [
+                np.hstack([x, *(y * inside for inside in with_loads)]) for x, y in zip(rigid, changes, strict=True)
+            ]
+            places = [np.append(own, after) for own in places]
         limits, C = self._limits_of(reading), len(samples.joints)
         count = samples.friction.shape[2]
         more = [(reading.rotors, motion.a), (reading.springs, motion.q)]
@@ -326,10 +328,8 @@ class Refit:
         """Standard columns (4, N, n, columns) without gravity, and per unit of it along x, y, z."""
         equation, parts = self.samples.equation, []
         for g in np.vstack([np.zeros(3), np.eye(3)]):
-            matrix = regressor(
-                replace(equation.robot, gravity=g), motion, rotor_inertia=equation.options.rotor_inertia
-            ).matrix
-            parts.append(matrix.reshape(len(motion), self.n, -1)[:, :, self._free_columns])
+            stage = Stage.of(replace(equation.robot, gravity=g), equation.stage.columns)
+            parts.append(Torque().rows(stage.scene(motion))[:, :, self._free_columns])
         return np.array([parts[0], *(part - parts[0] for part in parts[1:])])
 
     def _limits_of(self, reading: Reading) -> Array:
@@ -337,7 +337,7 @@ class Refit:
         key = (reading.gravity is None, len(reading.rotors), len(reading.springs), len(reading.loads), reading.sines)
         if key not in self._limits:
             rigid = self._rigid_limits if reading.gravity is None else self._standard_limits
-            rigid = np.pad(rigid, ((0, 0), (0, len(reading.loads) * len(self._load_columns))))
+            rigid = np.pad(rigid, ((0, 0), (0, len(reading.loads) * self._load_columns.shape[1])))
             odd = np.tile(self.samples.odd, len(self.samples.joints))
             more = len(odd) + len(reading.rotors) + len(reading.springs)
             own = np.eye(more)[np.append(odd, np.ones(more - len(odd), dtype=np.bool_))]
@@ -351,15 +351,18 @@ class Refit:
         return int((self._rigid_limits if reading.gravity is None else self._standard_limits).shape[1])
 
     @cached_property
-    def _load_columns(self) -> Indices:
-        """Base columns of the links that carry no other: what a payload changes; none with another gravity."""
+    def _load_columns(self) -> Array:
+        """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
         equation = self.samples.equation
         links, last = equation.robot.links, set(equation.robot.active_links)
         for k in equation.robot.active_links:  # all before it, through links that are fixed to it
             while (k := links[k].parent) >= 0:
                 last.discard(k)
         names = {links[k].name for k in last}
-        return np.array([k for k, name in enumerate(equation.base.names) if name.link in names], dtype=np.int64)
+        own = [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
+        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, own], full_matrices=False)
+        basis = U[:, s > 1e-9 * max(float(s.max(initial=0.0)), 1e-300)]
+        return np.pad(basis, ((0, equation.rigid_count - len(basis)), (0, 0)))
 
     @cached_property
     def _rigid_limits(self) -> Array:
@@ -385,7 +388,7 @@ class Refit:
     def _standard_limits(self) -> Array:
         """The same of the standard columns."""
         equation = self.samples.equation
-        names = standard_columns(equation.robot, rotor_inertia=equation.options.rotor_inertia).columns
+        names = equation.stage.columns.columns
         rotors = [k for k, column in enumerate(names) if column.name.kind == "rotor"]
         rigid = [k for k in range(len(names)) if k not in rotors]
         limits = np.zeros((self.n, len(names)))
