@@ -264,8 +264,7 @@ def _reading_options(log: Log, robot: Robot) -> list[Option] | None:
         if key == "units" and not all(isinstance(unit, str) for unit in value.values()):
             return None
         options.append(Option(key, number.tolist() if key in ("gear", "gain") else value))
-    wiring = getattr(log, "wiring", None)
-    return options if wiring is None else [*options, *wiring.options(robot)]
+    return [*options, *log.wiring.options(robot)]
 
 
 def _shares_recording(used: Sequence[Log], others: Sequence[Log]) -> bool:
