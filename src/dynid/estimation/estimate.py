@@ -547,9 +547,9 @@ def _describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
     if agreement.p >= LEVEL:
         return (Message("logs_agree", "the logs agree (p = {p:.2g})", p=agreement.p),)
     return (Message(
-        "logs_differ_slightly", "the logs differ more than by chance (p = {p:.1g}), but neither payload nor friction nor "
-        "gravity explains {percent:.0f} % of the residual: what the model lacks follows the motion, and the intervals "
-        "hold that", p=agreement.p, percent=100.0 * MATERIAL,
+        "logs_differ_slightly", "the logs differ more than by chance (p = {p:.1g}), but neither payload nor friction "
+        "nor gravity explains {percent:.0f} % of the residual: what the model lacks follows the motion, and "
+        "the intervals hold that", p=agreement.p, percent=100.0 * MATERIAL,
     ),)  # fmt: skip
 
 
