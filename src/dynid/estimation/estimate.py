@@ -48,7 +48,15 @@ from dynid.estimation.diagnostics.verdict import (
     propose_alternative,
     with_bad_channels,
 )
-from dynid.estimation.identification import NORMAL, Bounds, Diagnostics, Estimate, Identification, Provenance
+from dynid.estimation.identification import (
+    NORMAL,
+    Bounds,
+    Diagnostics,
+    Estimate,
+    Identification,
+    Provenance,
+    common_growth,
+)
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
     LEVEL,
@@ -691,7 +699,7 @@ def _add_variance_between_logs(
     if contrasts is None or deviations is None or within is None:
         return deviations, contrasts
     growth = growth_by_logs(within, unknowns.names, contrasts)
-    return deviations.grown(growth), contrasts
+    return replace(deviations, growth=growth), contrasts
 
 
 def _describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
@@ -981,14 +989,14 @@ def _calibrate_band(solved: SolvedState) -> Array:
 
 def _band_along_rows(solved: SolvedState, rows: Rows) -> Array:
     """Half width (rows, channels) of noise and parameters together, not calibrated."""
-    width = []
+    width, growth = [], solved.quantile * common_growth(solved.sigma, solved.covariance)
     for c, channel in enumerate(solved.state.equation.channels):
         place = solved.unknowns.place[rows.log, channel.columns]
         own = channel.row(rows.wide)[:, :-1][:, place >= 0]
         covariance = solved.covariance[np.ix_(place[place >= 0], place[place >= 0])]
         variance = np.einsum("Ni,ij,Nj->N", own, covariance, own, optimize=True)
         noise = max(float(solved.row_noise[c]), 1e-300)
-        width.append(np.hypot(solved.quantile * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
+        width.append(np.hypot(growth * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
     return np.column_stack(width)
 
 

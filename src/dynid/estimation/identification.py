@@ -105,13 +105,19 @@ class Bounds:
     per_matrix_error: Annotated[float, Null(np.nan)]
 
 
+def common_growth(sigma: Array, covariance: Array) -> float:
+    """Median ratio of standard deviations, which hold the scatter between logs, to those of the covariance."""
+    within = np.sqrt(np.diag(covariance))
+    return float(np.median(sigma[within > 0.0] / within[within > 0.0])) if (within > 0.0).any() else 1.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Estimate:
     """Parameters `names` with their `values` and standard deviations `sigma`, and what they were solved from.
 
     sigma and covariance come from the delete-block jackknife with `groups` blocks, so that values +- quantile *
     sigma are 95 % intervals (`intervals`); white_sigma is the textbook deviation, too small on coloured residuals.
-    With several logs sigma holds how each parameter scatters between them, the covariance a common growth by that.
+    With several logs sigma holds how each parameter scatters between them as well, which the covariance does not.
     systematic (sources, parameters): the shares of sigma that all logs have in common. rank and condition are those of
     the weighted matrix that was solved (friction included); base_rank counts the inertial parameters. noise: standard
     deviation of each channel's rows. fit: errors on the data used. friction: names of the blocks; essential: parameters
@@ -399,6 +405,7 @@ class Identification:
         covariance = (
             self._log_averaging_matrix @ self.covariance @ self._log_averaging_matrix.T if band else np.zeros((0, 0))
         )
+        growth = self.quantile * common_growth(self.sigma, self.covariance)
         for start in range(0, N, CHUNK):
             first, stop = max(0, start - 2), min(N, start + CHUNK)  # two samples more on each side, for `lag`
             stops = equation.shapes.stops_along(positions[first : stop + 2], state)
@@ -413,7 +420,7 @@ class Identification:
                     noise = NORMAL * self.noise[c] if self.model == "torque" else 0.0
                     variance = np.einsum("Ni,ij,Nj->N", rows, own, rows, optimize=True)
                     factor = 1.0 if self.band_factor is None else self.band_factor[c]
-                    width[inside, channel.joint] = factor * np.hypot(self.quantile * np.sqrt(variance), noise)
+                    width[inside, channel.joint] = factor * np.hypot(growth * np.sqrt(variance), noise)
         return torque, width
 
     def value(self, name: str) -> float:

@@ -54,9 +54,8 @@ Over a ramp of 2 RAMP these are 1/8 and 3/8 for each of both.
 class Jackknife:
     """Shifts (groups, unknowns) of the values when a group of blocks is left out; covariance (unknowns, unknowns).
 
-    growth (unknowns,): of the standard deviations by the variance between logs. It differs from parameter to parameter
-    and is known of each alone: in the covariance, where large variances of correlated parameters cancel in a torque, it
-    is the same for all.
+    growth (unknowns,): of the standard deviations by the variance between logs. It is known of each parameter alone:
+    the covariance, in which large variances of correlated parameters cancel in a torque, is that within the logs.
     """
 
     shifts: Array
@@ -70,11 +69,6 @@ class Jackknife:
         """Standard deviations."""
         sigma = np.sqrt(np.diag(self.covariance))
         return sigma if self.growth is None else sigma * self.growth
-
-    def grown(self, growth: Array) -> Jackknife:
-        """Return it with the variance between logs."""
-        common = float(np.median(growth))
-        return replace(self, covariance=common**2 * self.covariance, growth=growth / common)
 
     @property
     def quantile(self) -> float:
