@@ -161,10 +161,14 @@ def joint_scales(robot: Robot, span: Array | None = None) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class FrictionShapes:
-    """Blocks of one robot, ready to be evaluated: widths and scales per joint."""
+    """Blocks of one robot, ready to be evaluated: widths and scales per joint.
+
+    holds: velocities are noisy, so that at rest, where their signs say nothing, stops do.
+    """
 
     blocks: tuple[str, ...]
     scale: Array
+    holds: bool = False
 
     @property
     def widths(self) -> Array:
@@ -206,7 +210,7 @@ class FrictionShapes:
 
         `lag` looks at the samples beside each one: at the ends its values are one-sided. At rest the sign of a velocity
         is noise, and one that was fitted in motion knows nothing of it: there the narrowest stop, if there is one,
-        takes the place of sign(v) and tanh(v).
+        takes the place of sign(v) and tanh(v), where shapes hold.
         """
         place = {float(w): k for k, w in enumerate(sorted({stop_width(b) for b in self.blocks} - {0.0}))}
         out = np.empty((len(q), self.count, q.shape[1]))
@@ -214,7 +218,7 @@ class FrictionShapes:
         highest = max((HARMONICS[name] for name in self.blocks if name in HARMONICS), default=0)
         waves = list(accumulate(repeat(np.exp(1j * turned_q), highest), np.multiply)) if highest else []
         rest, held = np.zeros_like(q), np.zeros_like(q)
-        if len(t) > 1 and stops.shape[1] and set(self.blocks) & set(SIGNED):
+        if self.holds and len(t) > 1 and stops.shape[1] and set(self.blocks) & set(SIGNED):
             a = np.gradient(turned_v, t, axis=0)
             rest, held = np.exp(-((turned_v / REST[0]) ** 2) - (a / REST[1]) ** 2), stops[:, 0]
         c = 0

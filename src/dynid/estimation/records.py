@@ -40,6 +40,7 @@ class EquationRecord:
     window: float | None = None
     quadrature: str = "smooth"
     unknown: tuple[str, ...] | None = None
+    holds: bool = False
 
 
 def record_equation(equation: Equation) -> EquationRecord:
@@ -47,7 +48,7 @@ def record_equation(equation: Equation) -> EquationRecord:
     return EquationRecord(
         equation.robot, equation.base.question.rotor_inertia, equation.friction, equation.shapes.scale, equation.extra,
         equation.transmission, equation.joints, equation.rigid, equation.options.model, equation.options.window,
-        equation.options.quadrature, equation.unknown,
+        equation.options.quadrature, equation.unknown, equation.shapes.holds,
     )  # fmt: skip
 
 
@@ -65,6 +66,7 @@ def rebuild_equation(e: EquationRecord) -> Equation:
         columns=list(e.columns), joints=[robot.joint_names[j] for j in e.joints],
     )  # fmt: skip
     equation = Equation.of(robot, options, friction=e.friction, scale=e.scale, transmission=e.transmission)
+    equation = replace(equation, shapes=replace(equation.shapes, holds=e.holds))
     if e.rigid is None:
         return equation
     check_shape("equation.rigid", e.rigid, equation.rigid_count)
@@ -83,7 +85,9 @@ def move_robot_into_equation(data: Data) -> Data:
 
 
 def move_robot_beside_equation(data: Data) -> Data:
-    """Return the same for writing."""
+    """Return the same for writing; `holds` only where signs are held, which older files do not know."""
+    if not data["equation"]["holds"]:
+        del data["equation"]["holds"]
     return {"robot": data["equation"].pop("robot"), **data}
 
 

@@ -110,6 +110,8 @@ def collect_logs(
     if options.cutoff is None and treatments[0].cutoff is not None and is_explained_exactly(equation, surveys):
         reason = "the recorded motion explains what was measured but for rounding: nothing is filtered"
         treatments = tuple(_unfiltered_treatment(s, options.delay) for s in surveys)
+    noisy = any(treatment.smooth and treatment.cutoff is not None for treatment in treatments)
+    equation = replace(equation, shapes=replace(equation.shapes, holds=noisy))
     length = block_length(surveys, options)
     outliers = None
     if options.is_robust:
