@@ -64,7 +64,7 @@ def test_sound_channels_give_no_findings(joints: int, noise: float) -> None:
     x = samples(joints, noise=noise)
     rest = np.clip(np.arange(len(x.t)) - 2000, 0, None)  # stands still for 4 s, then moves
     still = Samples(x.t, x.q[rest], x.v[rest] * (rest > 0)[:, None], None, x.tau[rest])  # type: ignore[index]
-    standing = change(x, q=put(slice(None), 0, 0.3), v=put(slice(None), 0, 0.0))
+    standing = change(x, q=put(slice(None), 0, 0.3), v=put(slice(None), 0, 0.0), tau=put(slice(None), 0, 4.0))
     for log in (x, still, replace(x, v=None), replace(still, v=None), *([standing] if joints > 1 else [])):
         assert found_in(log)[0] == {}
 

@@ -721,7 +721,7 @@ class ChannelWatch:
                 often = frozen is not None and frozen.total > 0.5 * self.rows
                 if not self._is_used(name, j) or self.rows < 2 * FROZEN or (self._is_coarse(name, j) and not often):
                     continue
-                if name == "tau" and run.rows == self.rows and self.scales["q"].moving.any():
+                if name == "tau" and run.rows == self.rows and self.scales["q"].spread[j] > 2e-3:  # it moves
                     dead[name, j] = self.rows, run.value, RowsLeftOut()
                 elif frozen is not None and often:
                     dead[name, j] = frozen.total, frozen.value, frozen.rows
