@@ -559,28 +559,27 @@ class _Words:
         return Alternative(kind, what, judged.error, self.before, tuple(options), is_named)
 
     def _parts(self, r: Reading) -> Iterator[tuple[str, str]]:
-        """Kinds of the changes, with a sentence on each."""
+        """Kinds of the changes, with a clause on each."""
         n, names = self.robot.n, self.names
-        plain = Reading.as_recorded(n)
         moved_q, moved_tau = ([names[j] for j in range(n) if x[j] != j] for x in (r.q_order, r.tau_order))
         if moved_q and r.q_order == r.tau_order:
-            yield "order", f"joints are exchanged: {_listed(moved_q)}"
+            yield "order", f"the columns of {_joints(moved_q)} are exchanged"
         else:
             if moved_q:
-                yield "order", f"positions of joints are exchanged: {_listed(moved_q)}"
+                yield "order", f"the positions of {_joints(moved_q)} are exchanged"
             if moved_tau:
-                yield "order", f"torques of joints are exchanged: {_listed(moved_tau)}"
+                yield "order", f"the torques of {_joints(moved_tau)} are exchanged"
         q, tau = ([names[j] for j in range(n) if x[j] < 0.0] for x in (r.q_factor, r.gain))
         if tau and q == tau:
-            yield "sign", f"positions and torques have the wrong sign: {_listed(tau)}"
+            yield "sign", f"positions and torques of {_joints(tau)} have the wrong sign"
         else:
             if tau:
-                yield "sign", f"torques have the wrong sign: {_listed(tau)}"
+                yield "sign", f"the torque of {_joints(tau)} has the wrong sign"
             if q:
-                yield "sign", f"positions have the wrong sign: {_listed(q)}"
+                yield "sign", f"the position of {_joints(q)} has the wrong sign"
         zeros = [f"{names[j]} by {-np.degrees(x):.0f} deg" for j, x in enumerate(r.zero) if x]
         if zeros:
-            yield "zero", f"zeros of positions are off: {_listed(zeros)}"
+            yield "zero", f"the zero is off of {_joints(zeros)}"
         if r.gravity is not None:
             g, now = np.array(r.gravity), np.array(self.robot.gravity)
             size = float(np.linalg.norm(now))
@@ -588,37 +587,40 @@ class _Words:
             by = f", {turn:.0f} deg from the robot's" if size else ""
             yield "gravity", f"gravity is ({g[0]:.2f}, {g[1]:.2f}, {g[2]:.2f}) m/s^2{by}"
         yield from self._factors(r)
-        if r.delay != plain.delay:
-            yield (
-                "delay",
-                f"torques are recorded {1e3 * abs(r.delay):.1f} ms {'after' if r.delay > 0 else 'before'} positions",
-            )
+        if r.delay:
+            when = "after" if r.delay > 0.0 else "before"
+            yield "delay", f"torques are recorded {1e3 * abs(r.delay):.1f} ms {when} positions"
         if r.derived:
             yield "delay", "recorded velocities do not belong to the positions"
         if r.rotors:
             yield "rotor_inertia", "rotor inertias are missing"
         if r.springs:
-            yield "spring", f"there are springs: joint {_listed([names[j] for j in r.springs])}"
+            yield "spring", f"there is a spring at {_joints([names[j] for j in r.springs])}"
         if r.loads:
-            yield "payload", f"the last link of these logs is another one (a payload?): {_listed(self._logs(r))}"
-
-    def _logs(self, r: Reading) -> list[str]:
-        return [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
+            logs = [self.recorded.logs[k] if k < len(self.recorded.logs) else str(k + 1) for k in r.loads]
+            yield "payload", f"the last link is another one in {_listed(logs)}: a payload that nobody declared"
 
     def _factors(self, r: Reading) -> Iterator[tuple[str, str]]:
         """Units, gears and gains."""
-        degrees = [self.names[j] for j, x in enumerate(r.q_factor) if np.isclose(abs(x), np.pi / 180.0)]
-        radians = [self.names[j] for j, x in enumerate(r.q_factor) if np.isclose(abs(x), 180.0 / np.pi)]
-        geared = [f"{name} 1:{x:.4g}" for name, x in self._ratios(r).items()]
+        degrees, radians = (
+            [self.names[j] for j, x in enumerate(r.q_factor) if np.isclose(abs(x), unit)]
+            for unit in (np.pi / 180.0, 180.0 / np.pi)
+        )
         if degrees:
-            yield "units", f"positions are degrees, not radians: {_listed(degrees)}"
+            yield "units", f"positions of {_joints(degrees)} are degrees, not radians"
         if radians:
-            yield "units", f"positions are radians that were taken for degrees: {_listed(radians)}"
-        if geared:
-            yield "gear", f"positions are those of the motors: {_listed(geared)}"
-        gains = [f"{self.names[j]} by {1.0 / abs(x):.3g}" for j, x in enumerate(r.gain) if abs(x) != 1.0]
-        if gains:
-            yield "gain", f"torques are too large by a factor: {_listed(gains)}"
+            yield "units", f"positions of {_joints(radians)} are radians that were taken for degrees"
+        ratios = self._ratios(r)
+        if ratios:
+            geared = [f"{name} (gear ratio {x:.4g})" for name, x in ratios.items()]
+            yield "gear", f"positions are those of the motor at {_joints(geared)}"
+        gains = [(self.names[j], abs(x), ratios.get(self.names[j], 1.0)) for j, x in enumerate(r.gain)]
+        motors = [name for name, x, ratio in gains if ratio != 1.0 and x == ratio]
+        if motors:
+            yield "gear", f"torques are those of the motor at {_joints(motors)}"
+        large = [f"{name} by {1.0 / x:.3g}" for name, x, ratio in gains if x not in (1.0, ratio)]
+        if large:
+            yield "gain", f"torques are too large by a factor at {_joints(large)}"
 
     def _ratios(self, r: Reading) -> dict[str, float]:
         """Gear ratios of the joints whose positions are those of motors."""
@@ -672,6 +674,11 @@ class _Words:
 def _rounded(values: Array) -> list[float]:
     """Numbers with four digits."""
     return [float(f"{x:.4g}") + 0.0 for x in values]
+
+
+def _joints(names: Sequence[str]) -> str:
+    """Names of joints in a clause: joint 2, joints 2, 3."""
+    return f"joint{'s' if len(names) > 1 else ''} {_listed(names)}"
 
 
 def _listed(names: Sequence[str]) -> str:
