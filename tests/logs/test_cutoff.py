@@ -127,3 +127,14 @@ def test_how_sure_the_size_of_noise_is(rate: float) -> None:
         coloured[k] += 0.8 * coloured[k - 1]
     assert choice(Samples(x.t, x.q + 1e-4 * coloured, None, None, x.tau)).unsure == 0.25
     assert choice(noisy(x, 1e-2, v=False, quantised=True)).unsure > 0.1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_that_is_not_white_is_no_motion(seed: int) -> None:
+    """Stamps of time that jitter, and noise up to a tenth of the rate: ten seconds of a motion at 0.3 Hz."""
+    rng = np.random.default_rng(seed)
+    t = np.cumsum(rng.choice([0.7e-3, 1e-3, 1.3e-3, 8e-3], 8000, p=[0.2, 0.6, 0.19, 0.01]))
+    noise = np.convolve(rng.standard_normal((8000 + 8) * 3), np.ones(9) / 9.0, "valid")[: 3 * 8000].reshape(3, 8000).T
+    q = np.sin(2.0 * np.pi * 0.3 * t[:, None] + np.arange(3.0)) + 2e-3 * noise
+    found = choice(Samples(t, q, None, None, np.cos(q)))
+    assert found.cutoff < 15.0

@@ -43,6 +43,9 @@ UNSURE = 0.25
 SUREST = 0.05
 """The same where it is flat: chance, and what the filters do to the motion itself."""
 
+NEIGHBOURS = 20
+"""Part of the spectrum whose median is the noise around a line."""
+
 FEWEST = 16
 """Samples below which a spectrum says nothing."""
 
@@ -290,13 +293,19 @@ def _noise_uncertainty(
 
 
 def _motion_bandwidth(f: Array, S: Array, floor: Array) -> float:
-    """Frequency below which the fastest joint has 99 % of its velocity's power, noise taken off."""
+    """Frequency below which the fastest joint has 99 % of its velocity's power, noise taken off.
+
+    Noise need not be white: stamps of time that jitter raise it between the motion and the upper half of the band.
+    """
+    from scipy.ndimage import median_filter
+
+    level = np.maximum(median_filter(S, size=(max(9, len(f) // NEIGHBOURS), 1), mode="nearest"), floor)
     power = np.maximum(S - 2.0 * floor, 0.0) * (2.0 * np.pi * f[:, None]) ** 2
     for j in range(S.shape[1]):
         places = np.flatnonzero(S[1:, j] < 4.0 * floor[j])
         if len(places):  # beyond the first dip into the noise only lines count that noise does not have by chance
             beyond = slice(places[0] + 1, None)
-            power[beyond, j] *= S[beyond, j] > 20.0 * floor[j]
+            power[beyond, j] *= S[beyond, j] > 20.0 * level[beyond, j]
     total = power.sum(axis=0)
     moving = total > 1e-6 * total.max()
     if total.max() == 0.0:
