@@ -1,0 +1,181 @@
+"""Mistakes in recordings: each is named with the option that repairs it, and data without a mistake name none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynid
+from dynid import Log, Wiring
+from dynid.errors import IdentificationError
+from dynid.messages import Option
+from dynid.robot.robot import Robot
+from dynid.robot.transform import Array
+from loads import carrying, log_along, robot_with_friction
+from log_makers import fourier
+from recordings import CASES, logs
+
+PLAIN = ("viscous", "coulomb", "offset")
+
+
+def right_log(robot: Robot, seed: int = 0) -> Log:
+    t = np.arange(0.0, 15.0, 0.01)
+    return log_along(robot, dynid.Motion(t, *fourier(t, robot.n, seed=seed)), noise=0.03, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def puma() -> tuple[Robot, Log]:
+    robot = robot_with_friction("puma560")
+    return robot, right_log(robot)
+
+
+def changed(values: list[float], j: int, value: float) -> Array:
+    values[j] = value
+    return np.array(values)
+
+
+def swapped(i: int, k: int) -> Array:
+    order = np.arange(6)
+    order[[i, k]] = k, i
+    return order
+
+
+MISTAKES = {
+    "torque of 3": (Wiring(sign_tau=changed([1.0] * 6, 2, -1.0)), "--sign tau.3"),
+    "torque of 6": (Wiring(sign_tau=changed([1.0] * 6, 5, -1.0)), "--sign tau.6"),
+    "all torques": (Wiring(sign_tau=-np.ones(6)), " ".join(f"--sign tau.{j}" for j in range(1, 7))),
+    "position of 2": (Wiring(sign_q=changed([1.0] * 6, 1, -1.0)), "--sign q.2"),
+    "torques exchanged": (Wiring(order_tau=swapped(1, 2)), "--order tau=1,3,2,4,5,6"),
+    "positions exchanged": (Wiring(order_q=swapped(0, 4)), "--order q=5,2,3,4,1,6"),
+    "both exchanged": (Wiring(swapped(2, 3), swapped(2, 3)), "--order 1,2,4,3,5,6"),
+    "zero of 3": (Wiring(zero=changed([0.0] * 6, 2, 0.5 * np.pi)), "--zero 3=-90deg"),
+    "two of them": (
+        Wiring(order_tau=swapped(0, 1), sign_q=changed([1.0] * 6, 3, -1.0)), "--order tau=2,1,3,4,5,6 --sign q.4"
+    ),
+}  # fmt: skip
+
+
+def words(options: tuple[Option, ...]) -> str:
+    return " ".join(option.render("command line") for option in options)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_wiring_is_found_by_every_identification(puma: tuple[Robot, Log], name: str) -> None:
+    robot, log = puma
+    wiring, remedy = MISTAKES[name]
+    wrong = log.rewired(wiring)
+    result = dynid.identify(robot, wrong, friction=PLAIN)
+    assert result.diagnosis is not None
+    found = result.diagnosis.best
+    assert found is not None
+    shown = words(dynid.identify(robot, dynid.Log(wrong.t, wrong.q, v=wrong.v, a=wrong.a, tau=wrong.tau),
+                                 friction=PLAIN).diagnosis.best.options)  # type: ignore[union-attr]  # fmt: skip
+    assert shown == remedy
+    assert result.verdict.level != "good"
+    assert result.verdict.reasons[0].code == "mistake_found"
+    assert found.error < 0.6 * result.diagnosis.error
+    # the log knows how it was rewired, so that the repair takes that back
+    assert all(option.value == () for option in found.options)
+
+
+def test_nothing_is_named_without_a_mistake(puma: tuple[Robot, Log]) -> None:
+    robot, log = puma
+    result = dynid.identify(robot, log, friction=PLAIN)
+    assert result.verdict.level == "good"
+    for found in (result.diagnosis, dynid.diagnose(result)):
+        assert found is not None
+        assert found.best is None
+        assert found.alternatives == () or min(x.error for x in found.alternatives) > 0.95 * found.error
+
+
+@pytest.mark.parametrize("gravity", [(0.0, 0.0, 9.81), (0.0, 9.81, 0.0), (3.0, 0.0, -9.34)])
+def test_gravity_is_found_and_measured(gravity: tuple[float, float, float]) -> None:
+    """The mount is another one than the robot file says: inverted, on a wall, tilted by 18 degrees."""
+    from dataclasses import replace
+
+    robot = robot_with_friction("puma560")
+    log = right_log(replace(robot, gravity=np.array(gravity)))
+    found = dynid.diagnose(dynid.identify(robot, log, friction=PLAIN)).best
+    assert found is not None
+    assert found.kind == "gravity"
+    value = np.array(found.options[0].value)
+    assert np.degrees(np.arccos(value @ np.array(gravity) / np.linalg.norm(value) / np.linalg.norm(gravity))) < 2.0
+
+
+def test_the_table_names_what_was_tried(puma: tuple[Robot, Log]) -> None:
+    robot, log = puma
+    diagnosis = dynid.diagnose(dynid.identify(robot, log.rewired(MISTAKES["torque of 3"][0]), friction=PLAIN))
+    assert diagnosis.best is diagnosis.alternatives[0]
+    kinds = {x.kind for x in diagnosis.alternatives}
+    assert {"sign", "order", "gravity", "zero"} <= kinds
+    lines = diagnosis.table().splitlines()
+    assert len(lines) == 2 + len(diagnosis.alternatives)
+    assert "the torque of joint 3 has the wrong sign" in lines[2]
+
+
+def test_a_late_torque_and_a_factor_are_measured(puma: tuple[Robot, Log]) -> None:
+    robot, log = puma
+    assert log.tau is not None
+    late = Log(log.t[3:], log.q[3:], v=None if log.v is None else log.v[3:], a=None if log.a is None else log.a[3:],
+               tau=log.tau[:-3])  # fmt: skip
+    found = dynid.diagnose(dynid.identify(robot, late, friction=PLAIN)).best
+    assert found is not None
+    assert found.kind == "delay"
+    assert found.options[0].value == pytest.approx(0.03, abs=2e-3)
+    scaled = Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau * np.array([1.0, 1.0, 2.0, 1.0, 1.0, 1.0]))
+    found = dynid.diagnose(dynid.identify(robot, scaled, friction=PLAIN)).best
+    assert found is not None
+    assert found.kind == "gain"
+    assert found.options[0].value == pytest.approx([1.0, 1.0, 0.5, 1.0, 1.0, 1.0], rel=0.05)
+
+
+def test_a_payload_in_one_of_two_logs() -> None:
+    robot = robot_with_friction("puma560")
+    body = np.array([0.02, 0.0, 0.0, 0.02, 0.0, 0.01, 0.0, 0.0, 0.2, 2.0])
+    pair = [right_log(robot, 1), right_log(carrying(robot, body), 2)]
+    found = dynid.diagnose(dynid.identify(robot, pair, friction=PLAIN)).best
+    assert found is not None
+    assert found.kind == "payload"
+
+
+def test_results_of_files_hold_the_diagnosis_but_no_samples(puma: tuple[Robot, Log], tmp_path: object) -> None:
+    robot, log = puma
+    result = dynid.identify(robot, log.rewired(MISTAKES["zero of 3"][0]), friction=PLAIN)
+    path = f"{tmp_path}/result.json"
+    result.save(path)
+    again = dynid.Identification.load(path)
+    assert again.diagnosis is not None
+    assert result.diagnosis is not None
+    assert [words(x.options) for x in again.diagnosis.alternatives] == [
+        words(x.options) for x in result.diagnosis.alternatives
+    ]
+    with pytest.raises(IdentificationError) as caught:
+        dynid.diagnose(again)
+    assert caught.value.code == "no_samples_to_diagnose"
+
+
+@pytest.mark.parametrize("model", ["momentum", "power", "energy"])
+def test_other_models_are_diagnosed_by_their_torques(puma: tuple[Robot, Log], model: str) -> None:
+    robot, log = puma
+    result = dynid.identify(robot, log.rewired(MISTAKES["torque of 3"][0]), model=model, friction=PLAIN)
+    assert result.diagnosis is not None
+    assert result.diagnosis.best is not None
+    assert result.verdict.level != "good"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recordings_as_they_are_and_with_a_torque_reversed(name: str) -> None:
+    case = CASES[name]
+    robot = dynid.load_robot(case.robot)
+    fit, others = logs(case, robot, cut=False)
+    for j in range(robot.n):
+        wiring = Wiring(sign_tau=changed([1.0] * robot.n, j, -1.0))
+        wrong = [log.rewired(wiring) for log in fit]
+        result = dynid.identify(robot, wrong, rotor_inertia=case.rotor_inertia, friction=PLAIN, cutoff=case.cutoff)
+        assert result.diagnosis is not None
+        assert result.diagnosis.best is not None, j
+        assert result.verdict.level != "good"
+    right = dynid.identify(robot, fit, rotor_inertia=case.rotor_inertia, cutoff=case.cutoff, validate=others)
+    assert right.diagnosis is not None
+    assert right.diagnosis.best is None
+    assert dynid.diagnose(right).best is None
