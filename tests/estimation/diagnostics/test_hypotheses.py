@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import dynid
 from dynid import Log, Wiring
@@ -34,7 +35,7 @@ def changed(values: list[float], j: int, value: float) -> Array:
     return np.array(values)
 
 
-def swapped(i: int, k: int) -> Array:
+def swapped(i: int, k: int) -> NDArray[np.int64]:
     order = np.arange(6)
     order[[i, k]] = k, i
     return order
