@@ -572,6 +572,7 @@ changes("compare_estimators", runs, offsets_per_log=True)
 changes("compare_estimators", runs, friction_per_log=True)
 changes("compare_estimators", runs, delay=0.01)
 called("compare_estimators", runs)
+called("diagnose", lambda **k: dynid.diagnose(result(), **k))
 CASES["Comparison.run.estimator"] = [
     lambda: _refused(lambda **k: runs().run("torque", **k), "huber", {"estimator": "huber"}),
     lambda: plain(runs().run("torque", estimator="wls").result),

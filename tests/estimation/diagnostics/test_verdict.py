@@ -167,7 +167,9 @@ def test_reversed_torques_are_told(name: str) -> None:
     reversed_ = dynid.Log(log.t, log.q, v=log.v, a=log.a, tau=-log.tau)
     result = dynid.identify(robot, reversed_, friction=())
     assert result.verdict.level == "do not trust"
-    assert result.verdict.reasons[0].code == "torques_reversed"
+    reason = result.verdict.reasons[0]
+    assert (reason.code, reason.facts["kind"]) == ("mistake_found", "mistaken_sign")
+    assert reason.facts["error"] < 0.1 * reason.facts["before"]
     signs = [f"tau.{joint}" for joint in robot.joint_names]
     assert str(result.verdict.next_step) == f"identify(robot, read_log(path, robot, sign={signs!r}), friction=())"
 
@@ -188,6 +190,7 @@ class Found:
     """A mistake that was found."""
 
     error: float
+    before: float = 0.05
     is_named: bool = True
     what: Message = field(default_factory=lambda: Message("torque_reversed", "the torque of joint 2 is reversed"))
     options: tuple[Option, ...] = (Option("sign", "tau.2"),)
@@ -209,9 +212,10 @@ LEVELS = [
     ([0.05, 0.05], [1.0, 1.0], [R, R], {"condition": 2e6}, "weak"),
     ([0.05, 0.05], [1.0, 1.0], [R, R], {"condition": 9e5}, "good"),
     ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.024)}, "do not trust"),
-    ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.04)}, "usable"),
+    ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.026)}, "usable"),
+    ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.04, before=0.3)}, "do not trust"),  # its own error counts
     ([0.05, 0.05], [1.0, 1.0], [R, R], {"mistake": Found(0.024, is_named=False)}, "good"),
-    ([0.3, 0.3], [1.0, 1.0], [R, R], {"mistake": Found(0.2)}, "weak"),
+    ([0.3, 0.3], [1.0, 1.0], [R, R], {"mistake": Found(0.2, before=0.3)}, "weak"),
 ]
 
 

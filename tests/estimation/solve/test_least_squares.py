@@ -114,7 +114,7 @@ def test_constraints_hold_and_the_rest_is_optimal(known: dict[str, float], equal
         assert_allclose(result.value(name), value, rtol=0.0, atol=1e-10)
     for left, right in equal:
         assert_allclose(result.value(left), result.value(right), rtol=0.0, atol=1e-10)
-    assert [note.code for note in result.notes] == ["validation_same_motion"]
+    assert [note.code for note in result.notes] == ["one_log", "validation_same_motion"]
     W, y = full(result, case)
     C, d = np.zeros((len(known) + len(equal), len(result.names))), np.zeros(len(known) + len(equal))
     for row, (name, value) in enumerate(known.items()):

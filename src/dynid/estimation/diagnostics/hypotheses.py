@@ -555,7 +555,7 @@ class _Words:
         parts = [part for part in self._parts(r)]
         kind = parts[0][0] if len(parts) == 1 else "several"
         facts = {"changes": [text for _, text in parts], "kinds": [k for k, _ in parts], "error": judged.error}
-        what = Message(f"mistaken_{kind}", "{changes}", "{options}", options=list(options := self.options(r)), **facts)
+        what = Message("mistaken_" + kind, "{changes}", "{options}", options=list(options := self.options(r)), **facts)
         return Alternative(kind, what, judged.error, self.before, tuple(options), is_named)
 
     def _parts(self, r: Reading) -> Iterator[tuple[str, str]]:
