@@ -877,10 +877,14 @@ def _regroup_above_motion_noise(
 
 
 def _minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
-    """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb."""
+    """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb.
+
+    Viscous friction overlaps with the others too, once Stribeck's curve is among them.
+    """
     blocks = state.equation.blocks_of
     used = [name for name in blocks if (unknowns.place[:, blocks[name]] >= 0).any()]
     tested = ("viscous", "offset") if any(STOP.fullmatch(name) for name in used) else PLAIN
+    tested = tuple(name for name in tested if name != "viscous" or "stribeck" not in used)
     columns = [k for name in used if name not in tested for k in blocks[name]]
     return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
 
