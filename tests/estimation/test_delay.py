@@ -32,14 +32,16 @@ def test_a_delay_is_found_and_corrected(samples: int) -> None:
     assert found is not None
     assert abs(found.seconds - true) < 3.0 * found.sigma
     assert found.sigma < 0.1 * abs(true) + 5e-4
-    (reason,) = (reason for reason in result.verdict.reasons if reason.code == "torques_delayed")
-    assert reason.facts["delay"] == found.seconds
-    assert f"delay={round(found.seconds, 4)!r}" in reason.remedy
-    assert f"--delay {found.seconds:.4f}".rstrip("0") in reason.for_command_line
+    reason = result.verdict.reasons[0]
+    assert (reason.code, reason.facts["kind"]) == ("mistake_found", "mistaken_delay")
+    (option,) = reason.facts["options"]
+    assert option.value == pytest.approx(found.seconds, abs=1e-4)
+    assert option.render("python") in reason.remedy
+    assert option.render("command line") in reason.for_command_line
     corrected = dynid.identify(robot, log, friction=PLAIN, delay=true)
     assert corrected.found_delay is not None
     assert abs(corrected.found_delay.seconds) < 3.0 * corrected.found_delay.sigma
-    assert all(reason.code != "torques_delayed" for reason in corrected.verdict.reasons)
+    assert all(reason.code not in ("torques_delayed", "mistake_found") for reason in corrected.verdict.reasons)
     assert corrected.nrmse.mean() < result.nrmse.mean()
     z = np.abs(corrected.values - truth(robot, corrected)) / corrected.sigma
     assert (z < 3.0).mean() > 0.95
@@ -48,8 +50,8 @@ def test_a_delay_is_found_and_corrected(samples: int) -> None:
 def test_what_is_left_of_a_delay_is_told_as_the_whole() -> None:
     robot, log = delayed(8)
     result = dynid.identify(robot, log, friction=PLAIN, delay=0.01)
-    (reason,) = [reason for reason in result.verdict.reasons if reason.code == "torques_delayed"]
-    told = reason.facts["delay"]
+    (option,) = result.verdict.reasons[0].facts["options"]
+    told = option.value
     assert result.found_delay is not None
     assert told == pytest.approx(0.01 + result.found_delay.seconds, abs=1e-4)
     assert told == pytest.approx(0.04, abs=3.0 * result.found_delay.sigma + 1e-4)

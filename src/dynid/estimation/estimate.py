@@ -226,7 +226,7 @@ class SolvedState:
             trials=self.trials,
             checks=check_channels(equation, self.unknowns, solution.values, state.kept, state.cutoff),
             findings=tuple((found.log, found.sentences) for found in state.findings),
-            found_delay=self._delay_in_question,
+            found_delay=self.found_delay,
             torques=self.torques,
             diagnosis=self.diagnosis,
             joint_verdicts=assess_joints(self.evidence),
@@ -255,7 +255,8 @@ class SolvedState:
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
         """Other readings of the logs, those that are tried quickly."""
-        return None if self.tried is None else find_mistakes(self.tried, thorough=False)
+        found = None if self.tried is None else find_mistakes(self.tried, thorough=False)
+        return None if found is None or not np.isfinite(found.error) else found
 
     def _hidden_rotors(self) -> list[Message]:
         """Rotors that the base feels and the rows leave out."""
@@ -876,10 +877,14 @@ def _regroup_above_motion_noise(
 
 
 def _minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
-    """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb."""
+    """Unknowns that are friction beyond viscous, offset and, where no stop operator is beside it, Coulomb.
+
+    Viscous friction overlaps with the others too, once Stribeck's curve is among them.
+    """
     blocks = state.equation.blocks_of
     used = [name for name in blocks if (unknowns.place[:, blocks[name]] >= 0).any()]
     tested = ("viscous", "offset") if any(STOP.fullmatch(name) for name in used) else PLAIN
+    tested = tuple(name for name in tested if name != "viscous" or "stribeck" not in used)
     columns = [k for name in used if name not in tested for k in blocks[name]]
     return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
 

@@ -497,4 +497,10 @@ def diagnose(result: Identification, *, on_progress: Callable[[str, float], None
             "no_samples_to_diagnose", "this result holds no samples of its logs, or none of joint torques",
             "identify again from the logs and diagnose that result ({option})", option=Option("diagnose", True),
         )  # fmt: skip
-    return find_mistakes(result.tried, thorough=True, on_progress=on_progress)
+    found = find_mistakes(result.tried, thorough=True, on_progress=on_progress)
+    if not np.isfinite(found.error):
+        raise IdentificationError(
+            "samples_do_not_close", "thinned samples are too far apart for this robot's loops: nothing can be tried",
+            "check signs, order and zeros by hand",
+        )  # fmt: skip
+    return found

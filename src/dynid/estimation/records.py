@@ -120,12 +120,11 @@ class ParameterRow:
 def write_layout(x: Identification, data: Data) -> Data:
     """Data of a file from those of the fields."""
     lost, names, units = data.pop("lost"), data.pop("names"), data.pop("units")
-    if not x.joint_verdicts:  # of an older file
-        del data["joint_verdicts"]
+    for name in ("joint_verdicts", "joint_errors", "diagnosis", "agreement", "band_factor"):
+        if data[name] in (None, {}, [], ()):  # as in files of dynid before there were any
+            del data[name]
     rows = zip(names, units, x.values, x.sigma, map(tuple, x.intervals), strict=True)
     parameters = dump(tuple[ParameterRow, ...], tuple(ParameterRow(*row) for row in rows))
-    if not x.joint_errors:
-        del data["joint_errors"]  # as in files of dynid before there were any
     return {
         "dynid": data.pop("version"), **move_robot_beside_equation(data), "parameters": parameters,
         "lost": [item[:3] for item in lost],

@@ -41,6 +41,7 @@ DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
 
+HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
 
 
@@ -69,6 +70,13 @@ class Alternatives:
         self.gravity = np.array(robot.gravity)
         self.knows_geometry = equation.unknown is None
         self.delay = delay
+
+    def error(self, r: Reading) -> float:
+        """Error of a fit to all samples, a large one where the mechanism cannot move so."""
+        try:
+            return self.refit.fitted_error(r)
+        except (DynidError, np.linalg.LinAlgError):
+            return HOPELESS
 
     def of(self, r: Reading) -> Iterator[Reading]:
         """Every single change."""
@@ -127,10 +135,10 @@ class Alternatives:
 
     def zeros(self, r: Reading) -> Iterator[Reading]:
         """Zeros off by multiples of 90 degrees, and by the angle at which the error is least, where it falls."""
-        now = self.refit.fitted_error(r)
+        now = self.error(r)
         for j in self.revolute:
             tried = [replace(r, zero=put(r.zero, j, _wrap(r.zero[j] + step))) for step in STEPS]
-            if abs(self.refit.fitted_error(tried[0]) - now) < SEEN * now:
+            if abs(self.error(tried[0]) - now) < SEEN * now:
                 tried[:] = tried[1:2]  # invisible, unless by half a turn
             yield from tried
             if len(tried) > 1:
@@ -140,7 +148,7 @@ class Alternatives:
         from scipy.optimize import minimize_scalar
 
         def error(angle: float) -> float:
-            return self.refit.fitted_error(replace(r, zero=put(r.zero, j, r.zero[j] + angle)))
+            return self.error(replace(r, zero=put(r.zero, j, r.zero[j] + angle)))
 
         sides = error(-PROBE), error(PROBE)
         bend = sides[0] + sides[1] - 2.0 * now
@@ -161,7 +169,7 @@ class Alternatives:
         axes = [s * size * axis for axis in np.eye(3) for s in (1.0, -1.0)]
         found = [replace(r, gravity=tuple(g.tolist())) for g in axes if not np.allclose(g, now, atol=1e-3 * size)]
         yield from found
-        starts = sorted((replace(r, gravity=tuple(now.tolist())), *found), key=self.refit.fitted_error)
+        starts = sorted((replace(r, gravity=tuple(now.tolist())), *found), key=self.error)
         yield from (g for start in starts[: 2 if self.thorough else 1] for g in self._tilted(start, size))
 
     def _tilted(self, r: Reading, size: float) -> Iterator[Reading]:
@@ -178,7 +186,7 @@ class Alternatives:
             return np.asarray(g * (size / np.linalg.norm(g)))
 
         def error(x: Array) -> float:
-            return self.refit.fitted_error(replace(r, gravity=tuple(direction(x).tolist())))
+            return self.error(replace(r, gravity=tuple(direction(x).tolist())))
 
         sides = [error(np.array(x)) for x in ((0.0, 0.0), (0.1, 0.0), (-0.1, 0.0), (0.0, 0.1), (0.0, -0.1))]
         if min(sides[1:]) * 1.005 > sides[0]:
@@ -195,7 +203,9 @@ class Alternatives:
     def gains(self, r: Reading) -> Iterator[Reading]:
         """One joint's torque times the factor that suits the other joints' parameters."""
         for c, j in enumerate(self.joints):
-            gain = self._best_gain(r, c)
+            gain = None
+            with suppress(np.linalg.LinAlgError):
+                gain = self._best_gain(r, c)
             if gain is not None and max(gain, 1.0 / gain) > LEAST_GAIN:
                 yield replace(r, gain=put(r.gain, j, r.gain[j] * gain))
 
@@ -227,7 +237,7 @@ class Alternatives:
             widest = max(span[j] for j in joints)
             for power in (0, 1):  # torques of the joints, or of the motors
                 some = [x for x in RATIOS if 0.1 < widest / x < 2.5 * np.pi]
-                errors = {x: self.refit.fitted_error(self._geared(r, joints, x, power)) for x in some}
+                errors = {x: self.error(self._geared(r, joints, x, power)) for x in some}
                 if errors:
                     ratio = self._best_ratio(r, joints, min(errors, key=lambda x: errors[x]), power)
                     yield self._geared(r, joints, ratio, power)
@@ -245,7 +255,7 @@ class Alternatives:
         from scipy.optimize import minimize_scalar
 
         def error(x: float) -> float:
-            return self.refit.fitted_error(self._geared(r, joints, x, power))
+            return self.error(self._geared(r, joints, x, power))
 
         found = minimize_scalar(error, bounds=(0.85 * ratio, 1.18 * ratio), method="bounded", options={"maxiter": 30})
         whole = float(round(found.x))
@@ -261,7 +271,7 @@ class Alternatives:
             return
 
         def error(x: float) -> float:
-            return self.refit.fitted_error(replace(r, delay=r.delay + x))
+            return self.error(replace(r, delay=r.delay + x))
 
         best = min((0.0, *DELAYS), key=error)
         around = [x for x in (0.0, *DELAYS) if x != best]
@@ -365,7 +375,7 @@ class Search:
         """The best reading, and all that were judged."""
         start = Reading.as_recorded(self.refit.n)
         now = self.judge(start)
-        for number in range(ROUNDS):
+        for number in range(ROUNDS if np.isfinite(now.error) else 0):
             if on_progress is not None:
                 on_progress("trying alternatives", number / ROUNDS)
             basis = self._basis(now.reading)

@@ -287,7 +287,11 @@ NEGATIVE = "the inertia about joint {some} is negative, which is physically impo
 def _mistake_reasons(evidence: Evidence) -> list[Reason]:
     """What was recorded or declared wrongly, by all that was tried."""
     found = evidence.mistake
-    return [] if found is None or not found.is_named else [mistake_reason(found)]
+    if found is None or not found.is_named:
+        return []
+    if evidence.scales and found.what.code == "mistaken_gain":  # nominal masses know the gains themselves
+        return [replace(reason, level=mistake_reason(found).level) for reason in _wrong_torque_scale_reasons(evidence)]
+    return [mistake_reason(found)]
 
 
 def mistake_reason(found: Mistake) -> Reason:
