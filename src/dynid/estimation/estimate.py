@@ -40,6 +40,7 @@ from dynid.estimation.diagnostics.verdict import (
     FEW_BLOCKS,
     LEVELS,
     NOISY,
+    SHORT,
     Evidence,
     ShakenJoint,
     Verdict,
@@ -237,16 +238,21 @@ class SolvedState:
         provenance = Provenance(model, estimator, state.cutoff, state.reason, state.delay, VERSION)
         return Identification(found, self.validation, diagnostics, provenance, self.tried)
 
+    @property
+    def seconds(self) -> float:
+        """How long the recordings are that were used."""
+        return sum(block.stop - block.start for block in self.state.blocks)
+
     @cached_property
     def tried(self) -> TriedData | None:
-        """Samples on which other readings of the logs are tried; None where logs or joint torques are missing."""
+        """Samples on which other readings of the logs are tried; None where logs or joint torques are missing or short."""
         state, equation, kept = self.state, self.state.equation, self.state.kept
         if equation.options.is_scalar or equation.options.is_integral or not equation.torque_channels:
             of_torques = equation.torque_equation() if state.kept_torques else None
             if of_torques is None:
                 return None
             equation, kept = of_torques, state.kept_torques
-        samples = KeptSamples.of(equation, kept, FULL) if self.logs else None
+        samples = KeptSamples.of(equation, kept, FULL) if self.logs and self.seconds >= SHORT else None
         if samples is None:
             return None
         recorded = Recorded.of(self.logs, state.delay, self.friction)
@@ -376,7 +382,7 @@ class SolvedState:
             joints=len(equation.torque_channels) or equation.robot.n, used_delay=state.delay,
             scales=find_torque_scales(equation, unknowns, self.solution.values, self.factors),
             in_current=any(IN_CURRENT in found.notes for found in state.findings) and equation.options.has_torques,
-            seconds=sum(block.stop - block.start for block in state.blocks), shaken=self._shaken_joints(),
+            seconds=self.seconds, shaken=self._shaken_joints(),
             bad_channels=[
                 message if len(state.findings) == 1 else message.about(found.log)
                 for found in state.findings for message in found.bad_channels

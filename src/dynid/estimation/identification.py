@@ -494,8 +494,9 @@ def diagnose(result: Identification, *, on_progress: Callable[[str, float], None
     """
     if result.tried is None:
         raise IdentificationError(
-            "no_samples_to_diagnose", "this result holds no samples of its logs, or none of joint torques",
-            "identify again from the logs and diagnose that result ({option})", option=Option("diagnose", True),
+            "no_samples_to_diagnose", "this result holds no samples of its logs, too few, or none of joint torques",
+            "identify again from logs of 5 s or more and diagnose that result ({option})",
+            option=Option("diagnose", True),
         )  # fmt: skip
     found = find_mistakes(result.tried, thorough=True, on_progress=on_progress)
     if not np.isfinite(found.error):

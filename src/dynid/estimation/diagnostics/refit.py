@@ -32,7 +32,9 @@ RIDGE = 1e-9
 WIDEST_STOP = 0.05
 """Width (rad) from which on a stop operator is a spring for the most part."""
 
-LEAST_SAMPLES = 60
+LEAST_SAMPLES, SAMPLES_PER_COLUMN = 60, 3
+"""Samples below which nothing is refitted: in all, and per rigid column of a channel."""
+
 MOST_KEPT = 200
 
 VELOCITY_OFF = 0.03
@@ -137,7 +139,8 @@ class KeptSamples:
             return None
         settled = np.concatenate([(rows.settled & rows.good).all(axis=1) for rows in pieces])
         usable = np.flatnonzero(settled) if settled.mean() > 0.5 else np.arange(len(settled))
-        if len(usable) < LEAST_SAMPLES:
+        width = max(channel.base + len(channel.extra) for channel in channels)
+        if len(usable) < max(LEAST_SAMPLES, SAMPLES_PER_COLUMN * width):
             return None
         places = usable[np.linspace(0, len(usable) - 1, min(count, len(usable)) // FOLDS * FOLDS).astype(np.int64)]
         wide = np.concatenate([rows.wide for rows in pieces])[places]

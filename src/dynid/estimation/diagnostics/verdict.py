@@ -289,8 +289,8 @@ def _mistake_reasons(evidence: Evidence) -> list[Reason]:
     found = evidence.mistake
     if found is None or not found.is_named:
         return []
-    if evidence.scales and found.what.code == "mistaken_gain":  # nominal masses know the gains themselves
-        return [replace(reason, level=mistake_reason(found).level) for reason in _wrong_torque_scale_reasons(evidence)]
+    if evidence.scales and found.what.code == "mistaken_gain":
+        return []  # nominal masses know the gains themselves: see _wrong_torque_scale_reasons
     return [mistake_reason(found)]
 
 
@@ -354,7 +354,8 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
             "the right robot, are units, signs and the order of joints right?",
             "check robot, units, signs and joint order", **facts,
         )  # fmt: skip
-        return [Reason(said, "do not trust", *_search_for_cause(evidence))]
+        action, options = ("diagnose", ()) if evidence.can_diagnose else _search_for_cause(evidence)
+        return [Reason(said, "do not trust", action, options)]
     if evidence.seconds < SHORT:
         said = Message(
             "recording_too_short", large + "the recording is {seconds:.2g} s long, too short for so many parameters",
@@ -366,7 +367,7 @@ def _hopeless_prediction_reasons(evidence: Evidence) -> list[Reason]:
         "dull motion, or wrong units or joints", "check units and joint order, then record longer and more exciting "
         "motion", **facts,
     )  # fmt: skip
-    action, options = _search_for_cause(evidence) if evidence.can_diagnose else ("excite", evidence.excitation)
+    action, options = ("diagnose", ()) if evidence.can_diagnose else ("excite", evidence.excitation)
     return [Reason(said, "do not trust", action, options)]
 
 
@@ -379,10 +380,10 @@ FEW_BLOCKS = Message(
 
 
 def _search_for_cause(evidence: Evidence) -> tuple[Action, Sequence[Option]]:
-    """What to do where errors are large and nobody knows why: wiring first, then friction, then look at residuals."""
-    if evidence.can_diagnose:
-        return "diagnose", ()
-    return ("report", ()) if evidence.recipe else ("identify", (Option("friction", "auto"),))
+    """What to do where errors are large and the wiring that was tried is right: friction, all alternatives, residuals."""
+    if not evidence.recipe:
+        return "identify", (Option("friction", "auto"),)
+    return ("diagnose" if evidence.can_diagnose else "report"), ()
 
 
 def _poor_torque_reason(evidence: Evidence, mean: float) -> Reason:
@@ -406,7 +407,8 @@ def _poor_torque_reason(evidence: Evidence, mean: float) -> Reason:
 
 def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
     """Currents, or other things in place of joint torques."""
-    gain = Option("gain")
+    gain, found = Option("gain"), evidence.mistake
+    level = "usable" if found is None or not found.is_named else mistake_reason(found).level
     ratios = {scale.joint: scale.ratio for scale in evidence.scales}
     joints = evidence.torque_joints
     gains = [float(f"{1.0 / ratios[joint]:.3g}") for joint in joints if ratios.get(joint, 0.0) > 0.0]
@@ -417,7 +419,7 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
             "in kg m and kg m^2", "give the drive gains in N m per A ({gain}), or identify them (dynid gains)",
             gain=gain,
         )  # fmt: skip
-        return [Reason(said, "usable", "identify" if known else "gains", known)]
+        return [Reason(said, level, "identify" if known else "gains", known)]
     if evidence.scales:
         said = Message(
             "torques_of_wrong_size", "torques are not of the size that the masses of the robot file ask for (times "
@@ -426,7 +428,7 @@ def _wrong_torque_scale_reasons(evidence: Evidence) -> list[Reason]:
             "robot file", gain=gain, ratios=ratios,
             some=[f"{joint} {ratio:.2g}" for joint, ratio in list(ratios.items())[:8]],
         )  # fmt: skip
-        return [Reason(said, "usable", "identify" if known else "gains", known)]
+        return [Reason(said, level, "identify" if known else "gains", known)]
     return []
 
 

@@ -164,25 +164,26 @@ def regroup_above_noise(
     """How unknowns regroup that only noise of the motion tells apart; None where all stand clear of it.
 
     From left to right, as in `find_by_qr`: what is left of a column after the accepted ones is compared with what is
-    left of it in D by the same combination. minor (unknowns,): friction that comes first and is not tested.
+    left of it in D by the same combination. minor (unknowns,): friction that comes first and is kept in any case; what is
+    left of it by noise only takes nothing off the others, which would make them as noisy.
     """
     A, D = np.concatenate([part.A for part in parts]), np.concatenate([part.D for part in parts])
     if constraints is not None and len(constraints.matrix):
         A = np.concatenate([A, constraints.matrix * np.abs(A).max()])
     count = A.shape[1]
-    Q, noise, kept, dropped = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int]()
+    Q, noise, kept, dropped, clear = np.zeros((len(A), count)), np.zeros((len(D), count)), list[int](), list[int](), 0
     for k in np.argsort(~minor, kind="stable").tolist():
-        x, d, used = A[:, k], D[:, k], slice(0, len(kept))
+        x, d, used = A[:, k], D[:, k], slice(0, clear)
         for _ in range(2):
             share = Q[:, used].T @ x
             x, d = x - Q[:, used] @ share, d - noise[:, used] @ share
         power = float(x @ x)
-        if not minor[k] and power <= CLEAR * float(d @ d):
-            dropped.append(k)
-            continue
-        size = np.sqrt(power) + 1e-300
-        Q[:, len(kept)], noise[:, len(kept)] = x / size, d / size
-        kept.append(k)
+        is_clear = power > CLEAR * float(d @ d)
+        (kept if is_clear or minor[k] else dropped).append(k)
+        if is_clear:
+            size = np.sqrt(power) + 1e-300
+            Q[:, clear], noise[:, clear] = x / size, d / size
+            clear += 1
     if not dropped:
         return None
     kept.sort()
