@@ -889,8 +889,8 @@ def _minor_friction(state: State, unknowns: Unknowns) -> NDArray[np.bool_]:
     """
     blocks = state.equation.blocks_of
     used = [name for name in blocks if (unknowns.place[:, blocks[name]] >= 0).any()]
-    tested = ("viscous", "offset") if any(STOP.fullmatch(name) for name in used) else PLAIN
-    tested = tuple(name for name in tested if name != "viscous" or "stribeck" not in used)
+    plain = ("viscous", "offset") if any(STOP.fullmatch(name) for name in used) else PLAIN
+    tested = [name for name in plain if name != "viscous" or "stribeck" not in used]
     columns = [k for name in used if name not in tested for k in blocks[name]]
     return np.isin(np.arange(len(unknowns)), unknowns.place[:, columns])
 

@@ -441,7 +441,8 @@ class Identification:
         if diagnosis.best is None:
             return self.replace(diagnosis=diagnosis)
         verdict = self.verdict.with_mistake(diagnosis.best)
-        warnings = tuple(dict.fromkeys((verdict.reasons[0], *self.warnings)))
+        named = verdict.reasons[0]
+        warnings = (named, *(other for other in self.warnings if other.code != named.code))
         return self.replace(diagnosis=diagnosis, verdict=verdict, warnings=warnings)
 
     def save(self, path: str | Path) -> None:

@@ -543,7 +543,9 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     start = Reading.as_recorded(search.refit.n)
     error = search.judge(start).error
     describe = _Words(samples.equation.robot, data.recorded, error).alternative
-    others = sorted((x for x in judged if x.reading != start and np.isfinite(x.error)), key=lambda x: x.error)
+    same = tuple(np.array(samples.equation.robot.gravity).tolist())
+    others = [x for x in judged if x.reading != start and x.reading.gravity != same and np.isfinite(x.error)]
+    others.sort(key=lambda x: x.error)
     named = [describe(best, is_named=True)] if best.reading != start else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
