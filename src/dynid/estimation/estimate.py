@@ -245,7 +245,7 @@ class SolvedState:
 
     @cached_property
     def tried(self) -> TriedData | None:
-        """Samples on which other readings of the logs are tried; None where logs or joint torques are missing or short."""
+        """Samples on which other readings of the logs are tried; None where these or joint torques are too few."""
         state, equation, kept = self.state, self.state.equation, self.state.kept
         if equation.options.is_scalar or equation.options.is_integral or not equation.torque_channels:
             of_torques = equation.torque_equation() if state.kept_torques else None

@@ -69,11 +69,16 @@ def test_torques_that_contradict_the_plate_are_named() -> None:
     assert log.tau is not None
     odd = Log(log.t, log.q, v=log.v, a=log.a, tau=log.tau * [1.0, 9.0, 1.0, 1.0, 1.0, 1.0], reaction=log.reaction)
     result = identify(robot, odd, model="reaction")
-    assert result.verdict.level != "good"
-    assert "joint torques" in str(result.verdict)
-    assert result.verdict.reasons[1].code == "channels_predicted_poorly"
-    assert result.verdict.reasons[1].facts["nrmse"] == pytest.approx({"2": 0.58}, abs=0.005)
-    assert "gains of the torques" in str(result.verdict.next_step.facts["why"])
+    assert result.verdict.level == "weak"
+    first, mean, poor = result.verdict.reasons
+    assert (first.code, first.facts["kind"]) == ("mistake_found", "mistaken_gain")
+    (option,) = result.verdict.next_step.facts["options"]
+    assert option.keyword == "gain"
+    assert option.value == pytest.approx([1.0, 1.0 / 9.0, 1.0, 1.0, 1.0, 1.0], rel=0.01)
+    assert (mean.code, mean.facts["of"]) == ("poor_prediction", "of the joint torques ")
+    assert "gains of the torques" in mean.remedy
+    assert poor.code == "channels_predicted_poorly"
+    assert poor.facts["nrmse"] == pytest.approx({"2": 0.58}, abs=0.005)
 
 
 def test_what_was_judged_is_said_where_there_are_no_torques(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
+from dynid.estimation.solve.least_squares import NoisyRows, regroup_above_noise
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -242,3 +243,19 @@ def test_rank_and_null_space_are_those_of_the_singular_values() -> None:
     singular = scipy.linalg.svdvals(W / np.linalg.norm(W, axis=0))
     assert result.rank == int((singular > 1e-9 * singular[0]).sum())
     assert len(result.unidentifiable) == len(names) - result.rank
+
+
+def test_friction_that_noise_tells_apart_costs_no_other_parameter() -> None:
+    """Overlapping friction comes in pairs that differ by noise of the motion alone; columns beside it stand clear."""
+    rng = np.random.default_rng(0)
+    shapes, others, noise = (rng.standard_normal((100, k)) for k in (30, 5, 30))
+    A = np.hstack([shapes, shapes + 1e-3 * noise, others])
+    D = np.hstack([np.zeros((100, 30)), 1e-3 * rng.standard_normal((100, 30)), 1e-3 * rng.standard_normal((100, 5))])
+    minor = np.arange(65) < 60
+    assert regroup_above_noise([NoisyRows(A, D, 100)], minor) is None
+    copied = np.hstack([A, others[:, :1] + 1e-3 * rng.standard_normal((100, 1))])  # while one that is noise is found
+    more = np.hstack([D, 1e-3 * rng.standard_normal((100, 1))])
+    found = regroup_above_noise([NoisyRows(copied, more, 100)], np.append(minor, False))
+    assert found is not None
+    assert found.kept == tuple(range(65))
+    assert_allclose(found.matrix[60, 65], 1.0, atol=0.01)

@@ -380,7 +380,7 @@ FEW_BLOCKS = Message(
 
 
 def _search_for_cause(evidence: Evidence) -> tuple[Action, Sequence[Option]]:
-    """What to do where errors are large and the wiring that was tried is right: friction, all alternatives, residuals."""
+    """What to do where errors are large and no mistake was found: try friction, then all alternatives, then look."""
     if not evidence.recipe:
         return "identify", (Option("friction", "auto"),)
     return ("diagnose" if evidence.can_diagnose else "report"), ()

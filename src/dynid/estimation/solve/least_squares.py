@@ -164,8 +164,8 @@ def regroup_above_noise(
     """How unknowns regroup that only noise of the motion tells apart; None where all stand clear of it.
 
     From left to right, as in `find_by_qr`: what is left of a column after the accepted ones is compared with what is
-    left of it in D by the same combination. minor (unknowns,): friction that comes first and is kept in any case; what is
-    left of it by noise only takes nothing off the others, which would make them as noisy.
+    left of it in D by the same combination. minor (unknowns,): friction that comes first and is kept in any case;
+    what is left of it by noise only takes nothing off the others, which would make them as noisy.
     """
     A, D = np.concatenate([part.A for part in parts]), np.concatenate([part.D for part in parts])
     if constraints is not None and len(constraints.matrix):
