@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import dynid
+from dynid.estimation.diagnostics.plausibility import TorqueScale
 from dynid.estimation.diagnostics.verdict import Evidence, assess_evidence
 from dynid.estimation.identification import Identification
 from dynid.estimation.inference.score import Score
@@ -116,6 +117,40 @@ def test_short_logs_are_doubted() -> None:
     robot, motion, tau = data(duration=0.6)
     result = dynid.identify(robot, log_of(motion, tau), friction=())
     assert result.verdict.level != "good"
+    robot, motion, tau = data(duration=4.0)  # no mistake is named, whatever explains so little best
+    result = dynid.identify(robot, log_of(motion, -tau), friction=PLAIN)
+    assert result.diagnosis is None
+    assert "mistake_found" not in [reason.code for reason in result.verdict.reasons]
+    with pytest.raises(dynid.DynidError) as caught:
+        dynid.diagnose(result)
+    assert caught.value.code == "no_samples_to_diagnose"
+
+
+@pytest.mark.parametrize(
+    ("more", "step"),
+    [
+        ({"recipe": False}, "friction='auto'"),
+        ({"recipe": False, "can_diagnose": True}, "friction='auto'"),
+        ({"can_diagnose": True}, "diagnose(result)"),
+        ({}, "write_report"),
+    ],
+)
+def test_friction_by_the_data_comes_before_all_alternatives(more: dict[str, Any], step: str) -> None:
+    verdict = assess_evidence(evidence([0.15] * 3, [1.0] * 3, [R] * 3, **more))
+    assert verdict.reasons[0].code == "poor_prediction"
+    assert step in str(verdict.next_step)
+    hopeless = assess_evidence(evidence([0.7] * 3, [1.0] * 3, [R] * 3, **more))  # here the wiring is in question first
+    assert hopeless.reasons[0].code == "torques_not_explained"
+    assert ("diagnose(result)" in str(hopeless.next_step)) == ("can_diagnose" in more)
+
+
+def test_gains_that_nominal_masses_know_are_said_once() -> None:
+    gain = Found(0.01, what=Message("mistaken_gain", "a factor"), options=(Option("gain", [1.0, 2.0]),))
+    scales = [TorqueScale(joint, ratio) for joint, ratio in (("1", 0.1), ("2", 0.2))]
+    verdict = assess_evidence(evidence([0.05] * 2, [1.0] * 2, [R] * 2, mistake=gain, scales=scales))
+    assert [reason.code for reason in verdict.reasons] == ["torques_of_wrong_size"]
+    assert verdict.level == "do not trust"  # the factor between joints is a mistake that changes the error
+    assert verdict.next_step.facts["options"] == [Option("gain", [10.0, 5.0])]
 
 
 def test_impossible_values_are_told() -> None:

@@ -301,6 +301,9 @@ PROMISING = 1.015
 FLOOR = 2e-3
 """NRMSE that is added to both: below it, rounding and filters decide."""
 
+POSSIBLE = 3.0
+"""Error of a fit within the limits of physics over that without, up to which a reading is physically possible."""
+
 FINALISTS = 6
 COMPONENTS = (
     "springs",
@@ -427,6 +430,13 @@ class Search:
         close = [x for x in finalists if x.error + FLOOR <= 1.005 * (best.error + FLOOR)]
         return min(close, key=lambda x: (size_of_change(x.reading), x.error))
 
+    def is_supported(self, found: Reading, start: Reading) -> bool:
+        """Whether a reading fits better or, where only physics speaks for it, is physically possible itself."""
+        error = self.refit.fitted_error(found)
+        if error * PROMISING < self.refit.fitted_error(start):
+            return True
+        return self.refit.fitted_error(found, limited=True) + FLOOR < POSSIBLE * (error + FLOOR)
+
     def _without_needless(self, found: Judged, start: Reading) -> Judged:
         """Take changes back that do not matter."""
         for name in COMPONENTS:
@@ -546,7 +556,8 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     same = tuple(np.array(samples.equation.robot.gravity).tolist())
     others = [x for x in judged if x.reading != start and x.reading.gravity != same and np.isfinite(x.error)]
     others.sort(key=lambda x: x.error)
-    named = [describe(best, is_named=True)] if best.reading != start else []
+    is_named = best.reading != start and search.is_supported(best.reading, start)
+    named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
 
