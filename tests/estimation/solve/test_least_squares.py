@@ -57,7 +57,7 @@ def test_the_scaled_condition_number_depends_on_no_units(known: int) -> None:
     turned = np.linalg.qr(np.random.default_rng(4).standard_normal((6 - known, 6 - known)))[0]
     for basis in (np.eye(6 - known), turned):
         free = np.concatenate([np.zeros((known, 6 - known)), basis])
-        R = np.linalg.qr(rest @ basis, mode="r")
+        R = np.linalg.qr(rest @ basis)[1]
         solution = Solution(nothing, nothing, free, nothing, R, nothing, None, nothing, nothing)
         expected = np.linalg.cond(rest / np.linalg.norm(rest, axis=0))
         assert_allclose(solution.scaled_condition, expected, rtol=1e-6)

@@ -81,7 +81,7 @@ class Solution:
         if not len(self.R):
             return 1.0
         size = np.linalg.norm(self.R @ self.free.T, axis=0)
-        basis = np.linalg.qr(np.where(size > 0.0, size, 1.0)[:, None] * self.free, mode="r")
+        basis = np.linalg.qr(np.where(size > 0.0, size, 1.0)[:, None] * self.free)[1]
         return float(np.linalg.cond(np.linalg.solve(basis.T, self.R.T)))
 
     @property
