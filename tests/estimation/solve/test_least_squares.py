@@ -10,11 +10,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
-<<<<<<< HEAD
-from dynid.estimation.solve.least_squares import NoisyRows, regroup_above_noise
-=======
-from dynid.estimation.solve.least_squares import Solution
->>>>>>> h-fixc
+from dynid.estimation.solve.least_squares import NoisyRows, Solution, regroup_above_noise
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array

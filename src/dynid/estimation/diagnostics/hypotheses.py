@@ -293,7 +293,7 @@ BETTER_TIME, BETTER_MODEL, BETTER_LOAD = 1.03, 1.15, 1.25
 explain a little."""
 
 WORSE = 1.04
-"""Ratio by which a delay, which residuals should show too, may make no joint worse: what it explains of friction in some it spoils in others."""
+"""Ratio by which a delay, which residuals show too, may spoil no joint: friction looks like one in some of them."""
 
 PROMISING = 1.015
 """The same for fits to all samples: which alternatives are tried on held-out data."""
