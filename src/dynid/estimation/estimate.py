@@ -389,8 +389,8 @@ class SolvedState:
             ],
             kinds=_joint_kinds(equation), torque_kinds=_joint_kinds(equation, of_torques=True),
             mistake=None if self.diagnosis is None else self.diagnosis.best, can_diagnose=self.tried is not None,
-            condition=self.solution.condition, unidentifiable_share=self._unidentifiable_share(), recipe=state.recipe,
-            has_bodies=equation.unknown is None, excitation=_excitation_options(state),
+            condition=self.solution.scaled_condition, unidentifiable_share=self._unidentifiable_share(),
+            recipe=state.recipe, has_bodies=equation.unknown is None, excitation=_excitation_options(state),
             unproven=find_unproven(equation),
         )  # fmt: skip
 
@@ -960,17 +960,12 @@ def _fits_without_folds(
     return folds, groups, solution.values + recursion_shifts(unknowns, solution, levels, groups)[0]
 
 
-HELD_OUT = 1.0 / 3.0
-"""Weight of errors on held-out stretches, beside those of the fit, in the logarithm of a band's width.
-
-A fit is optimistic; without a fifth of the time it is pessimistic, as that fifth shows motions that no other does.
-"""
-
-
 def _calibrate_band(solved: SolvedState) -> Array:
     """Factors (channels,) by which the 95 % band of noise and parameters holds 95 % of the residuals.
 
-    Quantiles of the residual over the band, of kept rows: with the values found, and with those without their stretch.
+    Quantiles of the residual over the band, of kept rows: with the values found, which is optimistic, and with those
+    found without their stretch, which is pessimistic where no other stretch shows the same motion. In the logarithm of
+    the width both count alike with one log, and held-out errors the more, the more logs there are.
     """
     state, unknowns, solution = solved.state, solved.unknowns, solved.solution
     factors = np.ones(len(state.equation.channels))
@@ -995,7 +990,8 @@ def _calibrate_band(solved: SolvedState) -> Array:
     if len(fitted) < 20:
         return factors
     own, other = (np.quantile(np.abs(some), 0.95, axis=0) for some in (fitted, held_out))
-    return np.asarray(own ** (1.0 - HELD_OUT) * np.maximum(other, own) ** HELD_OUT)
+    logs = len({rows.log for rows in state.kept})
+    return np.asarray((own * np.maximum(other, own) ** logs) ** (1.0 / (1 + logs)))
 
 
 def _band_along_rows(solved: SolvedState, rows: Rows) -> Array:

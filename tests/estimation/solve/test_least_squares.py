@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 import dynid
 from dynid.errors import IdentificationError
 from dynid.estimation.identification import Identification
-from dynid.estimation.solve.least_squares import NoisyRows, regroup_above_noise
+from dynid.estimation.solve.least_squares import NoisyRows, Solution, regroup_above_noise
 from dynid.robot.motion import Motion
 from dynid.robot.robot import Robot
 from dynid.robot.transform import Array
@@ -46,6 +46,22 @@ def test_ordinary_least_squares_is_that_of_the_full_matrix() -> None:
     singular = np.linalg.svd(W, compute_uv=False)
     assert_allclose(result.condition, singular[0] / singular[-1], rtol=1e-9)
     assert result.rank == len(expected)
+
+
+@pytest.mark.parametrize("known", [0, 2])
+def test_the_scaled_condition_number_depends_on_no_units(known: int) -> None:
+    """That of the columns that are solved for, of length one, in whatever units; some values are known."""
+    A = np.random.default_rng(3).standard_normal((30, 6)) @ np.diag([1.0, 1e5, 1.0, 1.0, 1e-4, 1.0])
+    A[:, 3] += 50.0 * A[:, 5]
+    rest, nothing = A[:, known:], np.zeros(0)
+    turned = np.linalg.qr(np.random.default_rng(4).standard_normal((6 - known, 6 - known)))[0]
+    for basis in (np.eye(6 - known), turned):
+        free = np.concatenate([np.zeros((known, 6 - known)), basis])
+        R = np.linalg.qr(rest @ basis)[1]
+        solution = Solution(nothing, nothing, free, nothing, R, nothing, None, nothing, nothing)
+        expected = np.linalg.cond(rest / np.linalg.norm(rest, axis=0))
+        assert_allclose(solution.scaled_condition, expected, rtol=1e-6)
+        assert np.linalg.cond(rest) > 1e3 * expected
 
 
 def test_the_noise_of_an_ordinary_fit_is_told_per_channel() -> None:

@@ -293,7 +293,7 @@ BETTER_TIME, BETTER_MODEL, BETTER_LOAD = 1.03, 1.15, 1.25
 explain a little."""
 
 WORSE = 1.04
-"""Ratio by which a delay may make no joint worse: what it explains of friction in some it spoils in others."""
+"""Ratio by which a delay, which residuals show too, may spoil no joint: friction looks like one in some of them."""
 
 PROMISING = 1.015
 """The same for fits to all samples: which alternatives are tried on held-out data."""
@@ -345,7 +345,7 @@ class Search:
     """Looks for the reading that explains the samples best."""
 
     def __init__(self, samples: KeptSamples, *, thorough: bool, delay: float = 0.0) -> None:
-        self.refit, self.thorough = Refit(samples), thorough
+        self.refit, self.thorough, self.delay = Refit(samples), thorough, delay
         self.alternatives = Alternatives(self.refit, thorough=thorough, delay=delay)
         self.judged: dict[Reading, Judged] = {}
 
@@ -418,7 +418,10 @@ class Search:
             before = min(before, self.judge(replace(now.reading, gravity=same)).error)
         if r.delay != now.reading.delay or r.derived != now.reading.derived:
             worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
-            least = BETTER_TIME if worst < WORSE else np.inf
+            agrees = (
+                r.derived != now.reading.derived or 0.25 * self.delay**2 < r.delay * self.delay < 4.0 * self.delay**2
+            )
+            least = np.inf if worst > WORSE else BETTER_TIME if agrees else BETTER_LOAD
         if r.springs != now.reading.springs or r.rotors != now.reading.rotors:
             least = BETTER_MODEL
         if r.loads != now.reading.loads:

@@ -133,10 +133,10 @@ class Evidence:
     seconds: of motion that were used. torques: errors of the joint torques of torque_joints on validation data, where
     the model is about something else; None where they were not predicted. shaken: joints whose friction encoder noise
     biases through the controller. kinds, torque_kinds: of channels and torque_joints, as in `channels_that_matter`.
-    condition: of all columns that were solved for; unidentifiable_share: of the parameters. mistake: what explains the
-    data better than what was recorded, if that was found; can_diagnose: not all of these were tried yet. recipe:
-    friction was chosen by the data. excitation: options of a motion to record next. bad_channels: what was found in
-    single joints' channels of the logs.
+    condition: of all columns that were solved for, each in units of its own size; unidentifiable_share: of the
+    parameters. mistake: what explains the data better than what was recorded, if that was found; can_diagnose: not all
+    of these were tried yet. recipe: friction was chosen by the data. excitation: options of a motion to record next.
+    bad_channels: what was found in single joints' channels of the logs.
     """
 
     channels: Sequence[str]

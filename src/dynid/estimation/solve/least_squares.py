@@ -76,6 +76,15 @@ class Solution:
         return float(self.singular[0] / self.singular[-1]) if len(self.singular) else np.inf
 
     @property
+    def scaled_condition(self) -> float:
+        """Condition number of what was solved, every column in units of its own size: independent of units."""
+        if not len(self.R):
+            return 1.0
+        size = np.linalg.norm(self.R @ self.free.T, axis=0)
+        basis = np.linalg.qr(np.where(size > 0.0, size, 1.0)[:, None] * self.free)[1]
+        return float(np.linalg.cond(np.linalg.solve(basis.T, self.R.T)))
+
+    @property
     def covariance(self) -> Array:
         """Covariance of the values if residuals were white: the naive one."""
         inverse = scipy.linalg.solve_triangular(self.R, np.eye(len(self.R)))
