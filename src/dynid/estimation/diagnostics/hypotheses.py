@@ -288,9 +288,9 @@ class Alternatives:
 BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
 
-BETTER_TIME, BETTER_MODEL, BETTER_LOAD = 1.03, 1.15, 1.25
-"""The same for delays, for springs and rotors, and for payloads: friction that changes from log to log lets a payload
-explain a little."""
+BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.1, 1.15, 1.25
+"""The same for delays, for factors of torques, for springs and rotors, and for payloads: friction that changes from log
+to log lets a payload explain a little."""
 
 WORSE = 1.04
 """Ratio by which a delay, which residuals show too, may spoil no joint: friction looks like one in some of them."""
@@ -300,6 +300,12 @@ PROMISING = 1.015
 
 FLOOR = 2e-3
 """NRMSE that is added to both: below it, rounding and filters decide."""
+
+MATTERS = 0.03
+"""Standard deviation of a torque over the largest below which a joint alone proves nothing but a sign."""
+
+UNSTABLE = 1.4
+"""Error on held-out stretches over that of the fit from which on a recording does not predict itself."""
 
 POSSIBLE = 3.0
 """Error of a fit within the limits of physics over that without, up to which a reading is physically possible."""
@@ -422,16 +428,54 @@ class Search:
                 r.derived != now.reading.derived or 0.25 * self.delay**2 < r.delay * self.delay < 4.0 * self.delay**2
             )
             least = np.inf if worst > WORSE else BETTER_TIME if agrees else BETTER_LOAD
+        if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
+            least = BETTER_GAIN
+        if not self._turns_friction(r, now.reading) and not (self._matters(found, now) and self._fits_better(r, now)):
+            least = np.inf
         if r.springs != now.reading.springs or r.rotors != now.reading.rotors:
-            least = BETTER_MODEL
+            least = max(least, BETTER_MODEL)
         if r.loads != now.reading.loads:
-            least = BETTER_LOAD
+            least = max(least, BETTER_LOAD)
         return (found.error + FLOOR) * least < before + FLOOR
+
+    def _turns_friction(self, r: Reading, before: Reading) -> bool:
+        """Whether nothing but signs changes, and friction's with them: there physics speaks in every joint."""
+        turned = [np.sign(x.gain) * np.sign(x.q_factor) for x in (r, before)]
+        sizes = tuple(abs(x) for x in r.gain), tuple(abs(x) for x in r.q_factor)
+        alike = replace(before, gain=r.gain, q_factor=r.q_factor, zero=r.zero)
+        same = sizes == (tuple(abs(x) for x in before.gain), tuple(abs(x) for x in before.q_factor))
+        return bool(
+            same and alike == r and (turned[0] != turned[1]).any() and np.allclose(np.abs(r.zero), np.abs(before.zero))
+        )
+
+    def _fits_better(self, r: Reading, now: Judged) -> bool:
+        """Whether a reading fits better whatever depends on the position, where held-out errors are not to be trusted.
+
+        Too short a recording predicts its own stretches badly, and chance decides which reading does it best.
+        """
+        if now.error < UNSTABLE * self.refit.fitted_error(now.reading, limited=True):
+            return True
+        found, before = (self.refit.fitted_error(replace(x, sines=True), limited=True) for x in (r, now.reading))
+        return found * PROMISING < before
+
+    def _matters(self, found: Judged, now: Judged) -> bool:
+        """Whether joints with a torque to speak of are predicted better, too: sensors of small ones show much else."""
+        samples = self.refit.samples
+        spread, revolute = samples.tau.std(axis=0), np.isin(samples.joints, self.alternatives.revolute)
+        largest = np.array([spread[revolute == kind].max() for kind in revolute])
+        some = spread > MATTERS * largest
+        before, after = (float(np.mean(np.array(x.channels)[some])) + FLOOR for x in (now, found))
+        return after * PROMISING < before
 
     def _simplest(self, best: Judged, finalists: Sequence[Judged]) -> Judged:
         """Of those that are as good as the best the one that changes least."""
         close = [x for x in finalists if x.error + FLOOR <= 1.005 * (best.error + FLOOR)]
         return min(close, key=lambda x: (size_of_change(x.reading), x.error))
+
+    def confirms(self, found: Reading, start: Reading) -> bool:
+        """Whether these samples, more than those it was found on, name a reading too."""
+        fitted, before = (self.refit.fitted_error(x, limited=True) + FLOOR for x in (found, start))
+        return fitted * BETTER_TIME < before and self._is_clear(self.judge(found), self.judge(start))
 
     def is_supported(self, found: Reading, start: Reading) -> bool:
         """Whether a reading fits better or, where only physics speaks for it, is physically possible itself."""
@@ -560,6 +604,8 @@ def find_mistakes(data: TriedData, *, thorough: bool, on_progress: Progress | No
     others = [x for x in judged if x.reading != start and x.reading.gravity != same and np.isfinite(x.error)]
     others.sort(key=lambda x: x.error)
     is_named = best.reading != start and search.is_supported(best.reading, start)
+    if is_named and not thorough:
+        is_named = Search(data.samples, thorough=False, delay=data.delay).confirms(best.reading, start)
     named = [describe(best, is_named=True)] if is_named else []
     rest = [describe(x, is_named=False) for x in others if x.reading != best.reading or not named]
     return Diagnosis(error, (*named, *rest[:LISTED]), len(judged))
