@@ -41,6 +41,9 @@ DELAYS = (-0.05, -0.02, -0.01, -0.005, 0.005, 0.01, 0.02, 0.05)
 RATIOS = tuple(float(x) for x in np.geomspace(5.0, 320.0, 40))
 """Gear ratios that are tried, each a tenth from the next."""
 
+SUSPICIOUS = 0.05
+"""Error from which on exchanged positions are tried quickly: where it is less, every joint is where it belongs."""
+
 HOPELESS = 1e3
 STANDARD_GRAVITY = 9.81
 
@@ -125,9 +128,12 @@ class Alternatives:
             moves.append(tuple(swapped))
         if self.n > 2:
             moves += [every[::-1], (*every[1:], every[0]), (every[-1], *every[:-1])]
+        plausible = self.thorough or self.error(r) > SUSPICIOUS
         for move in dict.fromkeys(moves):
             tau, gain = tuple(r.tau_order[k] for k in move), tuple(r.gain[k] for k in move)
             yield replace(r, tau_order=tau, gain=gain)
+            if not plausible:
+                continue
             factor, zero = (tuple(x[k] for k in move) for x in (r.q_factor, r.zero))
             moved = replace(r, q_order=tuple(r.q_order[k] for k in move), q_factor=factor, zero=zero)
             yield moved
@@ -288,7 +294,7 @@ class Alternatives:
 BETTER = 1.04
 """Held-out error over that of an alternative from which on it is named."""
 
-BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.1, 1.15, 1.25
+BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
 """The same for delays, for factors of torques, for springs and rotors, and for payloads: friction that changes from log
 to log lets a payload explain a little."""
 
@@ -327,7 +333,7 @@ COMPONENTS = (
 """Parts of a reading, in the order in which they are taken back where they do not matter."""
 
 ROUNDS = 5
-FAST, FULL = 180, 1200
+FAST, FULL = 150, 1200
 """Samples that are refitted."""
 
 
@@ -430,7 +436,7 @@ class Search:
             least = np.inf if worst > WORSE else BETTER_TIME if agrees else BETTER_LOAD
         if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
             least = BETTER_GAIN
-        if not self._turns_friction(r, now.reading) and not (self._matters(found, now) and self._fits_better(r, now)):
+        if not self._turns_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
             least = np.inf
         if r.springs != now.reading.springs or r.rotors != now.reading.rotors:
             least = max(least, BETTER_MODEL)
@@ -448,15 +454,15 @@ class Search:
             same and alike == r and (turned[0] != turned[1]).any() and np.allclose(np.abs(r.zero), np.abs(before.zero))
         )
 
-    def _fits_better(self, r: Reading, now: Judged) -> bool:
-        """Whether a reading fits better whatever depends on the position, where held-out errors are not to be trusted.
+    def _is_supported_by_fit(self, found: Judged, now: Judged) -> bool:
+        """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
 
         Too short a recording predicts its own stretches badly, and chance decides which reading does it best.
         """
-        if now.error < UNSTABLE * self.refit.fitted_error(now.reading, limited=True):
+        if now.error + FLOOR < UNSTABLE * (self.refit.fitted_error(now.reading, limited=True) + FLOOR):
             return True
-        found, before = (self.refit.fitted_error(replace(x, sines=True), limited=True) for x in (r, now.reading))
-        return found * PROMISING < before
+        fits = (self.refit.fitted_error(replace(x.reading, sines=True), limited=True) for x in (found, now))
+        return next(fits) * PROMISING < next(fits) and self._matters(found, now)
 
     def _matters(self, found: Judged, now: Judged) -> bool:
         """Whether joints with a torque to speak of are predicted better, too: sensors of small ones show much else."""
