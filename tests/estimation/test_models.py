@@ -185,6 +185,7 @@ def noisy(robot: Robot, motion: Motion, seed: int, *, position: float, torque: f
     return dynid.Log(motion.t, q, tau=tau + torque * tau.std(axis=0) * rng.standard_normal(tau.shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["puma560", "scara"])
 def test_momentum_does_not_need_the_right_filter(name: str) -> None:
     """1e-4 rad and 2 %: with little filtering it is far better than torques; with the chosen filter both are good.
@@ -210,6 +211,7 @@ def test_momentum_does_not_need_the_right_filter(name: str) -> None:
     assert np.median(deviation("torque", None) / deviation("momentum", None)) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["energy", "momentum"])
 @pytest.mark.parametrize("position", [1e-4, pytest.param(0.0, marks=pytest.mark.slow)])
 def test_intervals_cover(model: str, position: float) -> None:

@@ -220,6 +220,7 @@ def errors(seconds: float, model: str, seeds: range) -> tuple[Array, Array]:
     return np.array(found), np.array(widths)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["torque", "momentum"])
 def test_standard_deviations_are_those_of_the_errors(model: str) -> None:
     """24 draws of 20 s: root mean square of error over deviation (torques, with hard-edged blocks: 0.63)."""

@@ -112,6 +112,7 @@ def test_offsets_of_the_plate_do_not_become_a_load() -> None:
     assert np.isnan(found.values[found.names.index("MX2")])  # it holds the offset of a moment
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("runs", "least", "most"), [(80, 0.87, 1.0), pytest.param(200, 0.90, 0.99, marks=pytest.mark.slow)]
 )

@@ -168,6 +168,7 @@ def test_errors_lie_within_three_deviations(name: str) -> None:
     assert np.sqrt(np.mean(x**2)) < 1.5
 
 
+@pytest.mark.slow
 def test_intervals_cover() -> None:
     """90 to 99 % of 100 runs, on average over ten parameters and the derived body."""
     robot = robot_with_friction("gautier3")
@@ -310,6 +311,7 @@ def false_alarms(*, draws: int, per_log: bool) -> tuple[float, float, float]:
     return float(np.sqrt(np.mean(np.square(masses)))), float(np.mean(alarms)), float(np.mean(singles))
 
 
+@pytest.mark.slow
 def test_friction_that_changes_is_no_payload() -> None:
     size, _, single = false_alarms(draws=25, per_log=True)
     assert size < 0.005

@@ -210,6 +210,7 @@ def distances(case: Case, friction: str | tuple[str, ...]) -> Array:
     return np.asarray((result.values[place] - base.values(truth)) / result.sigma[place])
 
 
+@pytest.mark.slow
 def test_base_parameters_lie_within_three_reported_deviations() -> None:
     soft = [case for case in cases(hard=False) if case.integrator == "RK4"]
     x = np.concatenate([distances(case, "auto") for case in (*cases(hard=True), *soft)])

@@ -164,6 +164,7 @@ def test_other_models_are_diagnosed_by_their_torques(puma: tuple[Robot, Log], mo
     assert result.verdict.level != "good"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_recordings_as_they_are_and_with_a_torque_reversed(name: str) -> None:
     case = CASES[name]

@@ -59,6 +59,7 @@ def _of(x: Array | None) -> Array:
     return x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zero_90", "spring", "payload"])
 def test_true_remedies_restore_the_error_and_others_do_not(kind: str) -> None:
     case = make_case("gautier3", kind, 4, friction=mistakes.PLAIN)

@@ -80,6 +80,7 @@ def test_intervals_cover_with_white_noise() -> None:
     check(coverage(robot, motion, tau, lambda rng: size * rng.standard_normal(tau.shape), base_values(robot)))
 
 
+@pytest.mark.slow
 def test_intervals_cover_with_the_stored_colour_of_a_real_robot() -> None:
     robot = invented_panda()
     motion = fourier_motion(robot, duration=20.0, rate=RATE)
@@ -97,6 +98,7 @@ def test_intervals_cover_with_the_stored_colour_of_a_real_robot() -> None:
     check(coverage(robot, motion, log.tau, noise, base_values(robot)))
 
 
+@pytest.mark.slow
 def test_intervals_cover_with_phase_randomised_residuals_of_a_recording() -> None:
     file = DATA / "panda_gaz2019" / "log.csv.gz"
     if not file.exists():

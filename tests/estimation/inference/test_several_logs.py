@@ -49,6 +49,7 @@ def coverage(name: str, few: int, *, plain: bool, draws: int) -> dict[str, float
     return {kind: float(np.mean(some)) for kind, some in hits.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("few", [2, 5])
 def test_intervals_cover_where_the_model_lacks_friction(few: int) -> None:
     shares = coverage("gautier3", few, plain=False, draws=15)

@@ -140,6 +140,7 @@ def test_least_squares_would_fail(kind: str) -> None:
     assert plain.validation.rmse.mean() > 1.5 * clean("rows", PLAIN).validation.rmse.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["spikes", "collisions"])
 def test_deviations_hold(kind: str) -> None:
     """Intervals of 95 % cover 90 to 99 % of the truth, over 4 motions."""

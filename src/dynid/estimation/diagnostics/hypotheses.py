@@ -481,7 +481,8 @@ class Search:
     def confirms(self, found: Reading, start: Reading) -> bool:
         """Whether these samples, more than those it was found on, name a reading too."""
         fitted, before = (self.refit.fitted_error(x, limited=True) + FLOOR for x in (found, start))
-        return fitted * BETTER_TIME < before and self._is_clear(self.judge(found), self.judge(start))
+        fits = fitted * BETTER_TIME < before or self._turns_friction(found, start)
+        return fits and self._is_clear(self.judge(found), self.judge(start))
 
     def is_supported(self, found: Reading, start: Reading) -> bool:
         """Whether a reading fits better or, where only physics speaks for it, is physically possible itself."""
