@@ -299,10 +299,10 @@ BETTER_TIME, BETTER_GAIN, BETTER_MODEL, BETTER_LOAD = 1.03, 1.07, 1.15, 1.25
 to log lets a payload explain a little."""
 
 WORSE = 1.04
-"""Ratio by which a delay, which residuals show too, may spoil no joint: friction looks like one in some of them."""
+"""Error of a joint over that without the delay up to which a delay is believed: friction looks like one in some."""
 
 PROMISING = 1.015
-"""The same for fits to all samples: which alternatives are tried on held-out data."""
+"""Error of a fit to all samples over that of an alternative from which on this is tried on held-out data."""
 
 FLOOR = 2e-3
 """NRMSE that is added to both: below it, rounding and filters decide."""

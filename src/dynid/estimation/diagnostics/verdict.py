@@ -125,7 +125,7 @@ class Evidence:
     """The figures that a verdict rests on.
 
     weak: inertial parameters that are not known to half of the largest of their kind; impossible: parameters that
-    are below zero by two half widths of their interval although nature does not allow it; groups: blocks behind the
+    are below zero by two half widths of their interval although that is impossible; groups: blocks behind the
     jackknife, None without; delay: what was found beside used_delay (s), which was corrected. negative: joints about
     which the inertia is certainly negative; placement: where a force plate seems to sit beside its declaration;
     is_plate: nothing but a force plate was used; motion_noise: share of noise in derived accelerations. scales: how the
