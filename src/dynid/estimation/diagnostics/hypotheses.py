@@ -430,10 +430,10 @@ class Search:
             before = min(before, self.judge(replace(now.reading, gravity=same)).error)
         if r.delay != now.reading.delay or r.derived != now.reading.derived:
             worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
-            agrees = (
-                r.derived != now.reading.derived or 0.25 * self.delay**2 < r.delay * self.delay < 4.0 * self.delay**2
-            )
-            least = np.inf if worst > WORSE else BETTER_TIME if agrees else BETTER_LOAD
+            alone = replace(now.reading, delay=0.0) == Reading.as_recorded(self.refit.n)
+            agrees = 0.25 * self.delay**2 < r.delay * self.delay < 4.0 * self.delay**2 and alone
+            sure = agrees or r.derived != now.reading.derived
+            least = np.inf if worst > WORSE else BETTER_TIME if sure else BETTER_LOAD
         if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
             least = BETTER_GAIN
         if not self._turns_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
@@ -447,12 +447,9 @@ class Search:
     def _turns_friction(self, r: Reading, before: Reading) -> bool:
         """Whether nothing but signs changes, and friction's with them: there physics speaks in every joint."""
         turned = [np.sign(x.gain) * np.sign(x.q_factor) for x in (r, before)]
-        sizes = tuple(abs(x) for x in r.gain), tuple(abs(x) for x in r.q_factor)
         alike = replace(before, gain=r.gain, q_factor=r.q_factor, zero=r.zero)
-        same = sizes == (tuple(abs(x) for x in before.gain), tuple(abs(x) for x in before.q_factor))
-        return bool(
-            same and alike == r and (turned[0] != turned[1]).any() and np.allclose(np.abs(r.zero), np.abs(before.zero))
-        )
+        sizes = [np.abs([x.gain, x.q_factor, x.zero]) for x in (r, before)]
+        return alike == r and bool((turned[0] != turned[1]).any()) and np.allclose(*sizes)
 
     def _is_supported_by_fit(self, found: Judged, now: Judged) -> bool:
         """Whether a reading fits joints that matter better whatever depends on the position, where this must be asked.
