@@ -756,13 +756,13 @@ def tool_answer(case: Case) -> Answer:
     return Answer(best.options, payload, best.what.what, fast, result.verdict.level, seconds)
 
 
-REFUSALS = {"positions_look_like_degrees": "degrees", "positions_beyond_limits": "motor"}
+REFUSALS = {"positions_look_like_degrees": ("degrees", "motor"), "positions_beyond_limits": ("motor",)}
 """Codes of errors that name a mistake, and beginnings of its kind."""
 
 
 def _refused(case: Case, refusal: dynid.DynidError) -> Answer:
     """What a user does who is refused with the remedy: that, and asks again; nothing where the remedy is another."""
-    family = REFUSALS.get(refusal.code, "-")
+    family = REFUSALS.get(refusal.code, ())
     named = [mistake for mistake in case.mistakes if mistake.kind.startswith(family)]
     if not named:
         return Answer(level="refused", refusal=str(refusal))

@@ -88,8 +88,8 @@ def check_angles(log: Log, robot: Robot, samples: Samples) -> tuple[Message, ...
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))
         raise LogError(
             log.name, "positions_look_like_degrees", "joint {joint} moves over {span:.4g} rad, which looks like "
-            "degrees", "say {units} if it is, and the same for v", joint=robot.joint_names[j], span=float(span[j]),
-            units=Option("units", {"q": "deg"}),
+            "degrees or like positions of the motor", "say {units} (and the same for v) or {gear}",
+            joint=robot.joint_names[j], span=float(span[j]), units=Option("units", {"q": "deg"}), gear=Option("gear"),
         )  # fmt: skip
     if certain and 2 * beyond.sum() > judged.sum():
         j = int(np.argmax(np.where(beyond, span / room, 0.0)))

@@ -37,6 +37,9 @@ LEAST_SAMPLES, SAMPLES_PER_COLUMN = 60, 3
 
 MOST_KEPT = 200
 
+TURNING = (0.05, 0.2)
+"""Shares of the typical velocity below which dry friction turns."""
+
 VELOCITY_OFF = 0.03
 """Difference between recorded velocities and slopes of the positions (relative, rms) that is looked into."""
 
@@ -89,9 +92,10 @@ class Reading:
 class KeptSamples:
     """Filtered samples of the logs: q, v, a (N, n), tau (N, channels), friction (channels, N, columns), log (N,).
 
-    joints: of the channels. odd (columns,): friction that turns its sign with the velocity. recorded: all times and
-    torques of rows that follow one another, for torques at instants between. slopes: velocities and accelerations of
-    the positions, where other velocities were recorded.
+    joints: of the channels. odd (columns,): friction that turns its sign with the velocity; stops: names of its columns
+    from the third on. recorded: all times, torques and positions of rows that follow one another, for torques at
+    instants between and friction with memory. slopes: velocities and accelerations of the positions, where other
+    velocities were recorded.
     """
 
     equation: Equation
@@ -103,9 +107,10 @@ class KeptSamples:
     tau: Array
     friction: Array
     odd: NDArray[np.bool_]
+    stops: tuple[str, ...]
     log: Indices
     piece: Indices
-    recorded: tuple[tuple[Array, Array], ...]
+    recorded: tuple[tuple[Array, Array, Array], ...]
     slopes: tuple[Array, Array] | None
 
     def __len__(self) -> int:
@@ -118,10 +123,33 @@ class KeptSamples:
         if delay == 0.0:
             return self.tau
         tau = self.tau.copy()
-        for k, (t, values) in enumerate(self.recorded):
+        for k, (t, values, _) in enumerate(self.recorded):
             inside = self.piece == k
             tau[inside] = CubicSpline(t, values)(np.clip(self.t[inside] + delay, t[0], t[-1]))
         return tau
+
+    def with_free_timing(self) -> KeptSamples:
+        """The samples with friction that may also come earlier or later: what then speaks for a delay is the rest."""
+        turning = []
+        for j in self.joints:
+            slow = np.array(TURNING) * self.v[:, j].std() + 1e-12
+            turning.append(self.a[:, [j]] / slow / np.cosh(np.clip(self.v[:, [j]] / slow, -50.0, 50.0)) ** 2)
+        friction = np.concatenate([self.friction, np.array(turning)], axis=2)
+        return replace(self, friction=friction, odd=np.append(self.odd, np.zeros(len(TURNING), dtype=np.bool_)))
+
+    def scaled_friction(self, channel: int, factor: float) -> Array:
+        """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones.
+
+        Its memory is a matter of distance; all else changes at most in size.
+        """
+        joint, own = self.joints[channel], self.friction[channel].copy()
+        shapes = FrictionShapes(self.stops, self.equation.shapes.scale[[joint]])
+        paths = [np.ascontiguousarray(factor * q[:, [joint]]) for _, _, q in self.recorded]
+        for k, q in enumerate(paths):
+            inside = self.piece == k
+            along = _smoothed(shapes.stops_along(q, shapes.initial_stops(q, len(q))))[:, :, 0]
+            own[inside, 2 : 2 + len(self.stops)] = along[np.searchsorted(self.recorded[k][0], self.t[inside])]
+        return np.asarray(own)
 
     def thinned(self, count: int) -> KeptSamples:
         """About `count` of the samples, spread over all."""
@@ -149,13 +177,14 @@ class KeptSamples:
         log = np.array([rows.log for rows in pieces])[piece]
         tau = np.column_stack([channel.row(wide)[:, -1] for channel in channels])
         recorded = tuple(
-            (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels])) for rows in pieces
+            (rows.t, np.column_stack([channel.row(rows.wide)[:, -1] for channel in channels]), rows.q)
+            for rows in pieces
         )
         slopes = _slopes_of_positions(pieces)
         slopes = None if slopes is None else (slopes[0][places], slopes[1][places])
-        friction, odd = _friction_columns(equation, pieces, places)
+        friction, odd, stops = _friction_columns(equation, pieces, places)
         joints = tuple(channel.joint for channel in channels)
-        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, log, piece, recorded, slopes)
+        return KeptSamples(equation, joints, t, q, v, a, tau, friction, odd, stops, log, piece, recorded, slopes)
 
 
 def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
@@ -169,18 +198,23 @@ def _slopes_of_positions(pieces: Sequence[Rows]) -> tuple[Array, Array] | None:
     return (v, a) if off.max() > VELOCITY_OFF else None
 
 
-def _friction_columns(equation: Equation, pieces: Sequence[Rows], places: Indices) -> tuple[Array, NDArray[np.bool_]]:
-    """Viscous friction, an offset and dry friction with its memory, (channels, N, columns), and which are odd.
+def _friction_columns(
+    equation: Equation, pieces: Sequence[Rows], places: Indices
+) -> tuple[Array, NDArray[np.bool_], tuple[str, ...]]:
+    """Viscous friction, an offset, dry friction with its memory, (channels, N, columns); which are odd; the stops.
 
     Dry friction is that of the rows; rows without stop operators get some along their positions.
     """
     v = np.concatenate([rows.v for rows in pieces])[places]
     wide = np.concatenate([rows.wide for rows in pieces])[places]
-    stops = [name for name in equation.friction if (m := STOP.fullmatch(name)) and float(m[1]) < WIDEST_STOP]
+    widths = {name: float(m[1]) for name in equation.friction if (m := STOP.fullmatch(name))}
+    stops = sorted((name for name in widths if widths[name] < WIDEST_STOP), key=lambda name: widths[name])
     names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
     along = None
     if not stops or not names:
-        shapes = FrictionShapes(("stop1e-3", "stop1e-2"), equation.shapes.scale)
+        names = [name for name in names if name not in stops]
+        stops = ["stop1e-3", "stop1e-2"]
+        shapes = FrictionShapes(tuple(stops), equation.shapes.scale)
         along = np.concatenate(
             [_smoothed(shapes.stops_along(x.q, shapes.initial_stops(x.q, len(x.q)))) for x in pieces]
         )
@@ -193,7 +227,7 @@ def _friction_columns(equation: Equation, pieces: Sequence[Rows], places: Indice
         found.append(np.column_stack(own))
     odd = np.ones(found[0].shape[1], dtype=np.bool_)
     odd[1] = False
-    return np.array(found), odd
+    return np.array(found), odd, tuple(stops)
 
 
 def _smoothed(x: Array) -> Array:
@@ -251,6 +285,7 @@ class Refit:
         self._limits: dict[tuple[object, ...], Array] = {}
         self._standard: dict[tuple[object, ...], Array] = {}
         self._torques: dict[float, tuple[Array, Array, Array]] = {}
+        self._friction: dict[tuple[int, float], Array] = {}
 
     def torques(self, delay: float) -> tuple[Array, Array, Array]:
         """Torques (N, channels) with so much less delay, their squares (folds, channels), and those about the mean."""
@@ -279,7 +314,7 @@ class Refit:
     def _write_rows(self, reading: Reading) -> NormalEquations:
         samples, motion = self.samples, self.motion(reading)
         places, rigid = self._rigid_columns(reading, motion)
-        loads = self._load_columns
+        loads = self._load_columns if reading.gravity is None else self._standard_load_columns
         with_loads = [(samples.log == log)[:, None] for log in reading.loads]
         after = self._rigid_count(reading) + np.arange(len(with_loads) * loads.shape[1])
         if with_loads:  # what the last links' own parameters change, as far as base columns show it
@@ -303,7 +338,8 @@ class Refit:
             columns[c, width : width + count] = first + c * count + np.arange(count)
             source = reading.q_order[j]
             if source in samples.joints:
-                rows[c, :, width : width + count] = samples.friction[samples.joints.index(source)]
+                own = self._friction_of(samples.joints.index(source), abs(reading.q_factor[j]))
+                rows[c, :, width : width + count] = own
             if reading.q_factor[j] < 0.0:
                 rows[c, :, width : width + count] *= np.where(samples.odd, -1.0, 1.0)
             place, after = width + count, first + C * count
@@ -312,6 +348,16 @@ class Refit:
                     columns[c, place], rows[c, :, place] = after + joints.index(j), values[:, j]
                 place, after = place + bool(joints), after + len(joints)
         return NormalEquations(rows, columns, self.torques(reading.delay)[0], limits)
+
+    def _friction_of(self, channel: int, factor: float) -> Array:
+        """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones."""
+        if factor == 1.0:
+            return np.asarray(self.samples.friction[channel])
+        if (channel, factor) not in self._friction:
+            if len(self._friction) > MOST_KEPT:
+                self._friction.clear()
+            self._friction[channel, factor] = self.samples.scaled_friction(channel, factor)
+        return self._friction[channel, factor]
 
     def _rigid_columns(self, reading: Reading, motion: Motion) -> tuple[list[Indices], list[Array]]:
         """Places and values of every channel's rigid columns."""
@@ -340,7 +386,8 @@ class Refit:
         key = (reading.gravity is None, len(reading.rotors), len(reading.springs), len(reading.loads), reading.sines)
         if key not in self._limits:
             rigid = self._rigid_limits if reading.gravity is None else self._standard_limits
-            rigid = np.pad(rigid, ((0, 0), (0, len(reading.loads) * self._load_columns.shape[1])))
+            loads = self._load_columns if reading.gravity is None else self._standard_load_columns
+            rigid = np.pad(rigid, ((0, 0), (0, len(reading.loads) * loads.shape[1])))
             odd = np.tile(self.samples.odd, len(self.samples.joints))
             more = len(odd) + len(reading.rotors) + len(reading.springs)
             own = np.eye(more)[np.append(odd, np.ones(more - len(odd), dtype=np.bool_))]
@@ -354,18 +401,28 @@ class Refit:
         return int((self._rigid_limits if reading.gravity is None else self._standard_limits).shape[1])
 
     @cached_property
-    def _load_columns(self) -> Array:
-        """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
+    def _last_columns(self) -> list[int]:
+        """Numbers of the standard columns of links that carry no other."""
         equation = self.samples.equation
         links, last = equation.robot.links, set(equation.robot.active_links)
         for k in equation.robot.active_links:  # all before it, through links that are fixed to it
             while (k := links[k].parent) >= 0:
                 last.discard(k)
         names = {links[k].name for k in last}
-        own = [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
-        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, own], full_matrices=False)
+        return [k for k, column in enumerate(equation.base.question.columns) if column.name.link in names]
+
+    @cached_property
+    def _load_columns(self) -> Array:
+        """Matrix (rigid columns, r): base parameters that a payload on the links that carry no other changes."""
+        equation = self.samples.equation
+        U, s, _ = np.linalg.svd(equation.base.regrouping.matrix[:, self._last_columns], full_matrices=False)
         basis = U[:, s > 1e-9 * max(float(s.max(initial=0.0)), 1e-300)]
         return np.pad(basis, ((0, equation.rigid_count - len(basis)), (0, 0)))
+
+    @cached_property
+    def _standard_load_columns(self) -> Array:
+        """The same among the standard columns."""
+        return np.eye(len(self._free_columns))[:, np.isin(self._free_columns, self._last_columns)]
 
     @cached_property
     def _rigid_limits(self) -> Array:
@@ -403,6 +460,13 @@ class Refit:
         task = ReadingTask(self, reading)
         x = solve_limited(*task.normal_equations(task.weights(None)), task.equations.limits if limited else None)
         return float(np.sqrt(task.squares_left(x) / task.spread).mean())
+
+    def likeliest_error(self, reading: Reading) -> float:
+        """Geometric mean NRMSE of a fit to all samples, weighted by what is left: least where they are likeliest."""
+        task = ReadingTask(self, reading)
+        x = solve_limited(*task.normal_equations(task.weights(None)), None)
+        x = solve_limited(*task.normal_equations(task.weights(task.squares_left(x))), None)
+        return float(np.exp(0.5 * np.log(np.maximum(task.squares_left(x) / task.spread, 1e-12)).mean()))
 
     def held_out_errors(self, reading: Reading) -> Array:
         """NRMSE (channels,) on held-out stretches of time, of fits within the limits of physics."""
