@@ -293,11 +293,9 @@ class Alternatives:
                 yield replace(r, delay=self.delay)
             return
         found = self._best_delay(r, min((0.0, *DELAYS), key=lambda x: self._delayed_error(r, x)))
-        alone = replace(r, delay=0.0, sines=False) == Reading.as_recorded(self.n)
-        if alone and 0.25 * self.delay**2 < found * self.delay < 4.0 * self.delay**2:
-            found = self.delay  # by the whole model of the identification
-        if abs(found - r.delay) > TRIED_DELAY:
-            yield replace(r, delay=found)
+        for delay in (found, self.delay):
+            if abs(delay - r.delay) > TRIED_DELAY:
+                yield replace(r, delay=delay)
 
     def _delayed_error(self, r: Reading, delay: float) -> float:
         """Error with a delay, where friction has a timing of its own: its memory looks like a delay, too."""
@@ -534,7 +532,7 @@ class Search:
             before = min(before, self.judge(replace(now.reading, gravity=same)).error)
         if r.delay != now.reading.delay or r.derived != now.reading.derived:
             worst = max((x + FLOOR) / (y + FLOOR) for x, y in zip(found.channels, now.channels, strict=True))
-            least = np.inf if worst > WORSE or not self._is_later_without_friction(r, now.reading) else BETTER_TIME
+            least = np.inf if worst > WORSE else self._least_for_delay(r, now.reading)
         if not np.allclose(np.sort(np.abs(r.gain)), np.sort(np.abs(now.reading.gain))):
             least = BETTER_GAIN
         if not self._turns_friction(r, now.reading) and not self._is_supported_by_fit(found, now):
@@ -543,13 +541,17 @@ class Search:
             least = max(least, BETTER_LOAD)
         return (found.error + FLOOR) * least < before + FLOOR
 
-    def _is_later_without_friction(self, r: Reading, before: Reading) -> bool:
-        """Whether a delay, if this is the change, explains more than a friction that comes later could."""
-        if r.delay == before.delay:
-            return True
+    def _least_for_delay(self, r: Reading, before: Reading) -> float:
+        """How much better a delay must be: little where residuals of the whole model show it too, else more.
+
+        Friction that comes later looks like a delay, and a delay must explain more than this could.
+        """
+        residuals_agree = 0.25 * self.delay**2 < r.delay * self.delay < 4.0 * self.delay**2
+        if r.delay == before.delay or (residuals_agree and before == Reading.as_recorded(self.refit.n)):
+            return BETTER_TIME
         timed = self.alternatives.with_free_timing
         found, now = (float(timed.held_out_errors(x).mean()) + FLOOR for x in (r, replace(before, sines=False)))
-        return found * BETTER_TIME < now
+        return BETTER_MODEL if found * BETTER_TIME < now else np.inf
 
     def _turns_friction(self, r: Reading, before: Reading) -> bool:
         """Whether nothing but signs changes, and friction's with them: there physics speaks in every joint."""

@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import STOP, FrictionShapes
+from dynid.dynamics.friction import FrictionShapes, stop_width
 from dynid.dynamics.scene import Stage
 from dynid.dynamics.torque import Torque
 from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
@@ -37,6 +37,7 @@ LEAST_SAMPLES, SAMPLES_PER_COLUMN = 60, 3
 
 MOST_KEPT = 200
 
+FINE_STOPS = ("stop3e-4", "stop1e-3", "stop3e-3", "stop1e-2", "stop3e-2")
 TURNING = (0.05, 0.2)
 """Shares of the typical velocity below which dry friction turns."""
 
@@ -129,27 +130,39 @@ class KeptSamples:
         return tau
 
     def with_free_timing(self) -> KeptSamples:
-        """The samples with friction that may also come earlier or later: what then speaks for a delay is the rest."""
-        turning = []
-        for j in self.joints:
+        """The samples with friction that may also come earlier or later: what then speaks for a delay is the rest.
+
+        Its memory is given more widths, and a column for its turning.
+        """
+        stops = tuple(sorted({*self.stops, *FINE_STOPS}, key=stop_width))
+        first, found = 2 + len(self.stops), []
+        for c, j in enumerate(self.joints):
             slow = np.array(TURNING) * self.v[:, j].std() + 1e-12
-            turning.append(self.a[:, [j]] / slow / np.cosh(np.clip(self.v[:, [j]] / slow, -50.0, 50.0)) ** 2)
-        friction = np.concatenate([self.friction, np.array(turning)], axis=2)
-        return replace(self, friction=friction, odd=np.append(self.odd, np.zeros(len(TURNING), dtype=np.bool_)))
+            turning = self.a[:, [j]] / slow / np.cosh(np.clip(self.v[:, [j]] / slow, -50.0, 50.0)) ** 2
+            own = self.friction[c]
+            found.append(np.hstack([own[:, :2], self._stops_along(j, 1.0, stops), own[:, first:], turning]))
+        odd = np.append(np.ones(found[0].shape[1] - len(TURNING)), np.zeros(len(TURNING))).astype(np.bool_)
+        odd[1] = False
+        return replace(self, friction=np.array(found), odd=odd, stops=stops)
 
     def scaled_friction(self, channel: int, factor: float) -> Array:
         """Friction columns (N, columns) of a channel whose positions are `factor` times the recorded ones.
 
         Its memory is a matter of distance; all else changes at most in size.
         """
-        joint, own = self.joints[channel], self.friction[channel].copy()
-        shapes = FrictionShapes(self.stops, self.equation.shapes.scale[[joint]])
-        paths = [np.ascontiguousarray(factor * q[:, [joint]]) for _, _, q in self.recorded]
-        for k, q in enumerate(paths):
-            inside = self.piece == k
-            along = _smoothed(shapes.stops_along(q, shapes.initial_stops(q, len(q))))[:, :, 0]
-            own[inside, 2 : 2 + len(self.stops)] = along[np.searchsorted(self.recorded[k][0], self.t[inside])]
+        own = self.friction[channel].copy()
+        own[:, 2 : 2 + len(self.stops)] = self._stops_along(self.joints[channel], factor, self.stops)
         return np.asarray(own)
+
+    def _stops_along(self, joint: int, factor: float, names: tuple[str, ...]) -> Array:
+        """Values (N, stops) of stop operators along the positions of a joint, times a factor."""
+        shapes = FrictionShapes(names, self.equation.shapes.scale[[joint]])
+        found = np.empty((len(self), len(names)))
+        for k, (t, _, q) in enumerate(self.recorded):
+            inside, path = self.piece == k, np.ascontiguousarray(factor * q[:, [joint]])
+            along = _smoothed(shapes.stops_along(path, shapes.initial_stops(path, len(path))))[:, :, 0]
+            found[inside] = along[np.searchsorted(t, self.t[inside])]
+        return found
 
     def thinned(self, count: int) -> KeptSamples:
         """About `count` of the samples, spread over all."""
@@ -207,8 +220,7 @@ def _friction_columns(
     """
     v = np.concatenate([rows.v for rows in pieces])[places]
     wide = np.concatenate([rows.wide for rows in pieces])[places]
-    widths = {name: float(m[1]) for name in equation.friction if (m := STOP.fullmatch(name))}
-    stops = sorted((name for name in widths if widths[name] < WIDEST_STOP), key=lambda name: widths[name])
+    stops = sorted((name for name in equation.friction if 0.0 < stop_width(name) < WIDEST_STOP), key=stop_width)
     names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
     along = None
     if not stops or not names:
