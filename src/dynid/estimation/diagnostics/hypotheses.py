@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.concurrency import cached_property
 from dynid.errors import DynidError
 from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit, solve_limited
 from dynid.logs.log import Log, Wiring
@@ -76,7 +77,11 @@ class Alternatives:
         self.gravity = np.array(robot.gravity)
         self.knows_geometry = equation.unknown is None
         self.delay = delay
-        self.with_free_timing = Refit(refit.samples.with_free_timing())
+
+    @cached_property
+    def with_free_timing(self) -> Refit:
+        """Refits in which friction has a timing of its own."""
+        return Refit(self.refit.samples.with_free_timing())
 
     def error(self, r: Reading) -> float:
         """Error of a fit to all samples, a large one where the mechanism cannot move so."""

@@ -134,7 +134,9 @@ class KeptSamples:
 
         Its memory is given more widths, and a column for its turning.
         """
-        stops = tuple(sorted({*self.stops, *FINE_STOPS}, key=stop_width))
+        stops = tuple(
+            name for _, name in sorted({stop_width(name): name for name in (*self.stops, *FINE_STOPS)}.items())
+        )
         first, found = 2 + len(self.stops), []
         for c, j in enumerate(self.joints):
             slow = np.array(TURNING) * self.v[:, j].std() + 1e-12
@@ -220,7 +222,8 @@ def _friction_columns(
     """
     v = np.concatenate([rows.v for rows in pieces])[places]
     wide = np.concatenate([rows.wide for rows in pieces])[places]
-    stops = sorted((name for name in equation.friction if 0.0 < stop_width(name) < WIDEST_STOP), key=stop_width)
+    widths = {stop_width(name): name for name in equation.friction}
+    stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
     names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
     along = None
     if not stops or not names:
