@@ -936,7 +936,7 @@ def run(
     tasks = [(name, kind, seed, ask) for seed in seeds for name in robots for kind in kinds]
     found: list[Outcome] = []
     with Pool(processes) as pool:
-        for outcome in pool.imap(_work, tasks, chunksize=max(1, len(kinds) // 2)):
+        for outcome in pool.imap(_work, tasks, chunksize=1 if processes == 1 else max(1, len(kinds) // 2)):
             if outcome is None:
                 continue
             found.append(outcome)

@@ -16,7 +16,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dynid.concurrency import cached_property
-from dynid.dynamics.friction import FrictionShapes, stop_width
+from dynid.dynamics.friction import STOP, FrictionShapes, stop_width
 from dynid.dynamics.scene import Stage
 from dynid.dynamics.torque import Torque
 from dynid.estimation.diagnostics.plausibility import mean_inertias_of_base, mean_inertias_of_standard
@@ -222,7 +222,7 @@ def _friction_columns(
     """
     v = np.concatenate([rows.v for rows in pieces])[places]
     wide = np.concatenate([rows.wide for rows in pieces])[places]
-    widths = {stop_width(name): name for name in equation.friction}
+    widths = {stop_width(name): name for name in equation.friction if STOP.fullmatch(name)}
     stops = [name for width, name in sorted(widths.items()) if 0.0 < width < WIDEST_STOP]
     names = (stops or [name for name in equation.friction if name == "coulomb"]) if equation.is_direct else []
     along = None
