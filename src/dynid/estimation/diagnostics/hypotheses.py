@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid.concurrency import cached_property
 from dynid.errors import DynidError
-from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit, solve_limited
+from dynid.estimation.diagnostics.refit import KeptSamples, Reading, ReadingTask, Refit
 from dynid.logs.log import Log, Wiring
 from dynid.messages import Message, Option
 from dynid.robot.robot import Robot
@@ -232,25 +232,10 @@ class Alternatives:
 
     def gains(self, r: Reading) -> Iterator[Reading]:
         """One joint's torque times the factor that suits the other joints' parameters."""
-        for c, j in enumerate(self.joints):
-            gain = None
-            with suppress(np.linalg.LinAlgError):
-                gain = self._best_gain(r, c)
-            if gain is not None and max(gain, 1.0 / gain) > LEAST_GAIN:
-                yield replace(r, gain=put(r.gain, j, r.gain[j] * gain))
-
-    def _best_gain(self, r: Reading, c: int) -> float | None:
-        """The factor of one channel's torque as a further unknown; None where it is not positive."""
-        task = ReadingTask(self.refit, r)
-        weights, columns, u = task.weights(None), task.equations.columns[c], task.equations.unknowns
-        G, b = task.normal_equations(weights)
-        _, pull, power = task.products(None)
-        across = np.bincount(columns, weights[c] * pull[c], u + 1)[:u]
-        wide, right = np.pad(G, (0, 1)), np.append(b - across, 0.0)
-        wide[:-1, -1] = wide[-1, :-1] = -across
-        wide[-1, -1] = weights[c] * power[c]
-        gain = float(solve_limited(wide, right, None)[-1])
-        return gain if 1e-4 < gain < 1e4 else None
+        with suppress(np.linalg.LinAlgError):
+            for j, gain in zip(self.joints, ReadingTask(self.refit, r).best_gains().tolist(), strict=True):
+                if 1e-4 < gain < 1e4 and max(gain, 1.0 / gain) > LEAST_GAIN:
+                    yield replace(r, gain=put(r.gain, j, r.gain[j] * gain))
 
     def factors(self, r: Reading) -> Iterator[Reading]:
         """Degrees in place of radians or the other way round, and positions of motors: all joints, or one of them."""
