@@ -58,17 +58,19 @@ from dynid.estimation.identification import (
     Provenance,
     common_growth,
 )
+from dynid.estimation.inference.between_logs import (
+    ONE_LOG,
+    Agreement,
+    add_variance_between_logs,
+    compare_logs,
+    describe_agreement,
+    describe_differences,
+    possible_changes,
+)
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
-    LEVEL,
-    MATERIAL,
-    Agreement,
     Jackknife,
-    LogContrasts,
-    compare_logs,
-    contrast_logs,
     fade_out_ends,
-    growth_by_logs,
     jackknife,
     sensitivity_shifts,
 )
@@ -110,35 +112,12 @@ from dynid.identifiability.relations import Regrouping
 from dynid.logs.log import Log
 from dynid.logs.read import IN_CURRENT
 from dynid.messages import Message, Option
-from dynid.robot.inertia import SYMBOLS
 from dynid.robot.parameter import Parameter
 from dynid.robot.transform import Array
 from dynid.version import VERSION
 
 # From a solved state to a result: deviations, what they mean, the verdict.
 
-
-ONE_LOG = Message(
-    "one_log", "one log cannot show how much the parameters vary between recordings",
-    "the intervals hold for motions like this one; add logs of other motions",
-)  # fmt: skip
-
-VISCOUS = ("Fv", "Fq", "Fa")
-"""Symbols of friction that grows with velocity; the others of friction, but for offsets, are dry friction."""
-
-CHANGED = {
-    "payload": ("as a payload at the last link would", "check what the robot carried; `identify_payload` measures it"),
-    "friction": (
-        "as friction that changes with temperature would, or that the model lacks",
-        "warm up alike, or identify with {friction_per_log}",
-    ),
-    "gravity": (
-        "in what gravity acts on, as another mounting would",
-        "check the mounting and gravity's direction of each log; {offsets_per_log} where torque sensors drift",
-    ),
-    "parameters": ("in its parameters", "identify the logs one by one and compare"),
-}
-"""How a log differs, and what to do, by the kind of the difference."""
 
 SURE = 2.0
 """Half widths of an interval beyond which a value is certainly below zero."""
@@ -657,18 +636,18 @@ def _solve_state(
             deviations = jackknife(unknowns, solution, state.blocks, **spread)
         else:
             deviations = jackknife_recursion(unknowns, solution, levels, state.blocks, **spread)
-        deviations, contrasts = _add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
+        deviations, contrasts = add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
         notes = notes if state.logs > 1 else (*notes, ONE_LOG)
         if contrasts is not None and levels is None:
-            agreement = compare_logs(contrasts, unknowns.names, _possible_changes(state, unknowns, solution))
-            notes = (*notes, *_describe_agreement(agreement))
+            agreement = compare_logs(contrasts, unknowns.names, possible_changes(state, unknowns, solution))
+            notes = (*notes, *describe_agreement(agreement))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
         kinds=equation.kinds,
     )  # fmt: skip
     checked, predicted, judged = _validation_errors(state, unknowns, solution, validation, levels, torques)
     warnings = _find_contradicted_rotors(state, unknowns, factors, options, declared)
-    warnings = (*warnings, *_describe_differences(state, agreement))
+    warnings = (*warnings, *describe_differences(state, agreement))
     if levels is not None:
         note, warnings = _compare_with_batch(
             state, unknowns, factors, levels, (solution, deviations, checked), options=options, validation=validation
@@ -685,84 +664,6 @@ def _solve_state(
         warnings=warnings, torques=predicted, shift=shift, judged=judged, left_out=left_out, logs=logs,
         agreement=agreement, levels=levels,
     )  # fmt: skip
-
-
-def _add_variance_between_logs(
-    state: State,
-    unknowns: Unknowns,
-    solution: Solution,
-    deviations: Jackknife | None,
-    levels: Levels | None,
-    *,
-    derived: bool,
-    pulled: bool,
-) -> tuple[Jackknife | None, LogContrasts | None]:
-    """Deviations with the scatter of logs, and each log against all others; those of a recursion grow as batch's do."""
-    batch, within = solution, deviations
-    if levels is not None and state.logs > 1:
-        batch = solve(unknowns, total_factors(state.blocks))
-        within = jackknife(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
-    contrasts = contrast_logs(unknowns, batch, state.blocks, derived=derived, pulled=pulled)
-    if contrasts is None or deviations is None or within is None:
-        return deviations, contrasts
-    growth = growth_by_logs(within, unknowns.names, contrasts)
-    return replace(deviations, growth=growth), contrasts
-
-
-def _describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:
-    """Note how far the logs agree, where there is nothing to warn of."""
-    if agreement is None or agreement.differences:
-        return ()
-    if agreement.p >= LEVEL:
-        return (Message("logs_agree", "the logs agree (p = {p:.2g})", p=agreement.p),)
-    return (Message(
-        "logs_differ_slightly", "the logs differ more than by chance (p = {p:.1g}), but neither payload nor friction "
-        "nor gravity explains {percent:.0f} % of the residual: what the model lacks follows the motion, and the "
-        "intervals hold that", p=agreement.p, percent=100.0 * MATERIAL,
-    ),)  # fmt: skip
-
-
-def _describe_differences(state: State, agreement: Agreement | None) -> tuple[Message, ...]:
-    """Warn of logs that are not of the same robot."""
-    warnings = []
-    for found in () if agreement is None else agreement.differences:
-        how, remedy = CHANGED[found.kind]
-        logs = [log.log for log in state.findings]
-        others = [name for k, name in enumerate(logs) if k != found.log]
-        warnings.append(Message(
-            "logs_disagree", "{log} differs from {others:3} " + how + ": that explains {percent:.0f} % of the residual "
-            "(clearest in {parameters:5}; chance: p = {p:.1g})" if found.parameters else
-            "{log} differs from {others:3} " + how + ": that explains {percent:.0f} % of the residual "
-            "(chance: p = {p:.1g})", remedy, log=logs[found.log], others=others, kind=found.kind,
-            parameters=list(found.parameters), percent=100.0 * found.gain, p=found.p,
-            friction_per_log=Option("friction_per_log", True), offsets_per_log=Option("offsets_per_log", True),
-        ))  # fmt: skip
-    return tuple(warnings)
-
-
-def _possible_changes(state: State, unknowns: Unknowns, solution: Solution) -> dict[str, Array]:
-    """Directions (rank, m) of the whitened unknowns along which a log may differ: payload, friction, gravity."""
-    equation, values = state.equation, solution.values
-    shared = np.array([name.log is None for name in unknowns.names])
-    gravity = np.array([name.unit in ("kg", "kg m") or name.symbol == "Fo" for name in unknowns.names]) & shared
-    changes = {"gravity": np.eye(len(unknowns))[:, gravity]}
-    friction = []
-    for joint in equation.robot.joint_names:
-        own = [name.kind == "friction" and name.joint == joint and name.symbol[0] == "F" for name in unknowns.names]
-        grows = np.array([name.symbol in VISCOUS for name in unknowns.names])
-        for part in (grows, ~grows & ~gravity):
-            friction.append(np.where(np.array(own) & part & shared, values, 0.0))
-    changes["friction"] = np.array([x for x in friction if x.any()]).reshape(-1, len(unknowns)).T
-    links = equation.robot.links
-    ends = [k for k, link in enumerate(links) if link.kind != "floating" and k not in {some.parent for some in links}]
-    if equation.unknown is None and len(ends) == 1:
-        standard = equation.base.robot.parameter_names
-        first = standard.index(equation.base.robot.links[ends[0]].parameter(SYMBOLS[0]))
-        place = unknowns.place[0, : equation.base_count]
-        changes["payload"] = np.zeros((len(unknowns), 10))
-        changes["payload"][place[place >= 0]] = equation.base.matrix[place >= 0, first : first + 10]
-    to_white = solution.R @ np.linalg.pinv(solution.free)
-    return {kind: to_white @ D for kind, D in changes.items()}
 
 
 def _describe_collinear(unknowns: Unknowns, dropped: int, kept: tuple[int, ...], shares: Array) -> Message:

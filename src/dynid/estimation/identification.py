@@ -22,7 +22,7 @@ from dynid.estimation.diagnostics.hypotheses import Diagnosis, TriedData, find_m
 from dynid.estimation.diagnostics.residuals import ChannelCheck, Delay, JointError
 from dynid.estimation.diagnostics.unidentifiable import Unidentifiable
 from dynid.estimation.diagnostics.verdict import JointVerdict, Verdict
-from dynid.estimation.inference.jackknife import Agreement
+from dynid.estimation.inference.between_logs import Agreement
 from dynid.estimation.inference.score import Score
 from dynid.estimation.inference.selection import Trial
 from dynid.estimation.records import StoredEquation, check_identification, read_layout, write_layout
