@@ -56,7 +56,6 @@ from dynid.estimation.identification import (
     Estimate,
     Identification,
     Provenance,
-    common_growth,
 )
 from dynid.estimation.inference.between_logs import (
     ONE_LOG,
@@ -73,6 +72,7 @@ from dynid.estimation.inference.jackknife import (
     fade_out_ends,
     jackknife,
     sensitivity_shifts,
+    torque_covariance,
 )
 from dynid.estimation.inference.score import Score, held_out_score, score
 from dynid.estimation.inference.selection import (
@@ -197,6 +197,7 @@ class SolvedState:
             essential=self._names_at(k for k in essential.kept if k in set(kept.tolist())),
             essential_values=essential.values[kept],
             factors=self._factors(),
+            log_growth=None if self.log_growth is None else self.log_growth[kept],
         )
         diagnostics = Diagnostics(
             verdict=verdict,
@@ -290,8 +291,17 @@ class SolvedState:
     @cached_property
     def sigma(self) -> Array:
         """Deviations of all unknowns."""
-        random = self.white_sigma if self.deviations is None else self.deviations.sigma
-        return np.asarray(np.sqrt(random**2 + (self.systematic**2).sum(axis=0)))
+        return np.sqrt(np.diag(self.covariance))
+
+    @cached_property
+    def torque_covariance(self) -> Array:
+        """The covariance for torques and other sums of parameters."""
+        return torque_covariance(self.covariance, self.systematic, self.log_growth)
+
+    @property
+    def log_growth(self) -> Array | None:
+        """Growth of the deviations by the scatter between logs."""
+        return None if self.deviations is None else self.deviations.growth
 
     @cached_property
     def white_sigma(self) -> Array:
@@ -426,7 +436,7 @@ class SolvedState:
         H = mean_inertias(equation, self._names_at(kept), roughly=bool(self.left_out) and only_left_out)
         if not len(H):
             return []
-        variance = np.einsum("jk,kl,jl->j", H, self.covariance[np.ix_(kept, kept)], H)
+        variance = np.einsum("jk,kl,jl->j", H, self.torque_covariance[np.ix_(kept, kept)], H)
         deviation = np.sqrt(np.maximum(variance, 0.0))
         bad = H @ self.solution.values[kept] + SURE * self.quantile * deviation < 0.0
         joints = equation.joints if equation.torque_channels else range(equation.robot.n)
@@ -897,14 +907,14 @@ def _calibrate_band(solved: SolvedState) -> Array:
 
 def _band_along_rows(solved: SolvedState, rows: Rows) -> Array:
     """Half width (rows, channels) of noise and parameters together, not calibrated."""
-    width, growth = [], solved.quantile * common_growth(solved.sigma, solved.covariance)
+    width = []
     for c, channel in enumerate(solved.state.equation.channels):
         place = solved.unknowns.place[rows.log, channel.columns]
         own = channel.row(rows.wide)[:, :-1][:, place >= 0]
-        covariance = solved.covariance[np.ix_(place[place >= 0], place[place >= 0])]
+        covariance = solved.torque_covariance[np.ix_(place[place >= 0], place[place >= 0])]
         variance = np.einsum("Ni,ij,Nj->N", own, covariance, own, optimize=True)
         noise = max(float(solved.row_noise[c]), 1e-300)
-        width.append(np.hypot(growth * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
+        width.append(np.hypot(solved.quantile * np.sqrt(np.maximum(variance, 0.0)), NORMAL * noise))
     return np.column_stack(width)
 
 

@@ -12,7 +12,7 @@ import dynid
 from dynid.estimation.accumulate.state import State
 from dynid.robot.parameter import Parameter
 from loads import carrying
-from several_logs import invented, log_of_motion
+from several_logs import invented, log_of_motion, motion_of
 
 PLAIN = ("viscous", "coulomb", "offset")
 MANY = 60
@@ -71,6 +71,23 @@ def test_intervals_are_not_absurdly_wide_where_the_model_is_right() -> None:
     half = {name: h for name, h in zip(alone.names, alone.quantile * alone.sigma, strict=True)}
     ratio = [h / half[n] for n, h in zip(together.names, together.quantile * together.sigma, strict=True)]
     assert np.median(ratio) < 1.2
+
+
+@pytest.mark.parametrize("few", [1, 3])
+@pytest.mark.parametrize("estimator", ["wls", "recursive"])
+def test_the_covariance_holds_the_variances(estimator: str, few: int, tmp_path: Path) -> None:
+    """sigma^2 is the diagonal of the covariance, which is positive semidefinite, also after writing and reading."""
+    robot = invented("gautier3")
+    logs = [log_of_motion(robot, seed, plain=False) for seed in range(few)]
+    found = dynid.identify(robot, logs, friction=PLAIN, cutoff=8.0, estimator=estimator)
+    found.save(tmp_path / "result.json")
+    again = dynid.Identification.load(tmp_path / "result.json")
+    motion = motion_of(robot, 50, duration=2.0)
+    np.testing.assert_array_equal(found.band(motion), again.band(motion))
+    for result in (found, again):
+        np.testing.assert_allclose(np.diag(result.covariance), result.sigma**2, rtol=1e-12)
+        assert np.linalg.eigvalsh(result.correlation).min() > -1e-12
+        assert (result.log_growth is None) == (few == 1)
 
 
 def test_one_log_says_what_it_cannot_show() -> None:

@@ -313,7 +313,7 @@ def add_variance_between_logs(
     if contrasts is None or deviations is None or within is None:
         return deviations, contrasts
     growth = growth_by_logs(within, unknowns.names, contrasts)
-    return replace(deviations, growth=growth), contrasts
+    return replace(deviations, covariance=deviations.covariance * np.outer(growth, growth), growth=growth), contrasts
 
 
 def describe_agreement(agreement: Agreement | None) -> tuple[Message, ...]:

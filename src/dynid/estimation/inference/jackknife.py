@@ -53,8 +53,8 @@ Over a ramp of 2 RAMP these are 1/8 and 3/8 for each of both.
 class Jackknife:
     """Shifts (groups, unknowns) of the values when a group of blocks is left out; covariance (unknowns, unknowns).
 
-    growth (unknowns,): of the standard deviations by the variance between logs. It is known of each parameter alone:
-    the covariance, in which large variances of correlated parameters cancel in a torque, is that within the logs.
+    growth (unknowns,): of the standard deviations by the variance between logs, which is part of the covariance. It is
+    known of each parameter alone, so correlations are those within the logs.
     """
 
     shifts: Array
@@ -66,8 +66,7 @@ class Jackknife:
     @property
     def sigma(self) -> Array:
         """Standard deviations."""
-        sigma = np.sqrt(np.diag(self.covariance))
-        return sigma if self.growth is None else sigma * self.growth
+        return np.sqrt(np.diag(self.covariance))
 
     @property
     def quantile(self) -> float:
@@ -75,6 +74,18 @@ class Jackknife:
         from scipy.stats import t
 
         return float(t.ppf(0.975, self.groups - 1))
+
+
+def torque_covariance(covariance: Array, systematic: Array, growth: Array | None) -> Array:
+    """The covariance for sums of parameters such as torques, where large variances of correlated parameters cancel.
+
+    Scaling them one by one would undo that: here all grow by the median factor. systematic (sources, parameters):
+    shares that do not grow.
+    """
+    if growth is None:
+        return covariance
+    fixed = systematic.T @ systematic
+    return np.asarray((covariance - fixed) / np.outer(growth, growth) * np.median(growth) ** 2 + fixed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
