@@ -64,7 +64,6 @@ from dynid.estimation.inference.between_logs import (
     compare_logs,
     describe_agreement,
     describe_differences,
-    possible_changes,
 )
 from dynid.estimation.inference.cross_validation import FOLDS, Folds, fold_groups
 from dynid.estimation.inference.jackknife import (
@@ -649,7 +648,7 @@ def _solve_state(
         deviations, contrasts = add_variance_between_logs(state, unknowns, solution, deviations, levels, **spread)
         notes = notes if state.logs > 1 else (*notes, ONE_LOG)
         if contrasts is not None and levels is None:
-            agreement = compare_logs(contrasts, unknowns.names, possible_changes(state, unknowns, solution))
+            agreement = compare_logs(state, unknowns, solution, contrasts, constraints=constraints)
             notes = (*notes, *describe_agreement(agreement))
     fit = score(
         unknowns, solution.values, factors, state.settling, cutoff=state.cutoff, source="the data used", fitted=True,
